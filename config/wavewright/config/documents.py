@@ -1,0 +1,52 @@
+"""Documents and the places in them.
+
+Whatever a person or a model wrote is read through one door that keeps, for every node, where it stands: a
+*source* is text with a name, a *span* a stretch of it, a *pointer* (RFC 6901) names a node of the value that was
+read. A *fault* is something that keeps a text from being a document at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Text with the name a reader knows it by: a file's path, or `<model>`."""
+
+    name: str
+    text: str
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Return line and column of a character offset, both counted from 1."""
+        before = self.text[: max(0, min(offset, len(self.text)))]
+        line = before.count("\n") + 1
+        return line, len(before) - (before.rfind("\n") + 1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open stretch of a source's text, in characters."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a text is no document: a kind from a fixed list, a message, a place and a way out."""
+
+    kind: str
+    message: str
+    span: Span | None = None
+    pointer: str = ""
+    hint: str | None = None
+
+
+class DocumentError(Exception):
+    """A text that could not be read as a document; `faults` says why, in the order of the text."""
+
+    def __init__(self, source: Source, faults: tuple[Fault, ...]) -> None:
+        self.source = source
+        self.faults = faults
+        super().__init__("; ".join(f"{source.name}: {fault.message}" for fault in faults))

@@ -1,0 +1,1 @@
+"""What ties the rooms together: the pipeline, the command line and the reports."""

@@ -1,0 +1,178 @@
+"""Events: everything a run does, in order, as data.
+
+The state of a run is a fold over its events and nothing else; progress, log, report and `resume` are readers of
+this one stream. An event is immutable, JSON, and says what happened, never what should happen next. Times are
+seconds since the epoch (UTC).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, PlanHash, RunId, StepId, StepKey
+
+StepStatus: TypeAlias = Literal["ok", "empty", "failed", "skipped", "blocked", "cancelled", "reused"]
+"""How a step ends. `reused`: its output comes from the journal of this run's earlier plan or of another run."""
+
+ErrorKind: TypeAlias = Literal[
+    "tool", "transient", "timeout", "params", "output", "expression", "items", "cancelled", "interrupted"
+]
+"""What a failure is, from a fixed list: the only thing of an error that a recovery planner may see."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepError:
+    """Why a step or an item failed."""
+
+    kind: ErrorKind
+    message: str
+    attempts: int = 1
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateRecord:
+    """What one gate looked at and found."""
+
+    gate: GateId
+    step: StepId
+    kind: Literal["check", "schema", "fresh_within", "required", "judge"]
+    severity: GateSeverity
+    verdict: Literal["pass", "fail", "error"]
+    """`error`: the gate could not be asked, which counts as red."""
+    looked_at: str
+    """The expression or fields, with the values found, short enough for one line of a report."""
+    message: str = ""
+    hint: str | None = None
+    index: int | None = None
+    """The item, where the gate is asked once a call of a `for_each` step."""
+    template_gate: GateId | None = None
+    """The goal template's gate that this one stands for."""
+
+    @property
+    def is_red(self) -> bool:
+        """Whether the gate did not pass."""
+        return self.verdict != "pass"
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run exists, for this job and goal."""
+
+    run: RunId
+    at: float
+    job: str
+    goal: JsonObject
+    """The resolved goal, as JSON."""
+    now: float
+    """The instant that `now()` gives all through the run."""
+    versions: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAccepted:
+    """A plan passed the checker and became the run's: the first one, or one that a patch made."""
+
+    at: float
+    plan: JsonObject
+    plan_hash: PlanHash
+    rung: str
+    """Which rung of the ladder made it: `given`, `template`, `llm`, `repaired`, `suggested`, `minimal`, `patch`."""
+    round: int = 0
+    warnings: tuple[JsonObject, ...] = ()
+    patch: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaveStarted:
+    """The steps of one wave may start."""
+
+    at: float
+    wave: int
+    steps: tuple[StepId, ...]
+    round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """A step's first call is about to be made. Journaled before the call only for tools that write."""
+
+    at: float
+    step: StepId
+    key: StepKey
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFinished:
+    """One item of a `for_each` step is done; lets a resumed run skip it."""
+
+    at: float
+    step: StepId
+    index: int
+    key: StepKey
+    status: Literal["ok", "empty", "failed", "reused"]
+    output: Json = None
+    error: StepError | None = None
+    seconds: float = 0.0
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished:
+    """A step has ended, with its output and what its gates found."""
+
+    at: float
+    step: StepId
+    status: StepStatus
+    key: StepKey | None = None
+    output: Json = None
+    error: StepError | None = None
+    gates: tuple[GateRecord, ...] = ()
+    started: float | None = None
+    seconds: float = 0.0
+    attempts: int = 0
+    items: tuple[int, int] | None = None
+    """Succeeded and all, for a `for_each` step."""
+    reason: str | None = None
+    """Why it was skipped, blocked, cancelled or reused."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaveFinished:
+    """Every step of one wave has ended."""
+
+    at: float
+    wave: int
+    round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something a phase above the executor did or decided: `approval`, `review`, `package`, `warning`, …"""
+
+    at: float
+    topic: str
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The run has ended; `interrupted` can be resumed."""
+
+    at: float
+    status: Literal["achieved", "not_achieved", "failed", "interrupted"]
+    reason: str = ""
+
+
+Event: TypeAlias = (
+    RunStarted
+    | PlanAccepted
+    | WaveStarted
+    | StepStarted
+    | ItemFinished
+    | StepFinished
+    | WaveFinished
+    | Noted
+    | RunFinished
+)

@@ -1,0 +1,184 @@
+"""Goals: what a run is asked to do, and the rules no planner can remove.
+
+A *job* is one request; it names a *goal template*, which carries the text, the tools, the mandatory gates and
+caps, the rules and a plan of its own. `resolve_goal` folds the two (the job wins) into a `Goal`, the only thing
+that the checker, the executor and the reviewer see.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from wavewright.planner.models import Cap, Gate, Model, Plan, Step
+from wavewright.planner.types import ID_PATTERN, GateId, JsonObject, JsonSchema, Schedule, Seconds
+
+ThinkingLevel = Literal["minimal", "low", "medium", "high"]
+
+
+def _in_utc(value: dt.datetime) -> dt.datetime:
+    return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value
+
+
+Instant = Annotated[dt.datetime, Field(strict=False), AfterValidator(_in_utc)]
+"""A date or date-time in ISO 8601; UTC where it names no zone, the start of the day where it has no time."""
+
+
+class AvailableTool(Model):
+    """A tool that this goal allows, with what this goal says of it."""
+
+    name: Annotated[str, Field(pattern=ID_PATTERN)]
+    worker_type: str | None = None
+    description: str | None = None
+    """Replaces the tool's own description in what the planner sees."""
+    config: JsonObject = {}
+    """Handed to the tool with every call."""
+
+
+class Targets(Model):
+    """Names of the inputs that hold a job's `variables` (primary targets) and `benchmarks` (for comparison only)."""
+
+    variables: Annotated[str, Field(pattern=ID_PATTERN)] = "variables"
+    benchmarks: Annotated[str, Field(pattern=ID_PATTERN)] = "benchmarks"
+    key: str | None = None
+    """Field that identifies a target where targets are objects, such as `code`."""
+
+
+class TagRules(Model):
+    """Where a plan's document filters stand, and which of their values exclude each other."""
+
+    param: str
+    """The tool parameter that holds a list of tags, such as `filter_tags`."""
+    exclusive: Annotated[tuple[frozenset[str], ...], Field(strict=False)] = ()
+    """Sets of tags of which one call may name at most one."""
+    required: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Tags that the plan's calls, taken together, must cover."""
+
+
+class TerminalRule(Model):
+    """What the engine, and nobody else, adds to the parameters of terminal steps of one tool."""
+
+    tool: str
+    params: JsonObject = {}
+    """Parameters; strings may hold `${…}` over `inputs` and `goal` (`output_tags`, `output_schema`)."""
+
+
+class Rules(Model):
+    """Family `E5xx` as data."""
+
+    data_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    analysis_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Each call of one depends, directly or not, on a call of a data tool (forced tool use)."""
+    primary_params: dict[str, str] = {}
+    """Tool name → parameter that takes primary targets only: a benchmark there is an error."""
+    tags: TagRules | None = None
+    terminal: Annotated[tuple[TerminalRule, ...], Field(strict=False)] = ()
+    required_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+
+
+class Limits(Model):
+    """Upper bounds of a run; what reaches one is reported, never silent."""
+
+    max_steps: Annotated[int, Field(ge=1)] = 50
+    max_waves: Annotated[int, Field(ge=1)] = 10
+    max_items: Annotated[int, Field(ge=1)] = 1000
+    """Items of one `for_each`."""
+    concurrency: Annotated[int, Field(ge=1)] = 16
+    """Calls that run at once."""
+    tool_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
+    rounds: Annotated[int, Field(ge=0, le=10)] = 2
+    """Recovery patches after the first execution."""
+    run_timeout: Seconds | None = None
+
+
+class Recipe(Model):
+    """A recovery without a model: what to add when a gate is red."""
+
+    gate: GateId
+    """The gate's id in the template (`fresh` stands for every `on_tool` expansion of it)."""
+    set_params: JsonObject = {}
+    """The failed step is called again as `<id>_2` (then `_3`, …) with these parameters on top of its own."""
+    add: Annotated[tuple[Step, ...], Field(strict=False)] = ()
+    reason: Annotated[str, Field(min_length=1)]
+
+
+class GoalTemplate(Model):
+    """A kind of work: shipped under `config/`, or the user's own."""
+
+    version: Literal[1] = 1
+    name: Annotated[str, Field(pattern=ID_PATTERN)]
+    goal: Annotated[str, Field(min_length=1)]
+    thinking_level: ThinkingLevel = "medium"
+    model_preference: str = "auto"
+    targets: Targets = Targets()
+    inputs_schema: JsonSchema = {}
+    """JSON Schema of the inputs that plans may refer to."""
+    output_tags: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    available_tools: Annotated[tuple[AvailableTool, ...], Field(strict=False, min_length=1)]
+    output_schema: JsonSchema | None = None
+    rules: Rules = Rules()
+    gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
+    caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
+    recipes: Annotated[tuple[Recipe, ...], Field(strict=False)] = ()
+    schedule: Schedule = "waves"
+    limits: Limits = Limits()
+    auto_approve: bool = True
+    """Whether recovery patches without a new side effect apply without a person's word."""
+    plan: Plan | None = None
+    """The template's own plan: the ladder's rung below a planner."""
+
+
+class Job(Model):
+    """One request for work."""
+
+    version: Literal[1] = 1
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    goal_template: str | None = None
+    """Name of a template, or path of its file beside the job's."""
+    goal: str | None = None
+    variables: list[JsonValue] = []
+    """Primary targets, such as stocks."""
+    benchmarks: list[JsonValue] = []
+    """For comparison only."""
+    inputs: JsonObject = {}
+    """Whatever else the plan may refer to."""
+    as_of: Instant | None = None
+    """The instant that the run takes for now; the clock's where absent."""
+    overrides: JsonObject = {}
+    """Fields of the template that this job replaces; the job wins."""
+    plan: Plan | str | None = None
+    """A plan for this job: inline, or the path of its file. The planner is not asked then."""
+    tools: JsonObject = {}
+    """Settings of packs for this job, by pack name, such as `{equities: {prices: prices/}}`."""
+
+
+class Goal(Model):
+    """A job and its template, folded: what one run is asked to do and may do."""
+
+    name: str
+    job: str
+    text: str
+    inputs: JsonObject
+    inputs_schema: JsonSchema = {}
+    targets: Targets = Targets()
+    tools: Annotated[tuple[AvailableTool, ...], Field(strict=False)]
+    thinking_level: ThinkingLevel = "medium"
+    model_preference: str = "auto"
+    output_tags: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    output_schema: JsonSchema | None = None
+    rules: Rules = Rules()
+    gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
+    caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
+    recipes: Annotated[tuple[Recipe, ...], Field(strict=False)] = ()
+    schedule: Schedule = "waves"
+    limits: Limits = Limits()
+    auto_approve: bool = True
+    as_of: Instant | None = None
+    template_plan: Plan | None = None
+
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """The allow-list."""
+        return frozenset(tool.name for tool in self.tools)

@@ -1,0 +1,214 @@
+"""The plan as typed, immutable data.
+
+A *plan* is a flat list of *steps*; references in a step's parameters make it a dependency graph. *Gates* stop
+bad data, *caps* bound the confidence, `result` names what the run is for. The models know the shape only:
+whether a plan is sound is the checker's business.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from wavewright.planner.types import ID_PATTERN, GateId, GateSeverity, JsonSchema, PlanHash, Seconds, StepId
+
+
+class Model(BaseModel):
+    """Base of everything that is read from a document: immutable, strict, and closed to unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+
+
+_Id = Annotated[str, Field(pattern=ID_PATTERN)]
+Expression = Annotated[str, Field(min_length=1)]
+
+
+class Retry(Model):
+    """How often and how patiently a failed call is tried again; see `docs/reference/retries.md`."""
+
+    attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    """Calls in all, the first included."""
+    wait_initial: Seconds = 0.1
+    wait_max: Seconds = 5.0
+    wait_jitter: Annotated[float, Field(ge=0, strict=False)] = 1.0
+    """Upper bound, in seconds, of the random part added to each wait."""
+    wait_exp_base: Annotated[float, Field(ge=1, strict=False)] = 2.0
+    on: Annotated[tuple[str, ...], Field(strict=False)] = ("transient",)
+    """Error kinds that are tried again: `transient`, `timeout`, `any`, or names of exception classes."""
+
+
+class Budget(Model):
+    """Upper bounds of what a step may spend; enforced by the issues that bring models."""
+
+    seconds: Seconds | None = None
+    calls: Annotated[int, Field(ge=1)] | None = None
+    tokens: Annotated[int, Field(ge=1)] | None = None
+    usd: Annotated[float, Field(gt=0, strict=False)] | None = None
+
+
+class Step(Model):
+    """One call of one tool, or one call an item where `for_each` is given."""
+
+    why: str | None = None
+    """One line for the reader and the reviewer; first in what a model emits, so that it reasons first."""
+    id: Annotated[StepId, Field(pattern=ID_PATTERN)]
+    tool: Annotated[str, Field(min_length=1)]
+    params: dict[str, JsonValue] = {}
+    for_each: Annotated[str, Field(min_length=1)] | list[JsonValue] | None = None
+    """A list, or `${…}` that gives one; the step runs once an item, as `item` and `index`."""
+    when: Expression | None = None
+    """A condition; where it is false the step ends *skipped*."""
+    depends_on: Annotated[tuple[StepId, ...], Field(strict=False)] = ()
+    optional: bool = False
+    """Its failure does not fail the run; whoever reads it must guard with `has()`."""
+    supersedes: StepId | None = None
+    """The finished step that this one, added by a patch, replaces for its readers."""
+    retry: Retry | None = None
+    timeout: Seconds | None = None
+    """Of one attempt, in seconds."""
+    max_items: Annotated[int, Field(ge=1)] | None = None
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+    """How many items of `for_each` run at once."""
+    min_ok: Annotated[int, Field(ge=0)] | None = None
+    """How many items must succeed for the step to be *ok*; all of them where it is absent."""
+    budget: Budget | None = None
+
+
+class Judge(Model):
+    """A question that code cannot answer, put to a model with a rubric."""
+
+    rubric: Annotated[str, Field(min_length=1)]
+
+
+class Gate(Model):
+    """A stop for bad data: exactly one of `check`, `schema`, `fresh_within`, `required`, `judge`.
+
+    `on` names a step; in a goal template `on_tool` names a tool instead and stands for every step that calls it.
+    An expression that reads `output` is asked once a call (once an item for a `for_each` step), any other once.
+    """
+
+    id: Annotated[GateId, Field(pattern=ID_PATTERN)]
+    on: StepId | None = None
+    on_tool: str | None = None
+    check: Expression | None = None
+    schema_: JsonSchema | None = Field(default=None, alias="schema")
+    fresh_within: Seconds | None = None
+    """Greatest age, at `now()`, of the time in the tool's freshness field."""
+    required: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None = None
+    """Fields of each output (dotted paths) that must be there and be neither null nor empty."""
+    judge: Judge | None = None
+    severity: GateSeverity = "block"
+    hint: str | None = None
+    """What would mend it; shown with a failure and offered as a recovery action."""
+
+    @model_validator(mode="after")
+    def _one_target_and_one_kind(self) -> Gate:
+        if (self.on is None) == (self.on_tool is None):
+            msg = "a gate names exactly one of 'on' (a step) and 'on_tool' (a tool, in goal templates)"
+            raise ValueError(msg)
+        kinds = [
+            name
+            for name, value in (
+                ("check", self.check),
+                ("schema", self.schema_),
+                ("fresh_within", self.fresh_within),
+                ("required", self.required),
+                ("judge", self.judge),
+            )
+            if value is not None
+        ]
+        if len(kinds) != 1:
+            given = ", ".join(kinds) or "none"
+            msg = f"a gate has exactly one of check, schema, fresh_within, required, judge; this one has {given}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def kind(self) -> Literal["check", "schema", "fresh_within", "required", "judge"]:
+        """Which of the five kinds this gate is."""
+        if self.check is not None:
+            return "check"
+        if self.schema_ is not None:
+            return "schema"
+        if self.fresh_within is not None:
+            return "fresh_within"
+        if self.required is not None:
+            return "required"
+        return "judge"
+
+
+class Cap(Model):
+    """A ceiling that code puts on a confidence: `field` is at most `max` while `when` holds."""
+
+    field: _Id
+    when: Expression = "true"
+    max: Annotated[float, Field(ge=0, le=1, strict=False)]
+    because: Annotated[str, Field(min_length=1)]
+
+
+class Plan(Model):
+    """A goal turned into steps. The plan hash covers every field but the prose (`goal`, `reasoning`, `why`)."""
+
+    version: Literal[1] = 1
+    goal: str | None = None
+    reasoning: str | None = None
+    inputs: dict[str, JsonValue] = {}
+    steps: Annotated[tuple[Step, ...], Field(strict=False)]
+    gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
+    caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
+    result: JsonValue = None
+    """What the run is for, as `${…}` or a structure that holds such; the terminal steps' outputs where absent."""
+
+    def step(self, step_id: str) -> Step:
+        """Return the step of that id.
+
+        Raises:
+            KeyError: no step has it.
+        """
+        for step in self.steps:
+            if step.id == step_id:
+                return step
+        raise KeyError(step_id)
+
+
+class AddStep(Model):
+    """Add a step; with `supersedes` the readers of a finished step are pointed at it."""
+
+    op: Literal["add"] = "add"
+    step: Step
+
+
+class ReplaceStep(Model):
+    """Put another step in the place of an unfinished one of the same id."""
+
+    op: Literal["replace"] = "replace"
+    step: Step
+
+
+class RemoveStep(Model):
+    """Remove an unfinished step that nothing reads."""
+
+    op: Literal["remove"] = "remove"
+    id: StepId
+
+
+class RewireStep(Model):
+    """Give an unfinished step another list of `depends_on`."""
+
+    op: Literal["rewire"] = "rewire"
+    id: StepId
+    depends_on: Annotated[tuple[StepId, ...], Field(strict=False)]
+
+
+PatchOp = Annotated[AddStep | ReplaceStep | RemoveStep | RewireStep, Field(discriminator="op")]
+
+
+class PlanPatch(Model):
+    """A recovery as reviewable data, bound to the plan that it was made for."""
+
+    base: PlanHash
+    reason: Annotated[str, Field(min_length=1)]
+    ops: Annotated[tuple[PatchOp, ...], Field(strict=False)]
+    expect: Annotated[tuple[GateId, ...], Field(strict=False)] = ()
+    """Gates that should turn green."""

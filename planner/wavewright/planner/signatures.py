@@ -1,0 +1,54 @@
+"""What the planner knows of a tool: its signature, never its code."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from wavewright.planner.models import Model, Retry
+from wavewright.planner.types import ID_PATTERN, Effect, JsonSchema, Seconds
+
+
+class ToolSignature(Model):
+    """The contract of one tool, as the checker, the planner's prompt and the executor read it.
+
+    `input_schema` is a JSON Schema of an object; `output_schema` of any value, `{}` where nothing is promised.
+    """
+
+    name: Annotated[str, Field(pattern=ID_PATTERN)]
+    description: str = ""
+    input_schema: JsonSchema = {"type": "object"}
+    output_schema: JsonSchema = {}
+    effects: Annotated[frozenset[Effect], Field(strict=False)] = frozenset({"read"})
+    """`read` looks, `write` changes something outside the run, `egress` sends data out of it."""
+    idempotent: bool = True
+    """Whether a call with the same idempotency key may be repeated after a crash."""
+    version: str = "1"
+    """Part of the step key: a new version makes earlier results unusable."""
+    tags: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """What goal rules speak of: `data`, `analysis`, or a pack's own words."""
+    expected_seconds: Seconds = 1.0
+    """Prior of one call's duration; orders ready steps and draws the critical path."""
+    timeout: Seconds = 600.0
+    """Of one attempt."""
+    retry: Retry = Retry(attempts=1)
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+    """How many calls of this tool run at once in one process."""
+    max_items: Annotated[int, Field(ge=1)] = 1000
+    freshness_field: str | None = None
+    """Dotted path, in an output, of the time that its data is of (ISO 8601 date or date-time)."""
+    cache_for: Seconds | None = None
+    """How long another run may reuse a result; never where absent, nor for a tool that writes."""
+    untrusted_output: bool = False
+    """Whether the output holds text that somebody outside wrote."""
+    needs_approval: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether a call changes something outside the run."""
+        return "write" in self.effects
+
+
+Tools = dict[str, ToolSignature]
+"""Signatures by tool name."""

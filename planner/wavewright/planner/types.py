@@ -1,0 +1,64 @@
+"""Words of the plan language as types.
+
+Every identifier is a `NewType`, so a step id cannot be passed where a tool name is meant; a *JSON value*
+is what plans, parameters and tool outputs are made of; a *duration* is written as seconds or as text with
+units (`90`, `"1h30m"`) and is kept as seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, NewType, TypeAlias
+
+from pydantic import BeforeValidator, Field, JsonValue
+
+StepId = NewType("StepId", str)
+GateId = NewType("GateId", str)
+RunId = NewType("RunId", str)
+PlanHash = NewType("PlanHash", str)
+StepKey = NewType("StepKey", str)
+
+Json: TypeAlias = JsonValue
+JsonObject: TypeAlias = dict[str, JsonValue]
+JsonSchema: TypeAlias = dict[str, JsonValue]
+
+Effect: TypeAlias = Literal["read", "write", "egress"]
+Severity: TypeAlias = Literal["error", "warning"]
+GateSeverity: TypeAlias = Literal["block", "warn"]
+Schedule: TypeAlias = Literal["waves", "dataflow"]
+
+ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
+"""Ids of steps and gates: they become CEL fields, file names and keys, so they are plain ASCII words."""
+
+RESERVED_IDS = frozenset(
+    {
+        "steps", "goal", "input", "inputs", "output", "outputs", "item", "index", "now", "has", "self",
+        "root", "constructor", "prototype", "none", "null", "true", "false", "in",
+    }
+)  # fmt: skip
+"""Ids that no step may have, compared without regard to case."""
+
+_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def parse_duration(value: object) -> object:
+    """Return seconds for duration text such as `"1h30m"`; anything else passes through unchanged.
+
+    Raises:
+        ValueError: the text is not a sequence of number and unit (ms, s, m, h, d).
+    """
+    if not isinstance(value, str):
+        return value
+    if not value or _PART.sub("", value):
+        msg = f"{value!r} is not a duration: write seconds (90) or units (\"1h30m\", \"24h\", \"7d\")"
+        raise ValueError(msg)
+    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _PART.findall(value))
+
+
+Seconds = Annotated[
+    float,
+    BeforeValidator(parse_duration, json_schema_input_type=float | str),
+    Field(gt=0, allow_inf_nan=False, strict=False),
+]
+"""A duration in seconds, greater than zero; read from a number or from text with units."""

@@ -1,0 +1,1 @@
+"""What a step can call: the registry of typed functions, and the packs."""

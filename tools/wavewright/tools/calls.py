@@ -1,0 +1,57 @@
+"""One call of a tool, as the executor makes it and a tool receives it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A child job: which tool, for which step of which run, with which resolved parameters."""
+
+    run: RunId
+    step: StepId
+    tool: str
+    params: JsonObject
+    key: StepKey
+    """Idempotency key: equal for equal work, so that a tool that writes can tell a repeat."""
+    now: dt.datetime
+    """The instant the run takes for now."""
+    index: int | None = None
+    """Position of the item for a `for_each` step."""
+    attempt: int = 1
+    worker_type: str | None = None
+    config: JsonObject | None = None
+    """What the goal says of this tool."""
+    job: str | None = None
+    """Name of the job that the run answers."""
+
+
+ToolFunction: TypeAlias = Callable[[ToolCall], Awaitable[Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A signature and the code behind it."""
+
+    signature: ToolSignature
+    call: ToolFunction
+
+
+class ToolError(Exception):
+    """A tool's answer that it failed; `transient` says whether another attempt may succeed.
+
+    A user's function need not import this: any exception is a failure, and `OSError`, `TimeoutError` and
+    HTTP 408, 425, 429 and 5xx count as transient.
+    """
+
+    def __init__(self, message: str, *, transient: bool = False, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.transient = transient
+        self.hint = hint
