@@ -1,0 +1,38 @@
+"""What the executor asks of the rooms above it.
+
+A *port* is a question with an answer of a fixed shape, handed in from outside: the executor never imports whoever
+answers it. `Verify` is asked once a step, right after its output passed the tool's output schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from wavewright.executor.events import GateRecord
+from wavewright.planner.types import Json, JsonObject, StepId
+
+
+class GateView(Protocol):
+    """What a gate may look at beside the output it stands on."""
+
+    @property
+    def inputs(self) -> JsonObject:
+        """The plan's inputs."""
+        ...
+
+    @property
+    def steps(self) -> Mapping[StepId, Json]:
+        """Outputs of the steps that are present; an absent step has no key."""
+        ...
+
+    @property
+    def items(self) -> Sequence[tuple[int, Json]] | None:
+        """For a `for_each` step, position and item of each entry of the output, in the output's order."""
+        ...
+
+
+class Verify(Protocol):
+    """Ask the gates of one step about its output; nothing where it has none."""
+
+    def __call__(self, step_id: StepId, output: Json, view: GateView) -> tuple[GateRecord, ...]: ...
