@@ -1,0 +1,62 @@
+# Every target sets up what it needs in .venv; the first call takes a minute, later ones start at once.
+#
+#   make run PYTHON=python3.12       another interpreter
+#   make test ARGS="tests/planner"   arguments for pytest
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help environment run test check check-format check-lint check-types check-imports format bench docs lock clean
+
+BIN := .venv/bin
+JOB ?= plans/stocks.job.yaml
+ARGS ?=
+export PYTHON
+
+help: ## Show what can be made
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+
+environment:
+	@sh .ci/environment
+
+run: environment ## Run the plan over real stock prices and write its report
+	@$(BIN)/wavewright run $(JOB) $(ARGS)
+
+test: environment ## Run every test
+	@sh .ci/browser
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: check-format check-lint check-types check-imports ## Check format, lint, types and the order of imports
+
+check-format: environment
+	@$(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted: make format"; exit 1; }
+
+check-lint: environment
+	@$(BIN)/ruff check --quiet .
+
+check-types: environment
+	@$(BIN)/mypy
+	@$(BIN)/pyright
+
+check-imports: environment
+	@$(BIN)/lint-imports --no-cache
+
+format: environment ## Format the code and mend what the linter can mend
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --fix --quiet .
+
+bench: environment ## Measure the engine against plain asyncio (ratios within one run)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+docs: environment ## Build the documentation into site/
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
+lock: environment ## Write requirements.lock anew; UPGRADE=1 takes the newest versions
+	@test -x .venv/uv/bin/uv || $(BIN)/python -m pip install --quiet --target .venv/uv uv
+	@.venv/uv/bin/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --output-file requirements.lock $(if $(UPGRADE),--upgrade)
+	@sh .ci/environment
+
+clean: ## Remove everything that can be made again, the environment included
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist site output
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
