@@ -177,6 +177,8 @@ class Goal(Model):
     auto_approve: bool = True
     as_of: Instant | None = None
     template_plan: Plan | None = None
+    packs: JsonObject = {}
+    """Settings of packs by pack name, as the project and the job give them."""
 
     @property
     def tool_names(self) -> frozenset[str]:
