@@ -38,7 +38,7 @@ check-types: environment
 	@$(BIN)/pyright
 
 check-imports: environment
-	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 format: environment ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff format --quiet .
@@ -52,9 +52,10 @@ docs: environment ## Build the documentation into site/
 	@echo "Open site/index.html"
 
 lock: environment ## Write requirements.lock anew; UPGRADE=1 takes the newest versions
-	@test -x .venv/uv/bin/uv || $(BIN)/python -m pip install --quiet --target .venv/uv uv
-	@.venv/uv/bin/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal --python-version 3.11 \
-		--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --output-file requirements.lock $(if $(UPGRADE),--upgrade)
+	@test -x .venv/uv/bin/uv || sh .ci/environment pip install --quiet --target .venv/uv uv
+	@.venv/uv/bin/uv pip compile pyproject.toml --quiet --system-certs --all-extras --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --output-file requirements.lock \
+		$(if $(PIP_INDEX_URL),--default-index $(PIP_INDEX_URL)) $(if $(UPGRADE),--upgrade)
 	@sh .ci/environment
 
 clean: ## Remove everything that can be made again, the environment included
