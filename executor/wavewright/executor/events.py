@@ -149,7 +149,7 @@ class WaveFinished:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something a phase above the executor did or decided: `approval`, `review`, `package`, `warning`, …"""
+    """Something a phase above the executor did or decided: `approval`, `review`, `package`, `warning`."""
 
     at: float
     topic: str

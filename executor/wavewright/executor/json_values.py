@@ -1,0 +1,126 @@
+"""JSON values, made clean and kept apart.
+
+What a tool returns becomes plain JSON here, before anybody reads it: dates become ISO 8601 text, tuples become
+lists, and what JSON cannot express is an error that names its place. The result shares nothing with what the
+tool still holds, so no tool can change what was journaled.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import cast
+
+from wavewright.planner.types import Json
+
+MAX_DEPTH = 100
+"""Deeper than any honest output, and far from the interpreter's own limit."""
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+class NotJsonError(ValueError):
+    """A value that JSON cannot express; the message names the place."""
+
+
+class _MisfitError(Exception):
+    """Found on the quick way, which keeps no places; the place is put together on the way back."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.place: list[str] = []
+
+
+def clean_json(value: object) -> Json:
+    """Return a copy of a value as plain JSON.
+
+    Raises:
+        NotJsonError: it holds something that JSON cannot express, NaN and infinities included.
+    """
+    try:
+        return _clean(value, MAX_DEPTH)
+    except _MisfitError as misfit:
+        place = "".join(f"/{name}" for name in reversed(misfit.place))
+        where = f" at {place}" if place else ""
+        raise NotJsonError(f"the output{where} {misfit.reason}") from None
+
+
+def copy_json(value: Json) -> Json:
+    """Return a copy that shares no list and no object with a JSON value."""
+    if isinstance(value, dict):
+        return {
+            name: entry if isinstance(entry, _SCALARS) else copy_json(entry) for name, entry in value.items()
+        }
+    if isinstance(value, list):
+        return [entry if isinstance(entry, _SCALARS) else copy_json(entry) for entry in value]
+    return value
+
+
+def _clean(value: object, depth: int) -> Json:
+    # Exact types first: they are all that a well-behaved tool returns.
+    if value is None or type(value) is str or type(value) is int or type(value) is bool:
+        return value
+    if type(value) is float:
+        if not math.isfinite(value):
+            raise _MisfitError(f"is {value!r}, which is no JSON number")
+        return value
+    if depth == 0:
+        raise _MisfitError(f"is nested more than {MAX_DEPTH} deep")
+    if isinstance(value, Mapping):
+        return _clean_object(cast("Mapping[object, object]", value), depth)
+    if isinstance(value, list | tuple):
+        return _clean_list(cast("Iterable[object]", value), depth)
+    return _clean_rarer(value, depth)
+
+
+def _clean_object(value: Mapping[object, object], depth: int) -> Json:
+    cleaned: dict[str, Json] = {}
+    for key, entry in value.items():
+        name = key if type(key) is str else _plain_key(key)
+        try:
+            cleaned[name] = _clean(entry, depth - 1)
+        except _MisfitError as misfit:
+            misfit.place.append(name)
+            raise
+    return cleaned
+
+
+def _plain_key(key: object) -> str:
+    if not isinstance(key, str):
+        raise _MisfitError(f"has the key {key!r}, which is no text")
+    return str.__str__(key)
+
+
+def _clean_list(value: Iterable[object], depth: int) -> Json:
+    cleaned: list[Json] = []
+    for entry in value:
+        try:
+            cleaned.append(_clean(entry, depth - 1))
+        except _MisfitError as misfit:
+            misfit.place.append(str(len(cleaned)))
+            raise
+    return cleaned
+
+
+def _clean_rarer(value: object, depth: int) -> Json:
+    """Clean what is no JSON yet has one obvious form in it."""
+    if isinstance(value, enum.Enum):
+        return _clean(cast("object", value.value), depth - 1)
+    if isinstance(value, dt.datetime | dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return _clean(float(value), depth)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _clean_object({field.name: getattr(value, field.name) for field in fields(value)}, depth)
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return _clean(dump(mode="json"), depth - 1)
+    raise _MisfitError(f"is a {type(value).__name__}, which JSON cannot express")

@@ -1,0 +1,173 @@
+"""Whether a failed call is tried again, and how long after.
+
+A *failure* is an exception seen from outside: its kind from the fixed list, its words, and whether another attempt
+may succeed. The rules are stamina's: the wait doubles from attempt to attempt up to a ceiling, a random part keeps
+many clients from returning at once, and a server's `Retry-After` is obeyed. No user code need import anything of
+ours to be understood.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import email.utils
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from wavewright.executor.events import ErrorKind, StepError
+from wavewright.planner.models import Retry
+from wavewright.tools.calls import ToolError
+
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})
+_LONGEST_MESSAGE = 2000
+MAX_RETRY_AFTER = 3600.0
+"""No server may make a run wait longer than this between two attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why one attempt failed."""
+
+    kind: ErrorKind
+    message: str
+    hint: str | None = None
+    names: frozenset[str] = frozenset()
+    """Names of the exception's classes, for `Retry.on`."""
+    retry_after: float | None = None
+    """Seconds that the other side asked for."""
+
+    def as_error(self, attempts: int) -> StepError:
+        """Return the failure as it is journaled."""
+        return StepError(self.kind, self.message, attempts=attempts, hint=self.hint)
+
+
+def timeout_failure(seconds: float) -> Failure:
+    """Return the failure of an attempt that took longer than it may."""
+    return Failure(
+        "timeout", f"no answer within {seconds:g} s", hint="raise the step's timeout, or ask for less"
+    )
+
+
+def describe_failure(error: BaseException, wall: float) -> Failure:
+    """Return what an exception out of a tool means.
+
+    Args:
+        error: What the tool raised.
+        wall: The time now, which a `Retry-After` that names a date is measured from.
+    """
+    cause = _only_cause(error)
+    return Failure(
+        kind="transient" if is_transient(cause) else "tool",
+        message=_message(cause),
+        hint=cause.hint if isinstance(cause, ToolError) else None,
+        names=frozenset(_class_names(cause)),
+        retry_after=_retry_after(cause, wall),
+    )
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether another attempt may succeed where this one failed."""
+    if isinstance(error, ToolError):
+        return error.transient
+    if parts := _parts(error):
+        return all(map(is_transient, parts))
+    status = _status_code(error)
+    if status is not None:
+        return status in _TRANSIENT_STATUSES or 500 <= status < 600
+    # A missing file or a refused right does not come back by itself, although it is an `OSError`.
+    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
+        return False
+    return isinstance(error, OSError | TimeoutError) or _is_http_transport_error(error)
+
+
+def may_retry(failure: Failure, retry: Retry, attempt: int) -> bool:
+    """Whether attempt number `attempt`, which failed so, is followed by another."""
+    if attempt >= retry.attempts:
+        return False
+    wanted = retry.on
+    return failure.kind in wanted or "any" in wanted or not failure.names.isdisjoint(wanted)
+
+
+def wait_before(attempt: int, retry: Retry, jitter: float, failure: Failure) -> float:
+    """Return the seconds to wait after failed attempt number `attempt`, counted from 1.
+
+    Args:
+        attempt: The attempt that failed.
+        retry: The step's policy.
+        jitter: A number drawn from 0 to `retry.wait_jitter`.
+        failure: How it failed; a `Retry-After` longer than the computed wait wins.
+    """
+    # The exponent is bounded so that a hundred attempts do not overflow a float.
+    growth = retry.wait_exp_base ** min(attempt - 1, 64)
+    backoff = min(retry.wait_max, retry.wait_initial * growth + jitter)
+    return backoff if failure.retry_after is None else max(backoff, failure.retry_after)
+
+
+def _only_cause(error: BaseException) -> BaseException:
+    """Unwrap groups of one: a tool that used a task group failed for the reason inside."""
+    parts = _parts(error)
+    return _only_cause(parts[0]) if len(parts) == 1 else error
+
+
+def _parts(error: BaseException) -> tuple[BaseException, ...]:
+    if not isinstance(error, BaseExceptionGroup):
+        return ()
+    return cast("BaseExceptionGroup[BaseException]", error).exceptions
+
+
+def _message(error: BaseException) -> str:
+    if parts := _parts(error):
+        text = "; ".join(map(_message, parts))
+    elif isinstance(error, ToolError):
+        text = str(error)
+    else:
+        words = str(error)
+        text = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
+
+
+def _class_names(error: BaseException) -> Iterator[str]:
+    for cls in type(error).__mro__[:-1]:
+        yield cls.__name__
+        yield f"{cls.__module__}.{cls.__qualname__}"
+    for part in _parts(error):
+        yield from _class_names(part)
+
+
+def _status_code(error: BaseException) -> int | None:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return status if isinstance(status, int) else None
+
+
+def _is_http_transport_error(error: BaseException) -> bool:
+    """Recognise httpx's (and its successor's) network errors without importing either."""
+    return any(
+        cls.__name__ == "TransportError"
+        and cls.__module__.partition(".")[0] in {"httpx", "httpx2", "httpcore"}
+        for cls in type(error).__mro__
+    )
+
+
+def _retry_after(error: BaseException, wall: float) -> float | None:
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    get = getattr(headers, "get", None)
+    if not callable(get):
+        return None
+    text = get("Retry-After") or get("retry-after")
+    if not isinstance(text, str):
+        return None
+    seconds = _seconds_of(text.strip(), wall)
+    return None if seconds is None else min(max(seconds, 0.0), MAX_RETRY_AFTER)
+
+
+def _seconds_of(text: str, wall: float) -> float | None:
+    """Return the seconds that a `Retry-After` means: a number, or a date (RFC 9110, 10.2.3)."""
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        date = email.utils.parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=dt.UTC)
+    return date.timestamp() - wall
