@@ -1,0 +1,69 @@
+"""The door of a room is its `__init__.py`: what `__all__` promises is there, and opening it is cheap."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+from tests.repository.tree import ROOMS
+
+HEAVY = (
+    "networkx",
+    "cel_expr_python",
+    "google.protobuf",
+    "httpx",
+    "anyio",
+    "pyarrow",
+    "pandas",
+    "rich",
+    "typer",
+)
+
+
+def promised_names(door: ModuleType) -> list[str]:
+    return list(getattr(door, "__all__", ()))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_name_that_a_door_promises_is_there(room: str) -> None:
+    door = importlib.import_module(f"wavewright.{room}")
+
+    assert [name for name in promised_names(door) if not hasattr(door, name)] == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_door_lists_each_name_once(room: str) -> None:
+    names = promised_names(importlib.import_module(f"wavewright.{room}"))
+
+    assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_door_shows_no_public_name_that_it_does_not_promise(room: str) -> None:
+    door = importlib.import_module(f"wavewright.{room}")
+    shown = {
+        name
+        for name, value in vars(door).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType) and name != "annotations"
+    }
+    typing_only = {"TYPE_CHECKING"}
+
+    assert shown - typing_only <= set(promised_names(door))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_door_has_a_sentence_that_says_what_the_room_is_for(room: str) -> None:
+    door = importlib.import_module(f"wavewright.{room}")
+
+    assert door.__doc__
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_opening_a_door_imports_nothing_heavy(room: str) -> None:
+    program = f"import sys, wavewright.{room}\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+
+    assert shown.stdout.split() == []

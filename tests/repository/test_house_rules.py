@@ -1,0 +1,139 @@
+"""Rules of the code that hold without exception, or with exceptions that are listed here."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.repository.tree import ROOT, module_name, shipped_modules
+
+# A fault of somebody else's code is a result there, not a crash: each entry is the edge of a call into it.
+BROAD_EXCEPT_ALLOWED: frozenset[str] = frozenset()
+
+FORBIDDEN_IMPORTS = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+FORBIDDEN_CALLS = {
+    "eval": "runs text as code",
+    "exec": "runs text as code",
+    "os.system": "runs text in a shell",
+    "os.popen": "runs text in a shell",
+    "yaml.load": "accepts tags and aliases",
+    "yaml.unsafe_load": "builds any object",
+    "yaml.full_load": "accepts tags and aliases",
+    "jinja2.Template": "compiles text as a template",
+}
+FORBIDDEN_METHODS = {"from_string": "compiles text as a template"}
+
+MODULES = shipped_modules()
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def dotted(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name):
+            return f"{dotted(value)}.{name}"
+        case _:
+            return ""
+
+
+def calls(tree: ast.Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def imported_roots(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name.split(".")[0] for alias in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield module.split(".")[0]
+            case _:
+                pass
+
+
+def caught_names(handler: ast.ExceptHandler) -> list[str]:
+    match handler.type:
+        case None:
+            return ["BaseException"]
+        case ast.Tuple(elts=elements):
+            return [dotted(element) for element in elements]
+        case kind:
+            return [dotted(kind)]
+
+
+def where(path: Path, node: ast.expr | ast.ExceptHandler) -> str:
+    return f"{path.relative_to(ROOT)}:{node.lineno}"
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [str(path.relative_to(ROOT)) for path in MODULES if not ast.get_docstring(parse(path))]
+
+    assert silent == []
+
+
+def test_nothing_is_stored_in_a_form_that_runs_code_when_it_is_read() -> None:
+    offenders = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in MODULES
+        for name in imported_roots(parse(path))
+        if name in FORBIDDEN_IMPORTS
+    ]
+
+    assert offenders == []
+
+
+def test_text_is_never_run_as_code_as_a_command_or_as_a_template() -> None:
+    offenders = [
+        f"{where(path, call)}: {dotted(call.func)} {reason}"
+        for path in MODULES
+        for call in calls(parse(path))
+        if (reason := FORBIDDEN_CALLS.get(dotted(call.func)))
+        or (reason := FORBIDDEN_METHODS.get(dotted(call.func).rpartition(".")[2]))
+    ]
+
+    assert offenders == []
+
+
+def test_no_command_goes_through_a_shell() -> None:
+    offenders = [
+        where(path, call)
+        for path in MODULES
+        for call in calls(parse(path))
+        for keyword in call.keywords
+        if keyword.arg == "shell"
+        and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False)
+    ]
+
+    assert offenders == []
+
+
+def test_every_fault_is_caught_by_its_name_but_at_the_listed_edges() -> None:
+    broad = {
+        module_name(path): where(path, node)
+        for path in MODULES
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.ExceptHandler)
+        and {"Exception", "BaseException"} & set(caught_names(node))
+        and not reraises(node)
+    }
+
+    assert set(broad) == set(BROAD_EXCEPT_ALLOWED), broad
+
+
+def reraises(handler: ast.ExceptHandler) -> bool:
+    """Tell whether a handler ends by raising what it caught: it cleans up and hides nothing."""
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
+
+
+@pytest.mark.parametrize("word", ["manager", "helper", "util", "utils", "misc", "common"])
+def test_no_file_has_a_name_that_says_nothing(word: str) -> None:
+    vague = [path.name for path in MODULES if word in path.stem.split("_")]
+
+    assert vague == []

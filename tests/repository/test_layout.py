@@ -1,0 +1,61 @@
+"""Where files may lie: one portion of the namespace package in each room, and nothing stray at the root."""
+
+from __future__ import annotations
+
+import pytest
+from tests.repository.tree import ROOMS, ROOT, project_files
+
+FOLDERS = {*ROOMS, "plans", "tests", "docs", "benchmarks", ".ci", ".github"}
+FILES = {
+    ".editorconfig",
+    ".gitignore",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "mkdocs.yml",
+    "pyproject.toml",
+    "requirements.lock",
+}
+
+
+def test_the_root_holds_the_agreed_folders_and_files_and_nothing_else() -> None:
+    names = {path.relative_to(ROOT).parts[0] for path in project_files()}
+
+    assert names == FOLDERS | FILES
+
+
+def test_every_python_file_of_a_room_lies_in_that_rooms_portion_of_the_package() -> None:
+    python_files = [path.relative_to(ROOT) for path in project_files() if path.suffix == ".py"]
+    outside = [
+        str(path)
+        for path in python_files
+        if path.parts[0] in ROOMS and path.parts[1:3] != ("wavewright", path.parts[0])
+    ]
+
+    assert outside == []
+
+
+def test_no_python_file_lies_at_the_root() -> None:
+    assert [path.name for path in project_files() if path.parent == ROOT and path.suffix == ".py"] == []
+
+
+def test_no_room_closes_the_namespace_for_the_others() -> None:
+    assert list(ROOT.glob("*/wavewright/__init__.py")) == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_holds_one_package_that_says_it_is_typed(room: str) -> None:
+    portion = ROOT / room / "wavewright"
+
+    assert [child.name for child in portion.iterdir() if child.name != "__pycache__"] == [room]
+    assert (portion / room / "__init__.py").is_file()
+    assert (portion / room / "py.typed").is_file()
+
+
+def test_nothing_is_imported_by_a_name_that_users_have_themselves() -> None:
+    folders = [path for path in project_files() if path.name == "__init__.py"]
+    bare = [str(path.relative_to(ROOT)) for path in folders if path.parent.parent == ROOT]
+
+    assert bare == []

@@ -1,0 +1,187 @@
+"""The wheel as users get it: built from the sdist, installed where neither the checkout nor its tools are in sight."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from tests.repository.tree import ROOMS, ROOT, module_name, project_files, shipped_modules
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+IMPORT_EVERYTHING = """
+import importlib, pkgutil, wavewright
+for module in pkgutil.walk_packages(wavewright.__path__, "wavewright."):
+    importlib.import_module(module.name)
+    print(module.name)
+"""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A virtual environment that holds the wheel and what the wheel says it needs, nothing else."""
+
+    bin: Path
+    site: Path
+    empty: Path
+
+    def run(self, *command: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        return subprocess.run(
+            [str(self.bin / command[0]), *command[1:]],
+            cwd=folder or self.empty,
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+
+
+def build(target: str, source: Path, destination: Path) -> Path:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(destination)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+    )
+    (built,) = destination.iterdir()
+    return built
+
+
+def pip() -> list[str]:
+    """Return a pip that can install into another environment: ours, or the system's where ours has none."""
+    if subprocess.run([sys.executable, "-c", "import pip"], check=False, capture_output=True).returncode == 0:
+        return [sys.executable, "-m", "pip"]
+    found = shutil.which("pip3") or shutil.which("pip")
+    if found is None:
+        pytest.skip("no pip to install the wheel with")
+    return [found]
+
+
+def runtime_distributions() -> list[Distribution]:
+    """Return what pyproject.toml says the wheel needs at run time, with what that needs in turn."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra = [entry for entries in project["optional-dependencies"].values() for entry in entries]
+    waiting = [Requirement(entry) for entry in [*project["dependencies"], *extra]]
+    found: dict[str, Distribution] = {}
+    while waiting:
+        wanted = waiting.pop()
+        name = canonicalize_name(wanted.name)
+        extras = {"", *wanted.extras}
+        if name in found or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
+            continue
+        found[name] = distribution(wanted.name)
+        needs = [Requirement(entry) for entry in found[name].requires or ()]
+        waiting += [
+            Requirement(str(need).partition(";")[0])
+            for need in needs
+            if not need.marker or any(need.marker.evaluate({"extra": extra}) for extra in extras)
+        ]
+    return list(found.values())
+
+
+def link_distributions(site: Path) -> None:
+    """Put the run-time requirements, and only them, into an environment, without a network."""
+    for installed in runtime_distributions():
+        for root in {
+            Path(file.parts[0])
+            for file in installed.files or ()
+            if file.parts[0] not in {"..", "__pycache__"}
+        }:
+            link = site / root
+            if not link.exists():
+                link.symlink_to(Path(str(installed.locate_file(root))))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("build")
+    sdist = build("sdist", ROOT, folder / "sdist")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "source", filter="data")
+    (source,) = (folder / "source").iterdir()
+    return build("wheel", source, folder / "wheel")
+
+
+@pytest.fixture(scope="module")
+def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    home = tmp_path_factory.mktemp("installed")
+    venv.create(home / "venv", with_pip=False, symlinks=True)
+    python = home / "venv" / "bin" / "python"
+    subprocess.run(
+        [*pip(), "--python", str(python), "install", "--quiet", "--no-deps", "--no-index", str(wheel)],
+        check=True,
+        capture_output=True,
+    )
+    (site,) = (home / "venv" / "lib").glob("python*/site-packages")
+    link_distributions(site)
+    (home / "empty").mkdir()
+    return Installation(python.parent, site, home / "empty")
+
+
+def test_the_command_answers_with_its_version(installation: Installation) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+    shown = installation.run("wavewright", "--version")
+
+    assert (shown.stdout, shown.returncode) == (f"wavewright {version}\n", 0)
+
+
+def test_every_module_of_the_checkout_can_be_imported_with_only_what_the_wheel_asks_for(
+    installation: Installation,
+) -> None:
+    shown = installation.run("python", "-c", IMPORT_EVERYTHING)
+    packages = {name for name in map(module_name, shipped_modules()) if is_importable(name)}
+
+    assert shown.stderr == ""
+    assert set(shown.stdout.split()) == packages
+
+
+def is_importable(name: str) -> bool:
+    """Tell whether a file is a module, not a part of the project that `init` writes: no package leads to those."""
+    parts = name.split(".")
+    return all(
+        (ROOT / parts[1] / Path(*parts[:depth]) / "__init__.py").is_file() for depth in range(2, len(parts))
+    )
+
+
+def test_the_wheel_ships_every_file_of_the_rooms_and_no_other(installation: Installation) -> None:
+    rooms = {
+        path.relative_to(ROOT / path.relative_to(ROOT).parts[0]).as_posix()
+        for path in project_files()
+        if path.relative_to(ROOT).parts[0] in ROOMS
+    }
+    shipped = {
+        path.relative_to(installation.site).as_posix()
+        for path in (installation.site / "wavewright").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+
+    assert shipped == rooms
+
+
+def test_the_wheel_adds_one_name_to_what_users_can_import(installation: Installation) -> None:
+    record = (next(installation.site.glob("wavewright-*.dist-info")) / "RECORD").read_text(encoding="utf-8")
+    roots = {re.split(r"[/,]", line)[0] for line in record.splitlines()} - {".."}
+
+    assert {root for root in roots if not root.endswith(".dist-info")} == {"wavewright"}
+
+
+def test_the_stocks_job_runs_from_the_wheel_alone(installation: Installation, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "plans", tmp_path / "plans")
+
+    shown = installation.run("wavewright", "run", "plans/stocks.job.yaml", folder=tmp_path)
+
+    assert shown.returncode == 0, shown.stdout + shown.stderr

@@ -1,0 +1,41 @@
+"""The checkout as these tests see it: its rooms and the files that belong to it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("config", "prompts", "planner", "tools", "executor", "reviewer", "engine")
+
+
+@cache
+def project_files() -> tuple[Path, ...]:
+    """Return every file that belongs to the project: tracked, or new and not ignored."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: which files belong to the project is not known")
+    listed = subprocess.run(
+        [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    paths = sorted({ROOT / name for name in listed.stdout.split("\0") if name})
+    return tuple(path for path in paths if path.is_file())
+
+
+def shipped_modules() -> list[Path]:
+    """Return every Python file of the rooms."""
+    return sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    """Return the name under which a shipped file is imported."""
+    parts = path.relative_to(ROOT).with_suffix("").parts[1:]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
