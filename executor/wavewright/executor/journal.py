@@ -1,0 +1,202 @@
+"""The journal: what a run did, written down before anybody relies on it.
+
+A *journal* keeps the events of every run in the order in which they were appended. What `load` gives back is always
+a prefix of what was appended: an append that cannot be written fails, and so does every later append to that run
+until it is opened again. `MemoryJournal` keeps the same promises for as long as the process lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, Self
+
+from wavewright.executor.events import Event, ItemFinished, RunFinished, RunStarted, StepFinished
+from wavewright.executor.journal_errors import RunBusy
+from wavewright.executor.journal_runs import RunRow, RunStatus, match_run
+from wavewright.planner.types import Json, RunId, StepId, StepKey
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOutput:
+    """A step's output, as some run journaled it."""
+
+    run: RunId
+    step: StepId
+    key: StepKey
+    at: float
+    status: Literal["ok", "empty"]
+    output: Json
+
+
+class Journal(Protocol):
+    """Where events go and come back from."""
+
+    async def open_run(self, run: RunId) -> None:
+        """Become the run's one owner, new or to be resumed; an `append` to a run not yet opened does so as well.
+
+        Raises:
+            RunBusy: somebody has it open.
+        """
+        ...
+
+    def append(self, run: RunId, events: Sequence[Event]) -> Awaitable[None]:
+        """Write the events at the end of the run; what is returned is done once they are durable.
+
+        Calls of one tick of the event loop are committed together. Not awaiting is allowed; a failure then shows
+        at the next append.
+
+        Raises:
+            JournalError: when awaited, or at once for events that are not JSON.
+        """
+        ...
+
+    async def close_run(self, run: RunId) -> None:
+        """Give the run up, so that another process may open it."""
+        ...
+
+    async def load(self, run: RunId) -> list[Event]:
+        """Return the run's events in order; none for a run that does not exist."""
+        ...
+
+    async def find_output(self, key: StepKey) -> StoredOutput | None:
+        """Return the newest whole and unblocked output that any run journaled under the key."""
+        ...
+
+    async def list_runs(self) -> list[RunRow]:
+        """Return all runs, the newest first."""
+        ...
+
+    async def find_run(self, prefix: str) -> RunId:
+        """Return the run whose id or tail starts so.
+
+        Raises:
+            RunNotFound: none does, or several do.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Write what is pending, give up all runs and close; closing again does nothing."""
+        ...
+
+
+def reusable_output(run: RunId, event: Event) -> StoredOutput | None:
+    """Return the event's output as other runs may take it, if they may.
+
+    They may not where items are missing or a block gate is red: the next run should call the tool again.
+    """
+    if isinstance(event, StepFinished):
+        if event.items is not None and event.items[0] < event.items[1]:
+            return None
+        if any(gate.is_red and gate.severity == "block" for gate in event.gates):
+            return None
+    elif not isinstance(event, ItemFinished):
+        return None
+    if event.key is None or event.status not in ("ok", "empty"):
+        return None
+    return StoredOutput(run, event.step, event.key, event.at, event.status, event.output)
+
+
+class MemoryJournal:
+    """A journal that lives as long as the process."""
+
+    def __init__(self) -> None:
+        self._events = dict[RunId, list[Event]]()
+        self._outputs = dict[StepKey, StoredOutput]()
+        self._opened = set[RunId]()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def open_run(self, run: RunId) -> None:
+        """Become the run's one owner."""
+        if run in self._opened:
+            raise RunBusy(f"run {run!r} is open already in this process", mend="wait for it to end")
+        self._opened.add(run)
+        self._events.setdefault(run, [])
+
+    def append(self, run: RunId, events: Sequence[Event]) -> Awaitable[None]:
+        """Keep the events; what is returned is done."""
+        known = self._events.get(run)
+        if known is None:
+            known = self._events[run] = []
+        self._opened.add(run)
+        known.extend(events)
+        for event in events:
+            if (stored := reusable_output(run, event)) is not None:
+                self._outputs[stored.key] = stored
+        return _DONE
+
+    async def close_run(self, run: RunId) -> None:
+        """Give the run up."""
+        self._opened.discard(run)
+
+    async def load(self, run: RunId) -> list[Event]:
+        """Return the run's events in order."""
+        return list(self._events.get(run, ()))
+
+    async def find_output(self, key: StepKey) -> StoredOutput | None:
+        """Return the newest output under the key."""
+        return self._outputs.get(key)
+
+    async def list_runs(self) -> list[RunRow]:
+        """Return all runs, the newest first."""
+        rows = [
+            summarize_run(run, events, is_owned=run in self._opened) for run, events in self._events.items()
+        ]
+        return sorted(rows, key=lambda row: (row.started, row.run), reverse=True)
+
+    async def find_run(self, prefix: str) -> RunId:
+        """Return the run whose id or tail starts so."""
+        return match_run(prefix, self._events, place="the journal in memory")
+
+    async def aclose(self) -> None:
+        """Give up all runs."""
+        self._opened.clear()
+
+
+class _Done:
+    """An awaitable that is done; one for all, since it has no state."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+_DONE = _Done()
+
+
+def summarize_run(run: RunId, events: Sequence[Event], *, is_owned: bool) -> RunRow:
+    """Return the list row of a run from its events."""
+    job, started, finished = "", 0.0, None
+    ended: RunStatus | None = None
+    last = dict[StepId, str]()
+    for event in events:
+        match event:
+            case RunStarted():
+                job, started = event.job, event.at
+            case StepFinished():
+                last[event.step] = event.status
+            case RunFinished():
+                ended, finished = event.status, event.at
+                continue
+            case _:
+                pass
+        # Something happened after the end: the run was resumed.
+        ended, finished = None, None
+    statuses = list(last.values())
+    return RunRow(
+        run=run,
+        job=job,
+        status=ended or ("running" if is_owned else "interrupted"),
+        started=started,
+        finished=finished,
+        steps=len(statuses),
+        ok=sum(status in ("ok", "empty", "reused") for status in statuses),
+        failed=statuses.count("failed"),
+    )

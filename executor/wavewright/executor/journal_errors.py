@@ -1,0 +1,47 @@
+"""What can be wrong with a journal, each with the place and the mend.
+
+A *journal error* is shown to people as it stands: what happened, where, and what would mend it. Whatever was
+committed before it stays committed and readable.
+"""
+
+from __future__ import annotations
+
+
+class JournalError(Exception):
+    """The journal cannot do what was asked."""
+
+    def __init__(self, message: str, *, place: str = "", mend: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+        """The file, and the run and event where there is one."""
+        self.mend = mend
+
+    def __str__(self) -> str:
+        place = f"\n  --> {self.place}" if self.place else ""
+        mend = f"\n  = help: {self.mend}" if self.mend else ""
+        return f"{self.message}{place}{mend}"
+
+
+class JournalNotOpened(JournalError):
+    """The file is not a journal, is of another version, or cannot be opened at all."""
+
+
+class JournalDamaged(JournalError):
+    """The file or one event in it is not what was written."""
+
+
+class JournalNotWritten(JournalError):
+    """Events could not be committed: the disk is full, the file is read-only or locked, or an event is not JSON."""
+
+
+class RunBusy(JournalError):
+    """Another process has the run open."""
+
+
+class RunLost(JournalError):
+    """Another process has taken the run over; nothing more may be written here."""
+
+
+class RunNotFound(JournalError):
+    """No run, or more than one, has that id or prefix."""
