@@ -1,0 +1,113 @@
+"""A reader who types what the pages say, in a folder of their own, and compares what is shown with what comes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.docs.blocks import Command, Project
+from tests.repository.tree import ROOT
+
+# What differs from run to run and says nothing.
+_VARYING = (
+    (re.compile(r"\b\d{8}-\d{6}-[0-9a-z]+\b|\b[0-9a-f]{8}-[0-9a-f-]{27}\b"), "<run>"),
+    (re.compile(r"sha256:[0-9a-f]+"), "sha256:<hash>"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?"), "<time>"),
+    (re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s)\b"), "<seconds>"),
+    (re.compile(r"\b\d+\.\d+\.\d+(?:\.\d+)?\b"), "<version>"),
+    (re.compile(r"[ \t]+$", re.MULTILINE), ""),
+    (re.compile(r" {2,}"), "  "),
+)
+
+
+def normal(text: str) -> str:
+    """Return text without what differs from run to run."""
+    for pattern, word in _VARYING:
+        text = pattern.sub(word, text)
+    return text.strip("\n")
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Tell whether printed text is what a page shows; a line `...` stands for any lines."""
+    parts = re.split(r"^\.\.\.$", normal(shown), flags=re.MULTILINE)
+    pattern = ".*".join(re.escape(part) for part in parts)
+    return re.fullmatch(pattern, normal(printed), re.DOTALL) is not None
+
+
+@dataclass
+class Reader:
+    """Where the reader is, and how the last command ended."""
+
+    home: Path
+    folder: Path
+    code: int = 0
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def starting_from(cls, project: Project, home: Path) -> Reader:
+        """Return a reader in a fresh folder."""
+        kept = {name: value for name, value in os.environ.items() if name in {"LANG", "SYSTEMROOT", "TZ"}}
+        reader = cls(home, home)
+        reader.environment = kept | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(home),
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+            "TERM": "dumb",
+        }
+        if project == "plans":
+            shutil.copytree(ROOT / "plans", home / "plans")
+        if project == "starter":
+            reader.type("wavewright init project")
+            reader.type("cd project")
+        return reader
+
+    def type(self, command: str) -> str:
+        """Run a command and return all that it prints."""
+        if command == "echo $?":
+            return f"{self.code}\n"
+        if command.startswith("cd "):
+            self.folder = (self.folder / command.removeprefix("cd ")).resolve(strict=True)
+            return ""
+        return self._run(["sh", "-c", command])
+
+    def run_python(self, program: str) -> str:
+        """Run a program and return all that it prints."""
+        return self._run([sys.executable, "-c", program])
+
+    def save(self, name: str, text: str) -> None:
+        """Save a file as a page says."""
+        target = self.folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+    def follow(self, command: Command, *, is_code_shown: bool) -> tuple[str, str | None]:
+        """Type a command; return what it printed, and what is wrong with that, if anything."""
+        printed = self.type(command.text)
+        if self.code and command.text != "echo $?" and not is_code_shown:
+            return printed, f"line {command.line}: {command.text!r} ended with {self.code}:\n{printed}"
+        if command.shown.strip() and not agrees(command.shown, printed):
+            return (
+                printed,
+                f"line {command.line}: {command.text!r} printed:\n{printed}\nbut the page shows:\n{command.shown}",
+            )
+        return printed, None
+
+    def _run(self, command: list[str]) -> str:
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.code = done.returncode
+        return done.stdout

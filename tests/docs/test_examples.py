@@ -1,0 +1,65 @@
+"""Every example of the documentation does what the page says.
+
+`console` blocks are typed in a folder of their own, page by page, and what they print is compared with what is shown;
+`python` blocks are run; a block with a title is saved under it; every other YAML or JSON block must be readable,
+and a plan must be one. With UPDATE_DOCS=1 the shown outputs are written anew instead of compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.docs.blocks import Block, blocks, commands, page_name, pages, project_of
+from tests.docs.reader import Reader
+from wavewright.planner.reader import read_plan
+
+UPDATE = os.environ.get("UPDATE_DOCS") == "1"
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def follow_console(block: Block, reader: Reader, page: Path) -> list[str]:
+    wrong: list[str] = []
+    typed = commands(block)
+    for command, following in zip(typed, [*typed[1:], None], strict=True):
+        is_code_shown = following is not None and following.text == "echo $?"
+        printed, fault = reader.follow(command, is_code_shown=is_code_shown)
+        if fault and UPDATE and command.shown.strip() and (is_code_shown or reader.code == 0):
+            text = page.read_text(encoding="utf-8")
+            page.write_text(text.replace(command.shown, printed.strip("\n") + "\n", 1), encoding="utf-8")
+        elif fault:
+            wrong.append(fault)
+    return wrong
+
+
+def follow_block(block: Block, reader: Reader, page: Path) -> list[str]:
+    if block.title:
+        reader.save(block.title, block.text)
+        return []
+    match block.language:
+        case "console":
+            return follow_console(block, reader, page)
+        case "python":
+            printed = reader.run_python(block.text)
+            return [f"line {block.line}: the program failed:\n{printed}"] if reader.code else []
+        case "json":
+            json.loads(block.text)
+            return []
+        case "yaml" if "\nsteps:" in block.text and "version: 1" in block.text:
+            found = read_plan(block.text, f"line {block.line}").diagnostics
+            return [f"line {block.line}: {fault.code}: {fault.message}" for fault in found]
+        case _:
+            return []
+
+
+@pytest.mark.parametrize("page", pages(), ids=page_name)
+def test_a_reader_who_types_what_a_page_says_gets_what_it_shows(page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    reader = Reader.starting_from(project_of(text), tmp_path)
+
+    wrong = [fault for block in blocks(text) for fault in follow_block(block, reader, page)]
+
+    assert not wrong, "\n".join(wrong)

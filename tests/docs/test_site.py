@@ -1,0 +1,63 @@
+"""The documentation as a site: complete, without dead links, and fetching nothing from anywhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.docs.blocks import page_name, pages
+from tests.repository.tree import ROOT
+
+_FETCHED = re.compile(
+    r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?(?:https?:)?//"
+    r"|<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|preconnect|preload|icon))[^>]*\bhref=[\"']?(?:https?:)?//"
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
+    fetching = [
+        page.relative_to(site).as_posix()
+        for page in site.rglob("*.html")
+        if _FETCHED.search(page.read_text(encoding="utf-8"))
+    ]
+
+    assert fetching == []
+
+
+def test_every_page_becomes_one_of_the_site(site: Path) -> None:
+    sources = {
+        page.relative_to(ROOT / "docs").with_suffix("")
+        for page in pages()
+        if page.is_relative_to(ROOT / "docs")
+    }
+
+    assert sources <= {page.relative_to(site).with_suffix("") for page in site.rglob("*.html")}
+
+
+@pytest.mark.parametrize("page", pages(), ids=page_name)
+def test_a_page_has_one_sentence_a_line(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    crowded = [
+        line
+        for line in prose.splitlines()
+        if not line.startswith(("|", "    ")) and re.search(r"[a-z)`]\. [A-Z][a-z]+ [a-z]", line)
+    ]
+
+    assert crowded == []
