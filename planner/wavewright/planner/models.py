@@ -11,7 +11,16 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from wavewright.planner.types import ID_PATTERN, GateId, GateSeverity, JsonSchema, PlanHash, Seconds, StepId
+from wavewright.planner.types import (
+    GATE_ID_PATTERN,
+    ID_PATTERN,
+    GateId,
+    GateSeverity,
+    JsonSchema,
+    PlanHash,
+    Seconds,
+    StepId,
+)
 
 
 class Model(BaseModel):
@@ -88,7 +97,7 @@ class Gate(Model):
     An expression that reads `output` is asked once a call (once an item for a `for_each` step), any other once.
     """
 
-    id: Annotated[GateId, Field(pattern=ID_PATTERN)]
+    id: Annotated[GateId, Field(pattern=GATE_ID_PATTERN)]
     on: StepId | None = None
     on_tool: str | None = None
     check: Expression | None = None

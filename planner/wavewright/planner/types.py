@@ -30,6 +30,9 @@ Schedule: TypeAlias = Literal["waves", "dataflow"]
 ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
 """Ids of steps and gates: they become CEL fields, file names and keys, so they are plain ASCII words."""
 
+GATE_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,127}$"
+"""Ids of gates are longer, because a template's gate on a tool becomes `<gate>__<step>` on each of its steps."""
+
 RESERVED_IDS = frozenset(
     {
         "steps", "goal", "input", "inputs", "output", "outputs", "item", "index", "now", "has", "self",
@@ -51,7 +54,7 @@ def parse_duration(value: object) -> object:
     if not isinstance(value, str):
         return value
     if not value or _PART.sub("", value):
-        msg = f"{value!r} is not a duration: write seconds (90) or units (\"1h30m\", \"24h\", \"7d\")"
+        msg = f'{value!r} is not a duration: write seconds (90) or units ("1h30m", "24h", "7d")'
         raise ValueError(msg)
     return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _PART.findall(value))
 
