@@ -51,7 +51,7 @@ class TagRules(Model):
 
     param: str
     """The tool parameter that holds a list of tags, such as `filter_tags`."""
-    exclusive: Annotated[tuple[frozenset[str], ...], Field(strict=False)] = ()
+    exclusive: Annotated[tuple[Annotated[frozenset[str], Field(strict=False)], ...], Field(strict=False)] = ()
     """Sets of tags of which one call may name at most one."""
     required: Annotated[frozenset[str], Field(strict=False)] = frozenset()
     """Tags that the plan's calls, taken together, must cover."""

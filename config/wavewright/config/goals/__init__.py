@@ -1,0 +1,1 @@
+"""Goal templates that come with the packs."""

@@ -1,0 +1,31 @@
+"""The pack `equities`: stock prices, benchmarks, announcements, and an analysis that code computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wavewright.planner.types import JsonObject
+    from wavewright.tools.packs import Pack
+
+__all__ = ["pack"]
+
+
+def pack(settings: JsonObject, root: Path) -> Pack:
+    """Return the pack over these settings; paths in them are relative to `root`.
+
+    Raises:
+        PackError: a setting is unknown or has a wrong value.
+    """
+    from wavewright.config import goals
+    from wavewright.tools.equities.settings import read_settings
+    from wavewright.tools.equities.tools import equity_tools
+    from wavewright.tools.packs import Pack
+
+    return Pack(
+        name="equities",
+        tools=equity_tools(read_settings(settings), root),
+        goal_templates={"stock_analysis": Path(goals.__file__).parent / "stock_analysis.yaml"},
+        description="Stock prices, benchmarks and announcements, and an analysis that code computes.",
+    )

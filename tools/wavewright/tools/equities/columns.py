@@ -1,0 +1,200 @@
+"""From the rows of a price table to price series, whatever file the table came in.
+
+Columns are recognised by name without regard to case; rows are checked one by one, and the first that cannot be
+trusted ends the reading with its file, its line and the mend. Nothing is repaired silently: sorting is noted in
+the series' warnings.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from wavewright.tools.calls import ToolError
+from wavewright.tools.equities.prices import Price, PriceSeries
+
+_NAMES: dict[str, tuple[str, ...]] = {
+    "date": ("date", "day", "timestamp", "datetime"),
+    "close": ("close", "price", "last", "level"),
+    "adjusted": ("adj_close", "adj close", "adjclose", "adjusted_close", "adjusted close", "adjusted"),
+    "symbol": ("symbol", "code", "ticker"),
+}
+"""What a column may be called, by what it means; the first name that is there counts."""
+
+_DATE_FORMATS = ("%b %d %Y", "%b %d, %Y", "%d %b %Y", "%Y/%m/%d", "%Y%m%d")
+
+Cell = object
+"""A cell as its reader gives it: text from CSV, numbers and dates from Parquet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Positions of the columns in a row."""
+
+    date: int
+    close: int
+    adjusted: int | None
+    symbol: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a table, with the place that an error names: `line 14`, `row 3`."""
+
+    place: str
+    cells: Sequence[Cell]
+
+
+def find_columns(header: Sequence[str], file: str) -> Columns:
+    """Return where the columns stand.
+
+    Raises:
+        ToolError: there is no column of dates or of prices, or one name stands twice.
+    """
+    names = [name.strip().lstrip("\ufeff").lower() for name in header]
+    found = {meaning: _position(names, known, file) for meaning, known in _NAMES.items()}
+    close = found["adjusted"] if found["close"] is None else found["close"]
+    if found["date"] is None or close is None:
+        missing = "dates" if found["date"] is None else "prices"
+        wanted = _NAMES["date"] if found["date"] is None else (*_NAMES["close"][:2], "adj_close")
+        raise ToolError(
+            f"{file}: no column of {missing}; the header has {', '.join(map(repr, header)) or 'nothing'}",
+            hint=f"name one column {' or '.join(map(repr, wanted))}",
+        )
+    return Columns(date=found["date"], close=close, adjusted=found["adjusted"], symbol=found["symbol"])
+
+
+def _position(names: Sequence[str], known: Sequence[str], file: str) -> int | None:
+    for name in known:
+        if names.count(name) > 1:
+            raise ToolError(f"{file}: the header has {name!r} twice", hint="keep one of the two columns")
+        if name in names:
+            return names.index(name)
+    return None
+
+
+def read_series(
+    code: str,
+    rows: Iterable[Row],
+    columns: Columns,
+    *,
+    file: str,
+    source: str,
+    notes: tuple[str, ...] = (),
+) -> PriceSeries | None:
+    """Return the prices of a code, or nothing where a table with a symbol column does not have it.
+
+    Raises:
+        ToolError: a row cannot be trusted.
+    """
+    prices: list[Price] = []
+    places: dict[dt.date, str] = {}
+    for row in rows:
+        if columns.symbol is not None and _text(row, columns.symbol).upper() != code:
+            continue
+        price = _read_price(row, columns, file)
+        if price.date in places:
+            raise ToolError(
+                f"{file}, {row.place}: the date {price.date} stands already in {places[price.date]}",
+                hint="keep one row for each date"
+                + ("" if columns.symbol is not None else "; a file of several codes needs a 'symbol' column"),
+            )
+        places[price.date] = row.place
+        prices.append(price)
+    if not prices:
+        return None
+    ordered = sorted(prices, key=_date_of)
+    warnings = () if ordered == prices else (f"{file}: the dates were not in order; they have been sorted",)
+    return PriceSeries(
+        code=code, prices=tuple(ordered), source=source, location=file, warnings=(*notes, *warnings)
+    )
+
+
+def symbols(rows: Iterable[Row], columns: Columns) -> Iterator[str]:
+    """Yield each code of a table with a symbol column, once."""
+    if columns.symbol is None:
+        return
+    seen: set[str] = set()
+    for row in rows:
+        symbol = _text(row, columns.symbol).upper()
+        if symbol and symbol not in seen:
+            seen.add(symbol)
+            yield symbol
+
+
+def parse_date(text: str) -> dt.date | None:
+    """Return a date from ISO 8601 text (a time is dropped) or from forms such as `Jan 1 2000`."""
+    shown = text.strip()
+    try:
+        if shown[4:5] == "-" and shown[10:11] in ("", "T", " "):
+            return dt.date.fromisoformat(shown[:10])
+        return _other_form(shown)
+    except ValueError:
+        return None
+
+
+def _other_form(text: str) -> dt.date | None:
+    for form in _DATE_FORMATS:
+        try:
+            return dt.datetime.strptime(text, form).replace(tzinfo=dt.UTC).date()
+        except ValueError:
+            continue
+    return None
+
+
+def _date_of(price: Price) -> dt.date:
+    return price.date
+
+
+def _read_price(row: Row, columns: Columns, file: str) -> Price:
+    adjusted = None if columns.adjusted is None else _number(row, columns.adjusted, file)
+    return Price(
+        date=_date(row, columns.date, file), close=_number(row, columns.close, file), adjusted=adjusted
+    )
+
+
+def _cell(row: Row, position: int) -> Cell:
+    return row.cells[position] if position < len(row.cells) else None
+
+
+def _text(row: Row, position: int) -> str:
+    cell = _cell(row, position)
+    return "" if cell is None else str(cell).strip()
+
+
+def _date(row: Row, position: int, file: str) -> dt.date:
+    cell = _cell(row, position)
+    if isinstance(cell, dt.datetime):
+        return cell.date()
+    if isinstance(cell, dt.date):
+        return cell
+    text = _text(row, position)
+    date = parse_date(text)
+    if date is None:
+        shown = f"the date {text[:40]!r} cannot be read" if text else "the date is empty"
+        raise ToolError(f"{file}, {row.place}: {shown}", hint="write dates as 2010-03-01 (or 'Mar 1 2010')")
+    return date
+
+
+def _number(row: Row, position: int, file: str) -> float:
+    text = _text(row, position)
+    try:
+        value = float(text.replace("_", "?")) if text else math.nan  # Python alone reads 1_000
+    except ValueError:
+        raise ToolError(
+            f"{file}, {row.place}: the price {text[:40]!r} is no number",
+            hint="write prices with a point and without a currency sign, such as 223.02",
+        ) from None
+    if math.isnan(value):
+        raise ToolError(
+            f"{file}, {row.place}: the price is {'missing' if not text else 'not a number'}",
+            hint="fill the price in, or remove the row",
+        )
+    if not 0 < value < math.inf:
+        raise ToolError(
+            f"{file}, {row.place}: the price {text[:40]} is not between zero and infinity",
+            hint="a price is greater than zero; mend or remove the row",
+        )
+    return value

@@ -1,0 +1,128 @@
+"""Price series as documents: figures, tags, readable content, and where the prices came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wavewright.tools.equities.documents import Figures, IndexDocument, Point, SourceNote, StockDocument
+from wavewright.tools.equities.figures import compute_figures, detect_frequency
+from wavewright.tools.equities.prices import PriceSeries
+from wavewright.tools.equities.wording import figures_text, percent
+
+PRICE_DIGITS = 6
+
+
+def stock_document(series: PriceSeries, *, exchange: str, currency: str | None) -> StockDocument:
+    """Return the document of one stock."""
+    code, points = series.code, series.points
+    return StockDocument(
+        id=f"{exchange}:{code}:stock_collector",
+        kind="stock-data",
+        title=f"{code}: prices to {points[-1][0]}",
+        tags=["stock-data", code.lower()],
+        code=code,
+        exchange=exchange,
+        price_basis=series.basis,
+        current_price=series.prices[-1].close,
+        sources=[_source_note(series)],
+        warnings=list(series.warnings),
+        **_common_fields(code, points, currency),
+    )
+
+
+def index_document(series: PriceSeries, *, exchange: str, currency: str | None) -> IndexDocument:
+    """Return the document of a benchmark that is a given series."""
+    code, points = series.code, series.points
+    return IndexDocument(
+        id=f"{exchange}:{code}:index_data",
+        kind="index-data",
+        title=f"{code}: index to {points[-1][0]}",
+        tags=["index-data", code.lower()],
+        code=code,
+        index_kind="series",
+        constituents=[],
+        price_basis=series.basis,
+        current_price=series.prices[-1].close,
+        sources=[_source_note(series)],
+        warnings=list(series.warnings),
+        **_common_fields(code, points, currency),
+    )
+
+
+def basket_document(
+    code: str,
+    levels: tuple[Point, ...],
+    members: Mapping[str, PriceSeries],
+    *,
+    exchange: str,
+    warnings: tuple[str, ...] = (),
+) -> IndexDocument:
+    """Return the document of a benchmark that is an equal-weight basket, saying that it is one."""
+    names = ", ".join(members)
+    sources = {(note.name, note.location): note for note in (_source_note(item) for item in members.values())}
+    notes = dict.fromkeys(warning for series in members.values() for warning in series.warnings)
+    basket_note = (
+        f"{code} is an equal-weight basket of {names}, rebalanced at every observation; it is no published index, "
+        "and its constituents were chosen with today's knowledge"
+    )
+    return IndexDocument(
+        id=f"{exchange}:{code}:index_data",
+        kind="index-data",
+        title=f"{code}: equal-weight basket of {len(members)} stocks to {levels[-1][0]}",
+        tags=["index-data", code.lower()],
+        code=code,
+        index_kind="equal_weight_basket",
+        constituents=list(members),
+        price_basis="level",
+        current_price=round(levels[-1][1], PRICE_DIGITS),
+        sources=list(sources.values()),
+        warnings=[basket_note, *warnings, *notes],
+        **_common_fields(code, levels, None),
+    )
+
+
+def _common_fields(code: str, points: tuple[Point, ...], currency: str | None) -> dict[str, Any]:
+    """Return the fields that every document of a series has, computed from its points."""
+    figures = rounded(compute_figures(points)) if len(points) > 1 else None
+    return {
+        "currency": currency,
+        "as_of": points[-1][0],
+        "frequency": detect_frequency([date for date, _ in points]),
+        "prices": [(date, round(price, PRICE_DIGITS)) for date, price in points],
+        "trend_signal": "unknown" if figures is None else figures.trend.signal,
+        "figures": figures,
+        "content": _content(code, points, currency, figures),
+    }
+
+
+def rounded(figures: Figures) -> Figures:
+    """Return the figures to six decimals: more are noise of the arithmetic, not knowledge."""
+    return Figures.model_validate(round_numbers(figures.model_dump()))
+
+
+def round_numbers(value: object) -> object:
+    """Return a structure with every float at six decimals."""
+    match value:
+        case float():
+            return round(value, PRICE_DIGITS)
+        case dict():
+            return {key: round_numbers(member) for key, member in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # keys and members are walked as they come
+        case _:
+            return value
+
+
+def _source_note(series: PriceSeries) -> SourceNote:
+    return SourceNote(name=series.source, location=series.location, as_of=series.prices[-1].date)
+
+
+def _content(code: str, points: tuple[Point, ...], currency: str | None, figures: Figures | None) -> str:
+    last_date, last = points[-1]
+    unit = f" {currency}" if currency else ""
+    lines = [f"# {code}", "", f"Last value {last:,.2f}{unit} on {last_date}."]
+    if figures is None:
+        return "\n".join([*lines, "There is one value only, so nothing can be computed from it.", ""])
+    lines.append(
+        f"{len(points)} {figures.frequency} values since {points[0][0]}; {percent(figures.period_return)} in all."
+    )
+    return "\n".join([*lines, "", *figures_text(figures), ""])

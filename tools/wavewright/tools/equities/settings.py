@@ -1,0 +1,86 @@
+"""What a job or a project sets for this pack: where prices, benchmarks, announcements and searches come from.
+
+Paths are relative to the folder of the file they stand in. A key for a provider is named by its environment
+variable and never written down.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from wavewright.planner.models import Model
+from wavewright.planner.types import JsonObject, Seconds
+from wavewright.tools.equities.vega_prices import VEGA
+from wavewright.tools.packs import PackError
+
+
+class ProviderSettings(Model):
+    """A price service over HTTP, in the shape of EODHD."""
+
+    provider: Literal["eodhd"] = "eodhd"
+    base_url: Annotated[str, Field(pattern=r"^https?://")] = "https://eodhd.com/api"
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "EODHD_API_KEY"
+    """Name of the environment variable that holds the key."""
+    suffix: str = ""
+    """Put after every code, such as `.AU` or `.US`."""
+    timeout: Seconds = 30.0
+    since: str = "2000-01-01"
+    """First day that is asked for."""
+
+
+class BasketSettings(Model):
+    """An equal-weight basket of some of the source's codes."""
+
+    kind: Literal["equal_weight_basket"] = "equal_weight_basket"
+    codes: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+
+
+class SearchSettings(Model):
+    """A search service that answers with JSON, in the shape of SearXNG where nothing else is said."""
+
+    url: Annotated[str, Field(pattern=r"^https?://")]
+    """Address of the search page, such as `http://localhost:8888/search`."""
+    query_param: str = "q"
+    params: dict[str, str] = {"format": "json"}
+    results: str = "results"
+    """Dotted path of the list of results in the answer; empty where the answer is the list."""
+    title: str = "title"
+    link: str = "url"
+    text: str = "content"
+    api_key_env: str | None = None
+    """Name of the environment variable that holds a key."""
+    api_key_header: str = "Authorization"
+    timeout: Seconds = 20.0
+
+
+class EquitiesSettings(Model):
+    """All settings of the pack; each part is optional until a tool needs it."""
+
+    prices: str | ProviderSettings | None = None
+    """`vega_datasets`, a folder, a file, or a provider."""
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] | None = None
+    exchange: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,11}$")] = "local"
+    """First part of document ids, such as `asx` in `asx:GNP:stock_collector`."""
+    indices: dict[str, str | BasketSettings] = {}
+    """Benchmark code → a price file, or a basket. `EQUAL_WEIGHT`, the basket of all codes, is always there."""
+    announcements: str | None = None
+    """A folder of Markdown or HTML files with dates."""
+    search: SearchSettings | None = None
+
+
+def read_settings(settings: JsonObject) -> EquitiesSettings:
+    """Return the settings of the pack.
+
+    Raises:
+        PackError: a field is unknown or has a wrong value.
+    """
+    try:
+        return EquitiesSettings.model_validate(settings)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        known = ", ".join(sorted(EquitiesSettings.model_fields))
+        where = ".".join(["equities", *(str(part) for part in fault["loc"])])
+        hint = f"the pack knows {known}; 'prices' is {VEGA!r}, a folder, a file, or {{provider: eodhd, …}}"
+        raise PackError(f"setting {where!r}: {fault['msg'].lower()}", hint=hint) from error

@@ -1,0 +1,369 @@
+"""The analysis of documents by code: what was computed, how sure that is, and from what.
+
+No model is asked, and the result says so (`method: computed`). A summary that lacks a required stock, takes a
+benchmark for a stock or breaks its output schema is a failure that names what is missing, never a shorter result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from statistics import NormalDist
+from typing import Annotated, Any, TypeVar
+
+import jsonschema_rs
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from wavewright.planner.types import JsonSchema
+from wavewright.tools.calls import ToolError
+from wavewright.tools.equities.documents import (
+    AnnouncementsDocument,
+    BenchmarkResult,
+    Comparison,
+    Document,
+    Figures,
+    IndexDocument,
+    NewsLine,
+    SourceNote,
+    StockDocument,
+    StockResult,
+    SummaryDocument,
+)
+from wavewright.tools.equities.figures import PERIODS_PER_YEAR, compare
+from wavewright.tools.equities.series_documents import round_numbers
+from wavewright.tools.equities.wording import benchmark_text, news_list, percent, stocks_table
+
+Known = TypeVar("Known", bound=BaseModel)
+
+Title = Annotated[str, Field(min_length=1, max_length=300)]
+
+
+def analyze_summary(
+    documents: list[Document],
+    title: Title,
+    benchmark: Document | None = None,
+    announcements: list[Document] | None = None,
+    filter_tags: list[str] | None = None,
+    output_tags: list[str] | None = None,
+    required_tickers: list[str] | None = None,
+    benchmark_codes: list[str] | None = None,
+    output_schema: dict[str, Any] | None = None,
+) -> SummaryDocument:
+    """Analyse documents and write one summary: return, volatility, drawdown, trend, comparison with a benchmark.
+
+    Code computes every figure from the prices in the documents; no model is asked.
+
+    Args:
+        documents: Documents of fetch_stock_data or fetch_announcements, the primary targets.
+        title: Title of the summary.
+        benchmark: Document of fetch_index_data, for comparison only.
+        announcements: Documents of fetch_announcements to list beside the figures.
+        filter_tags: Keep only documents that have all of these tags.
+        output_tags: Tags that the summary gets. Set by the engine.
+        required_tickers: Stocks that must be in the summary. Set by the engine.
+        benchmark_codes: Codes that are benchmarks and so no stocks. Set by the engine.
+        output_schema: JSON Schema that the summary must satisfy. Set by the engine.
+    """
+    kept = [document for document in documents if set(filter_tags or ()) <= set(document.tags)]
+    if not kept:
+        raise ToolError(
+            f"none of the {len(documents)} documents has the tags {', '.join(filter_tags or ()) or '(none asked)'}",
+            hint="pass the documents of a data step, and filter by tags that they have",
+        )
+    index, stray = _benchmark_of(benchmark, kept)
+    stocks = _stocks(kept, index)
+    listed = [*_of_kind(kept, AnnouncementsDocument), *_of_kind(announcements or [], AnnouncementsDocument)]
+    _require_tickers(stocks, listed, required_tickers or [])
+    _refuse_benchmarks(stocks, benchmark_codes or [])
+    summary = _write(title, stocks, index, listed, [*stray], output_tags or [])
+    if output_schema is not None:
+        _require_schema(summary, output_schema)
+    return summary
+
+
+def _of_kind(documents: list[Document], model: type[Known]) -> list[Known]:
+    """Return the documents of one kind, with the fields of that kind.
+
+    Raises:
+        ToolError: a document says that it is of the kind and lacks what the kind has.
+    """
+    kind = TypeAdapter(model.model_fields["kind"].annotation).json_schema()["const"]
+    return [_read(document, model) for document in documents if document.kind == kind]
+
+
+def _read(document: Document, model: type[Known]) -> Known:
+    try:
+        return model.model_validate(document.model_dump())
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise ToolError(
+            f"document {document.id!r} of kind {document.kind!r} has no usable {where}: {fault['msg'].lower()}",
+            hint="pass the whole output of the tool that fetched it",
+        ) from error
+
+
+def _benchmark_of(
+    given: Document | None, documents: list[Document]
+) -> tuple[IndexDocument | None, tuple[str, ...]]:
+    """Return the benchmark: the one that was given, else the first index among the documents."""
+    if given is not None and given.kind != "index-data":
+        raise ToolError(
+            f"the benchmark is document {given.id!r} of kind {given.kind!r}",
+            hint="pass the output of fetch_index_data as benchmark",
+        )
+    among = _of_kind(documents, IndexDocument)
+    if given is not None:
+        return _read(given, IndexDocument), ()
+    if not among:
+        return None, ("There is no benchmark, so nothing is compared.",)
+    others = [document.code for document in among[1:]]
+    note = f"Only {among[0].code} is used as benchmark; {', '.join(others)} are not." if others else ""
+    return among[0], (note,) if note else ()
+
+
+def _stocks(documents: list[Document], index: IndexDocument | None) -> list[StockResult]:
+    found: dict[str, StockDocument] = {}
+    for document in _of_kind(documents, StockDocument):
+        if document.code in found:
+            raise ToolError(
+                f"stock {document.code!r} stands twice among the documents",
+                hint="pass each stock's document once",
+            )
+        found[document.code] = document
+    return [_stock(document, index) for document in found.values()]
+
+
+def _stock(document: StockDocument, index: IndexDocument | None) -> StockResult:
+    figures = document.figures
+    if figures is None:
+        raise ToolError(
+            f"stock {document.code!r} has one price only, of {document.as_of}",
+            hint="fetch more of its history, or leave it out",
+        )
+    comparison = None if index is None else compare(document.prices, index.prices, index.code)
+    if comparison is not None:
+        comparison = Comparison.model_validate(round_numbers(comparison.model_dump()))
+    return StockResult(
+        code=document.code,
+        currency=document.currency,
+        as_of=document.as_of,
+        current_price=document.current_price,
+        period_return=figures.period_return,
+        return_1y=figures.return_1y,
+        annual_growth=figures.annual_growth,
+        volatility=figures.volatility,
+        max_drawdown=figures.max_drawdown,
+        trend_signal=figures.trend.signal,
+        trend=figures.trend,
+        comparison=comparison,
+        confidence=confidence(figures, comparison),
+        observations=figures.observations,
+        since=figures.since,
+        frequency=figures.frequency,
+        evidence=[document.id, *([] if index is None or comparison is None else [index.id])],
+        sources=document.sources,
+    )
+
+
+def confidence(figures: Figures, comparison: Comparison | None) -> dict[str, float]:
+    """Return how far the prices carry each figure, from 0 to 1.
+
+    `returns` and `drawdown`: the share of the expected observations that are there. `volatility`: 1 less the
+    relative half-width of its 95 % interval, 1.96 / sqrt(2 (n - 1)). `trend`: the probability that one more
+    period's normal noise would not carry the price across its average; 0 where the signal is unknown.
+    `benchmark`: 1 less the half-width of the correlation's 95 % interval, 1.96 (1 - r²) / sqrt(n - 1).
+    """
+    there = _completeness(figures)
+    returns = figures.observations - 1
+    spread = 0.0 if returns < 2 else _within(1 - 1.96 / math.sqrt(2 * (returns - 1)))
+    fields = {"returns": there, "drawdown": there, "volatility": spread, "trend": _trend_confidence(figures)}
+    if comparison is not None and comparison.correlation is not None:
+        width = 1.96 * (1 - comparison.correlation**2) / math.sqrt(comparison.observations - 1)
+        fields["benchmark"] = _within(1 - width)
+    else:
+        fields["benchmark"] = 0.0
+    return {name: round(value, 4) for name, value in fields.items()}
+
+
+def _completeness(figures: Figures) -> float:
+    per_year = PERIODS_PER_YEAR.get(figures.frequency)
+    if per_year is None:
+        return 0.5  # an irregular series does not say how many prices it should have
+    expected = (figures.until - figures.since).days / 365.25 * per_year
+    return _within((figures.observations - 1) / expected) if expected else 0.0
+
+
+def _trend_confidence(figures: Figures) -> float:
+    per_year = PERIODS_PER_YEAR.get(figures.frequency)
+    if figures.trend.distance is None or not figures.volatility or per_year is None:
+        return 0.0
+    noise = figures.volatility / math.sqrt(per_year)
+    return NormalDist().cdf(abs(figures.trend.distance) / noise)
+
+
+def _within(value: float) -> float:
+    return max(0.0, min(1.0, value))
+
+
+def _require_tickers(
+    stocks: list[StockResult], announcements: list[AnnouncementsDocument], required: list[str]
+) -> None:
+    present = {stock.code for stock in stocks} | {document.code for document in announcements}
+    missing = [code for code in dict.fromkeys(required) if code.upper() not in present]
+    if missing:
+        raise ToolError(
+            f"the summary lacks {', '.join(map(repr, missing))}; it has {', '.join(sorted(present)) or 'no stock'}",
+            hint="fetch each of them and pass their documents",
+        )
+
+
+def _refuse_benchmarks(stocks: list[StockResult], benchmarks: list[str]) -> None:
+    wrong = sorted({stock.code for stock in stocks} & {code.upper() for code in benchmarks})
+    if wrong:
+        raise ToolError(
+            f"{', '.join(map(repr, wrong))} is a benchmark, for comparison only, and stands among the stocks",
+            hint="fetch it with fetch_index_data and pass it as benchmark",
+        )
+
+
+def _require_schema(summary: SummaryDocument, schema: JsonSchema) -> None:
+    try:
+        validator = jsonschema_rs.validator_for(schema)
+    except ValueError as error:
+        raise ToolError(
+            f"the output schema is no JSON Schema: {error}", hint="mend 'output_schema'"
+        ) from error
+    faults = [
+        f"{'.'.join(str(part) for part in error.instance_path) or 'the summary'}: {error.message}"
+        for error in validator.iter_errors(summary.model_dump(mode="json"))
+    ]
+    if faults:
+        more = f", and {len(faults) - 3} more" if len(faults) > 3 else ""
+        raise ToolError(
+            f"the summary does not satisfy the output schema: {'; '.join(faults[:3])}{more}",
+            hint="fetch what is missing, or ask for less in 'output_schema'",
+        )
+
+
+def _write(
+    title: str,
+    stocks: list[StockResult],
+    index: IndexDocument | None,
+    announcements: list[AnnouncementsDocument],
+    notes: list[str],
+    output_tags: list[str],
+) -> SummaryDocument:
+    benchmark = None if index is None else _benchmark_result(index)
+    news = [
+        NewsLine(code=document.code, date=item.date, title=item.title, source=item.source)
+        for document in announcements
+        for item in document.items
+    ]
+    sources = [note for stock in stocks for note in stock.sources]
+    sources += [
+        note for document in (index, *announcements) if document is not None for note in document.sources
+    ]
+    warnings = [*notes, *_shared_notes(stocks, index)]
+    warnings += [] if index is None else index.warnings
+    warnings += [warning for document in announcements for warning in document.warnings]
+    dates = [stock.as_of for stock in stocks] + [line.date for line in news]
+    content = _markdown(title, stocks, benchmark, news, warnings)
+    return SummaryDocument(
+        id=f"summary:{hashlib.sha256(content.encode()).hexdigest()[:16]}",
+        kind="summary",
+        title=title,
+        tags=list(dict.fromkeys(["summary", *output_tags])),
+        content=content,
+        method="computed",
+        as_of=max(dates, default=None),
+        stocks=stocks,
+        benchmark=benchmark,
+        announcements=news,
+        confidence=_least(stocks),
+        sources=_distinct(sources),
+        warnings=list(dict.fromkeys(warnings)),
+    )
+
+
+def _benchmark_result(index: IndexDocument) -> BenchmarkResult:
+    figures = index.figures
+    if figures is None:
+        raise ToolError(
+            f"the benchmark {index.code!r} has one level only, of {index.as_of}",
+            hint="fetch more of its history, or compare with another benchmark",
+        )
+    return BenchmarkResult(
+        code=index.code,
+        index_kind=index.index_kind,
+        constituents=index.constituents,
+        as_of=index.as_of,
+        period_return=figures.period_return,
+        return_1y=figures.return_1y,
+        annual_growth=figures.annual_growth,
+        volatility=figures.volatility,
+        max_drawdown=figures.max_drawdown,
+        trend_signal=figures.trend.signal,
+    )
+
+
+def _shared_notes(stocks: list[StockResult], index: IndexDocument | None) -> list[str]:
+    """Return what a reader of the comparison should know: overlap, different dates, nothing in common."""
+    notes: list[str] = []
+    if index is not None:
+        inside = [stock.code for stock in stocks if stock.code in index.constituents]
+        if inside:
+            notes.append(
+                f"{', '.join(inside)} are constituents of the benchmark {index.code}, "
+                "which draws beta and correlation towards it."
+            )
+        apart = [stock.code for stock in stocks if stock.comparison is None]
+        if apart:
+            notes.append(f"{', '.join(apart)} have fewer than two dates in common with {index.code}.")
+    if len({stock.as_of for stock in stocks}) > 1:
+        notes.append("The stocks' last prices are of different dates.")
+    if len({stock.since for stock in stocks}) > 1:
+        notes.append(
+            "The stocks' prices start on different dates; figures over all prices cover different spans."
+        )
+    return notes
+
+
+def _least(stocks: list[StockResult]) -> dict[str, float]:
+    fields = dict.fromkeys(name for stock in stocks for name in stock.confidence)
+    return {name: min(stock.confidence[name] for stock in stocks) for name in fields}
+
+
+def _distinct(sources: list[SourceNote]) -> list[SourceNote]:
+    return list({(note.name, note.location, note.as_of): note for note in sources}.values())
+
+
+def _markdown(
+    title: str,
+    stocks: list[StockResult],
+    benchmark: BenchmarkResult | None,
+    news: list[NewsLine],
+    warnings: list[str],
+) -> str:
+    lines = [f"# {title}", "", "Computed by code from the prices; no model wrote any of it.", ""]
+    if stocks:
+        ahead = [stock for stock in stocks if stock.trend_signal == "up"]
+        best = max(stocks, key=_one_year)
+        lines += [
+            f"{len(ahead)} of {len(stocks)} stocks trend up. "
+            f"Best over one year: {best.code} with {percent(best.return_1y)}.",
+            "",
+            *stocks_table(stocks),
+            "",
+        ]
+    if benchmark is not None:
+        lines += [benchmark_text(benchmark), ""]
+    if news:
+        lines += ["## Announcements", "", *news_list(news), ""]
+    if warnings:
+        lines += ["## To bear in mind", "", *(f"- {warning}" for warning in dict.fromkeys(warnings)), ""]
+    return "\n".join(lines)
+
+
+def _one_year(stock: StockResult) -> float:
+    return -math.inf if stock.return_1y is None else stock.return_1y

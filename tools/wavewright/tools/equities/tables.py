@@ -1,0 +1,179 @@
+"""Price tables in files: a folder with one file a code, or one long file with a symbol column.
+
+A *table file* is read whole, checked, and kept by its modification time and size, so that five stocks in one file
+cost one reading; `fresh` reads again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wavewright.tools.calls import ToolError
+from wavewright.tools.equities.columns import Columns, Row, find_columns, read_series, symbols
+from wavewright.tools.equities.prices import PriceSeries, unknown_code
+from wavewright.tools.files import Folder, PathRefused
+
+MAX_FILE_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A file's header and rows."""
+
+    columns: Columns
+    rows: Sequence[Row]
+
+
+def _read_csv(content: bytes, file: str) -> Table:
+    from wavewright.tools.equities.csv_prices import read_csv_table
+
+    header, rows = read_csv_table(content, file)
+    return Table(find_columns(header, file), rows)
+
+
+def _read_parquet(content: bytes, file: str) -> Table:
+    from wavewright.tools.equities.parquet_prices import read_parquet_table
+
+    header, rows = read_parquet_table(content, file)
+    return Table(find_columns(header, file), rows)
+
+
+_READERS: dict[str, Callable[[bytes, str], Table]] = {
+    ".csv": _read_csv,
+    ".txt": _read_csv,
+    ".tsv": _read_csv,
+    ".parquet": _read_parquet,
+}
+
+
+@dataclass(frozen=True)
+class FilePrices:
+    """Prices from one folder or one long file."""
+
+    path: Path
+    """As the user wrote it, made absolute: where the prices stand."""
+    shown: str
+    """As the user wrote it: what messages and sources say."""
+    currency: str | None = None
+    source_name: str = "price files"
+    notes: tuple[str, ...] = ()
+    """What a reader of any series of this source should know; becomes a warning."""
+    _tables: dict[str, tuple[tuple[int, int], Table]] = field(
+        default_factory=dict[str, tuple[tuple[int, int], Table]]
+    )
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def codes(self) -> tuple[str, ...]:
+        """Return the codes that the files have."""
+        if not self._is_folder():
+            table = self._table(self.path.parent, self.path.name, self.shown, fresh=False)
+            return tuple(sorted(symbols(table.rows, table.columns)))
+        names = self._file_names()
+        long = self._long_table(names, fresh=False)
+        if long is not None:
+            return tuple(sorted(symbols(long.rows, long.columns)))
+        return tuple(sorted({Path(name).stem.upper() for name in names}))
+
+    def read(self, code: str, until: dt.date, *, fresh: bool) -> PriceSeries:
+        """Return the prices of a code, whatever `until` is: the whole file has been read anyway."""
+        del until
+        if not self._is_folder():
+            table = self._table(self.path.parent, self.path.name, self.shown, fresh=fresh)
+            return self._series(code, table, self.shown)
+        names = self._file_names()
+        fitting = [name for name in names if Path(name).stem.upper() == code]
+        if len(fitting) > 1:
+            raise ToolError(
+                f"{self.shown}: {' and '.join(map(repr, fitting))} are both files of {code!r}",
+                hint="keep one file for each code",
+            )
+        if fitting:
+            shown = f"{self.shown}/{fitting[0]}"
+            return self._series(code, self._table(self.path, fitting[0], shown, fresh=fresh), shown)
+        long = self._long_table(names, fresh=fresh)
+        if long is not None:
+            return self._series(code, long, f"{self.shown}/{names[0]}")
+        raise unknown_code(code, (Path(name).stem.upper() for name in names), self.shown)
+
+    def _is_folder(self) -> bool:
+        if not self.path.exists():
+            raise ToolError(
+                f"{self.shown}: there is no such file or folder of prices",
+                hint="set 'prices' to a folder with one CSV or Parquet file a code, such as prices/AAPL.csv; "
+                f"it was looked for at {self.path}",
+            )
+        return self.path.is_dir()
+
+    def _file_names(self) -> list[str]:
+        with _opened(self.path, self.shown) as folder:
+            entries = folder.entries()
+        names = [entry.name for entry in entries if Path(entry.name).suffix.lower() in _READERS]
+        if not names:
+            others = f" (it has {len(entries)} other entries)" if entries else ""
+            raise ToolError(
+                f"{self.shown}: the folder has no price files{others}",
+                hint="put one CSV or Parquet file a code there, such as AAPL.csv with the columns date and close",
+            )
+        return names
+
+    def _long_table(self, names: Sequence[str], *, fresh: bool) -> Table | None:
+        """Return a folder's only file where it holds several codes in a symbol column."""
+        if len(names) != 1:
+            return None
+        table = self._table(self.path, names[0], f"{self.shown}/{names[0]}", fresh=fresh)
+        return None if table.columns.symbol is None else table
+
+    def _table(self, folder: Path, name: str, shown: str, *, fresh: bool) -> Table:
+        reader = _READERS.get(Path(name).suffix.lower())
+        if reader is None:
+            raise ToolError(f"{shown}: neither a CSV nor a Parquet file", hint="name it .csv or .parquet")
+        with self._lock, _opened(folder, shown) as opened:
+            stamp = _stamp(folder / name)
+            kept = self._tables.get(name)
+            if kept is not None and kept[0] == stamp and not fresh:
+                return kept[1]
+            table = reader(_content(opened, name, shown), shown)
+            self._tables[name] = (stamp, table)
+            return table
+
+    def _series(self, code: str, table: Table, shown: str) -> PriceSeries:
+        series = read_series(
+            code, table.rows, table.columns, file=shown, source=self.source_name, notes=self.notes
+        )
+        if series is not None:
+            return series
+        if table.columns.symbol is not None:
+            raise unknown_code(code, symbols(table.rows, table.columns), shown)
+        raise ToolError(f"{shown}: the file has a header and no prices", hint="add rows, or remove the file")
+
+
+def _opened(folder: Path, shown: str) -> Folder:
+    try:
+        return Folder(folder)
+    except OSError as error:
+        raise ToolError(f"{shown}: {(error.strerror or 'cannot be opened').lower()}") from error
+
+
+def _content(folder: Folder, name: str, shown: str) -> bytes:
+    try:
+        content = folder.read(name, max_bytes=MAX_FILE_BYTES)
+    except PathRefused as error:
+        raise ToolError(
+            f"{shown}: {error.reason}",
+            hint=f"prices stand in regular files of at most {MAX_FILE_BYTES // 2**20} MiB",
+        ) from error
+    if not content.strip():
+        raise ToolError(f"{shown}: the file is empty", hint="write a header and one row a date, or remove it")
+    return content
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat(follow_symlinks=False)
+    except OSError:
+        return (0, 0)
+    return (status.st_mtime_ns, status.st_size)

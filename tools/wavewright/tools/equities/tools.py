@@ -1,0 +1,248 @@
+"""The tools of the pack, bound to one job's settings.
+
+Each is a plain typed function; what a tool fetches is one document. `now` is the run's instant: nothing dated
+after it is returned.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from wavewright.planner.models import Retry
+from wavewright.planner.types import Effect
+from wavewright.tools.calls import Tool, ToolError
+from wavewright.tools.equities.documents import (
+    AnnouncementsDocument,
+    IndexDocument,
+    SearchDocument,
+    StockDocument,
+)
+from wavewright.tools.equities.indices import EQUAL_WEIGHT, equal_weight_basket
+from wavewright.tools.equities.prices import PriceSeries, PriceSource, checked_code, known_at, unknown_code
+from wavewright.tools.equities.series_documents import basket_document, index_document, stock_document
+from wavewright.tools.equities.settings import BasketSettings, EquitiesSettings, ProviderSettings
+from wavewright.tools.equities.sources import open_file, open_prices
+from wavewright.tools.equities.summary import analyze_summary
+from wavewright.tools.registry import make_tool
+
+Years = Annotated[float, Field(gt=0, le=200)]
+
+
+class EquityTools:
+    """The tools' functions over one job's settings; sources are opened when they are first asked."""
+
+    def __init__(self, settings: EquitiesSettings, root: Path) -> None:
+        self._settings = settings
+        self._root = root
+
+    @cached_property
+    def _source(self) -> PriceSource:
+        return open_prices(self._settings, self._root)
+
+    def fetch_stock_data(
+        self,
+        code: str,
+        years: Years | None = None,
+        force: bool = False,
+        *,
+        now: dt.datetime,
+        config: dict[str, Any],
+    ) -> StockDocument:
+        """Fetch the price history of one stock, with its figures.
+
+        Gives one document: current price, dated prices, return, volatility, drawdown and trend signal.
+
+        Args:
+            code: The stock's code, such as AAPL.
+            years: How many years of prices to return, counted back from the last one; all where absent.
+            force: Read the source again, past every cache.
+        """
+        series = self._known(checked_code(code), now, years or _years_of(config), force=force)
+        return stock_document(series, exchange=self._exchange, currency=self._currency)
+
+    def fetch_index_data(
+        self,
+        code: str,
+        years: Years | None = None,
+        force: bool = False,
+        *,
+        now: dt.datetime,
+        config: dict[str, Any],
+    ) -> IndexDocument:
+        """Fetch the levels of a benchmark index, for comparison only.
+
+        The index is a given series, or an equal-weight basket of stocks, which then says so in index_kind and
+        names its constituents. The code EQUAL_WEIGHT is the basket of all stocks that the price source has.
+
+        Args:
+            code: The benchmark's code, such as XJO or EQUAL_WEIGHT.
+            years: How many years of levels to return, counted back from the last one; all where absent.
+            force: Read the source again, past every cache.
+        """
+        shown = checked_code(code)
+        span = years or _years_of(config)
+        setting = self._index_setting(shown)
+        if isinstance(setting, BasketSettings):
+            return self._basket(shown, setting.codes, now, span, force=force)
+        if setting is not None:
+            source = open_file(setting, self._settings, self._root)
+            today = now.astimezone(dt.UTC).date()
+            series = known_at(source.read(shown, today, fresh=force), now, years=span)
+        elif shown == EQUAL_WEIGHT:
+            return self._basket(shown, self._source.codes(), now, span, force=force)
+        else:
+            series = self._own_series(shown, now, span, force=force)
+        currency = self._settings.currency if isinstance(setting, str) else self._currency
+        return index_document(series, exchange=self._exchange, currency=currency)
+
+    def fetch_announcements(
+        self,
+        code: str,
+        days: Annotated[int, Field(ge=1, le=36500)] = 365,
+        limit: Annotated[int, Field(ge=1, le=200)] = 20,
+        *,
+        now: dt.datetime,
+    ) -> AnnouncementsDocument:
+        """Fetch a company's announcements, latest first.
+
+        Args:
+            code: The stock's code, such as AAPL.
+            days: How many days back to look.
+            limit: How many announcements to return at most.
+        """
+        from wavewright.tools.equities.announcements import read_announcements
+
+        return read_announcements(
+            self._settings.announcements,
+            self._root,
+            code=checked_code(code),
+            days=days,
+            limit=limit,
+            now=now,
+            exchange=self._exchange,
+        )
+
+    def search_web(
+        self,
+        query: Annotated[str, Field(min_length=1, max_length=400)],
+        limit: Annotated[int, Field(ge=1, le=50)] = 10,
+        *,
+        now: dt.datetime,
+    ) -> SearchDocument:
+        """Search the web for news and information.
+
+        Args:
+            query: What to search for.
+            limit: How many results to return at most.
+        """
+        from wavewright.tools.equities.search import search
+
+        return search(self._settings.search, query, limit=limit, now=now)
+
+    @property
+    def _exchange(self) -> str:
+        return self._settings.exchange
+
+    @property
+    def _currency(self) -> str | None:
+        return self._settings.currency or self._source.currency
+
+    def _known(self, code: str, now: dt.datetime, years: float | None, *, force: bool) -> PriceSeries:
+        today = now.astimezone(dt.UTC).date()
+        return known_at(self._source.read(code, today, fresh=force), now, years=years)
+
+    def _own_series(self, code: str, now: dt.datetime, years: float | None, *, force: bool) -> PriceSeries:
+        """Return a benchmark that the price source has under its own code."""
+        try:
+            return self._known(code, now, years, force=force)
+        except ToolError as error:
+            if error.transient:
+                raise
+            configured = [*self._settings.indices, EQUAL_WEIGHT]
+            hint = (
+                f"set {code!r} under 'indices' to a price file or to a basket "
+                f"{{codes: [...]}}; configured are {', '.join(configured)}"
+            )
+            raise ToolError(f"no benchmark is called {code!r}: {error}", hint=hint) from error
+
+    def _index_setting(self, code: str) -> str | BasketSettings | None:
+        return next((value for name, value in self._settings.indices.items() if name.upper() == code), None)
+
+    def _basket(
+        self, code: str, codes: tuple[str, ...], now: dt.datetime, years: float | None, *, force: bool
+    ) -> IndexDocument:
+        if not codes:
+            raise unknown_code(code, (), "the price source cannot list its codes and")
+        today = now.astimezone(dt.UTC).date()
+        members: dict[str, PriceSeries] = {}
+        not_yet: list[str] = []
+        for member in sorted(map(checked_code, codes)):
+            series = self._source.read(member, today, fresh=force)
+            if series.prices[0].date > today:
+                not_yet.append(member)
+            else:
+                members[member] = known_at(series, now, years=years)
+        levels = equal_weight_basket({member: series.points for member, series in members.items()})
+        return basket_document(
+            code,
+            levels,
+            members,
+            exchange=self._exchange,
+            warnings=(f"not in the basket, for want of a price: {', '.join(not_yet)}",) if not_yet else (),
+        )
+
+
+def _years_of(config: dict[str, Any]) -> float | None:
+    """Return the goal's own `years` for this tool."""
+    years = config.get("years")
+    if years is None or (isinstance(years, int | float) and not isinstance(years, bool) and years > 0):
+        return years
+    raise ToolError(
+        f"the goal's configuration of this tool has years: {years!r}",
+        hint="write a number of years above zero",
+    )
+
+
+def equity_tools(settings: EquitiesSettings, root: Path) -> tuple[Tool, ...]:
+    """Return the pack's five tools."""
+    functions = EquityTools(settings, root)
+    over_http = isinstance(settings.prices, ProviderSettings)
+    fetches: dict[str, Any] = {
+        "effects": _effects(over_http),
+        "tags": {"data"},
+        "freshness_field": "as_of",
+        "expected_seconds": 2.0 if over_http else 0.05,
+        "cache_for": "1h" if over_http else None,
+        "retry": Retry(attempts=3),
+        "timeout": "2m",
+    }
+    return (
+        make_tool(functions.fetch_stock_data, **fetches),
+        make_tool(functions.fetch_index_data, **fetches),
+        make_tool(
+            functions.fetch_announcements,
+            tags={"data"},
+            expected_seconds=0.1,
+            untrusted_output=True,
+            timeout="2m",
+        ),
+        make_tool(
+            functions.search_web,
+            effects={"read", "egress"},
+            tags={"data"},
+            expected_seconds=2.0,
+            untrusted_output=True,
+            retry=Retry(attempts=3),
+            timeout="2m",
+        ),
+        make_tool(analyze_summary, tags={"analysis"}, expected_seconds=0.1, timeout="2m"),
+    )
+
+
+def _effects(over_http: bool) -> set[Effect]:
+    return {"read", "egress"} if over_http else {"read"}

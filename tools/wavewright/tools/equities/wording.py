@@ -1,0 +1,92 @@
+"""Figures in words and tables, for people."""
+
+from __future__ import annotations
+
+from wavewright.tools.equities.documents import (
+    BenchmarkResult,
+    Figures,
+    NewsLine,
+    StockResult,
+)
+
+NOTHING = "–"
+
+
+def percent(value: float | None) -> str:
+    """Return a fraction as signed percent with one decimal."""
+    return NOTHING if value is None else f"{value * 100:+,.1f} %"
+
+
+def plain(value: float | None) -> str:
+    """Return a number with two decimals."""
+    return NOTHING if value is None else f"{value:,.2f}"
+
+
+def figures_text(figures: Figures) -> list[str]:
+    """Return the figures of one series as Markdown list items."""
+    fall = figures.max_drawdown
+    recovered = f"recovered {fall.recovered}" if fall.recovered else "not recovered"
+    drawdown = (
+        f"{percent(fall.depth)} from {fall.peak} to {fall.trough}, {recovered}" if fall.depth < 0 else "none"
+    )
+    return [
+        f"- Return over one year: {percent(figures.return_1y)}",
+        f"- Annual growth: {percent(figures.annual_growth)}",
+        f"- Volatility, annualised: {percent(figures.volatility)}",
+        f"- Deepest drawdown: {drawdown}",
+        f"- Trend: {figures.trend.signal}{_distance(figures.trend.distance, figures.trend.window)}",
+    ]
+
+
+def _distance(distance: float | None, window: int | None) -> str:
+    if distance is None:
+        return " (too few prices for a moving average)"
+    return f" ({percent(distance)} from the average of the last {window} prices)"
+
+
+def stocks_table(stocks: list[StockResult]) -> list[str]:
+    """Return the stocks as a Markdown table."""
+    lines = [
+        "| Stock | Price | On | 1 year | A year | Volatility | Drawdown | Trend | Over benchmark | Beta |",
+        "|---|---:|---|---:|---:|---:|---:|---|---:|---:|",
+    ]
+    for stock in stocks:
+        comparison = stock.comparison
+        cells = [
+            stock.code,
+            plain(stock.current_price) + (f" {stock.currency}" if stock.currency else ""),
+            str(stock.as_of),
+            percent(stock.return_1y),
+            percent(stock.annual_growth),
+            percent(stock.volatility),
+            percent(stock.max_drawdown.depth),
+            stock.trend_signal,
+            percent(comparison.excess_return) if comparison else NOTHING,
+            plain(comparison.beta) if comparison else NOTHING,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def benchmark_text(benchmark: BenchmarkResult) -> str:
+    """Return one paragraph on the benchmark."""
+    kind = (
+        f"an equal-weight basket of {', '.join(benchmark.constituents)}"
+        if benchmark.index_kind == "equal_weight_basket"
+        else "an index series"
+    )
+    return (
+        f"Benchmark {benchmark.code}, {kind}: {percent(benchmark.return_1y)} over one year, "
+        f"{percent(benchmark.annual_growth)} a year, volatility {percent(benchmark.volatility)}, "
+        f"drawdown {percent(benchmark.max_drawdown.depth)}, trend {benchmark.trend_signal}."
+    )
+
+
+def news_list(news: list[NewsLine]) -> list[str]:
+    """Return the announcements as Markdown list items; their titles are somebody else's words."""
+    return [f"- {line.date} {line.code}: {one_line(line.title)} ({line.source})" for line in news]
+
+
+def one_line(text: str) -> str:
+    """Return text on one line and without what Markdown would read as a mark."""
+    return " ".join(text.split()).translate({ord(mark): f"\\{mark}" for mark in "\\`*_[]<>|#"})

@@ -1,0 +1,102 @@
+"""Packs: tools and goal templates that come together under one name.
+
+A *pack* is found by its entry point in the group `wavewright.packs`; the engine knows no pack by name. A pack is
+imported only when a job, a goal template or a plan needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import cast
+
+from wavewright.planner.types import JsonObject
+from wavewright.tools.calls import Tool
+
+PACK_GROUP = "wavewright.packs"
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """What one pack brings."""
+
+    name: str
+    tools: tuple[Tool, ...]
+    goal_templates: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    description: str = ""
+
+
+PackFunction = Callable[[JsonObject, Path], Pack]
+"""`pack(settings, root)`: paths in the settings are relative to `root`, the folder of the file they stand in."""
+
+
+class PackError(Exception):
+    """A pack that cannot be had, or whose settings are wrong."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def pack_names() -> tuple[str, ...]:
+    """Return the names of the installed packs, without importing one."""
+    return tuple(sorted(_entries()))
+
+
+def load_pack(name: str, settings: JsonObject | None = None, root: Path | None = None) -> Pack:
+    """Import one pack and hand it its settings.
+
+    Raises:
+        PackError: no such pack, it cannot be imported, or it refuses its settings.
+    """
+    entries = _entries()
+    if name not in entries:
+        known = ", ".join(repr(known) for known in sorted(entries)) or "none"
+        raise PackError(f"no pack is called {name!r}", hint=f"installed packs: {known}")
+    try:
+        make = cast("PackFunction", entries[name].load())
+    except (ImportError, AttributeError) as error:
+        raise PackError(
+            f"pack {name!r} cannot be imported: {error}", hint="install the package that brings it again"
+        ) from error
+    return make(dict(settings or {}), root or Path.cwd())
+
+
+def load_packs(
+    settings: Mapping[str, JsonObject], root: Path | None = None, *, names: Iterable[str] | None = None
+) -> tuple[Pack, ...]:
+    """Return the named packs, or those that the settings name, in the order of their names."""
+    wanted = sorted(set(settings if names is None else names))
+    return tuple(load_pack(name, settings.get(name), root) for name in wanted)
+
+
+def find_packs(
+    tool_names: Iterable[str], settings: Mapping[str, JsonObject], root: Path | None = None
+) -> tuple[Pack, ...]:
+    """Return the packs that bring these tools: those with settings first, others only while a tool is missing."""
+    missing = set(tool_names)
+    found: list[Pack] = []
+    for name in [*sorted(settings), *(name for name in pack_names() if name not in settings)]:
+        if not missing:
+            break
+        pack = load_pack(name, settings.get(name), root)
+        brought = {tool.signature.name for tool in pack.tools}
+        if brought & missing:
+            found.append(pack)
+            missing -= brought
+    return tuple(found)
+
+
+def find_template(name: str, settings: Mapping[str, JsonObject], root: Path | None = None) -> Path | None:
+    """Return the file of a goal template that a pack brings, or nothing."""
+    for pack_name in pack_names():
+        path = load_pack(pack_name, settings.get(pack_name), root).goal_templates.get(name)
+        if path is not None:
+            return path
+    return None
+
+
+def _entries() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=PACK_GROUP)}

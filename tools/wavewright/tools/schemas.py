@@ -1,0 +1,93 @@
+"""JSON Schemas of Python types, in the plain form that every reader of a signature takes.
+
+A *plain schema* has no `$ref`: definitions stand where they are used, so that the checker, a planner's prompt and
+a person see one tree. Where a type contains itself the tree is cut and stays open from there on.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+from pydantic_core import core_schema
+
+from wavewright.planner.types import Json, JsonSchema
+
+UNSCHEMABLE = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, NameError)
+"""What pydantic raises for a type that has no JSON form, or whose names cannot be found."""
+
+_MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_LISTS_OF_SCHEMAS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SCHEMAS = frozenset(
+    {"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"}
+)
+_DROPPED = frozenset({"$defs", "$ref", "discriminator"})
+
+
+class _Quiet(GenerateJsonSchema):
+    """Leaves out a default that is no JSON value, without a warning."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+    def field_is_required(
+        self,
+        field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
+        total: bool,
+    ) -> bool:
+        """Say that a result has every field of its model: a default is written out like any other value."""
+        if self.mode == "serialization" and field["type"] != "typed-dict-field":
+            return not field.get("serialization_exclude", False)
+        return super().field_is_required(field, total)
+
+
+def schema_of(adapter: TypeAdapter[object], *, mode: JsonSchemaMode) -> JsonSchema:
+    """Return the plain schema of a type: of what it takes (`validation`) or gives (`serialization`)."""
+    raw = adapter.json_schema(mode=mode, schema_generator=_Quiet)
+    return plain_schema(cast("JsonSchema", raw))
+
+
+def model_schema(model: type[BaseModel]) -> JsonSchema:
+    """Return the plain schema of what a model takes, by alias."""
+    return plain_schema(cast("JsonSchema", model.model_json_schema(schema_generator=_Quiet)))
+
+
+def plain_schema(schema: JsonSchema) -> JsonSchema:
+    """Return the schema with every definition in place and without generated titles."""
+    definitions = schema.get("$defs")
+    found = definitions if isinstance(definitions, dict) else {}
+    return _plain(schema, cast("dict[str, JsonSchema]", found), ())
+
+
+def _plain(schema: JsonSchema, definitions: dict[str, JsonSchema], inside: tuple[str, ...]) -> JsonSchema:
+    reference = schema.get("$ref")
+    base: JsonSchema = {}
+    if isinstance(reference, str):
+        name = reference.rpartition("/")[2]
+        if name in inside or name not in definitions:
+            kind = definitions.get(name, {}).get("type")
+            base = {} if kind is None else {"type": kind}
+        else:
+            base = _plain(definitions[name], definitions, (*inside, name))
+    own: JsonSchema = {}
+    for key, value in schema.items():
+        if key in _DROPPED or (key == "title" and isinstance(value, str)):
+            continue
+        own[key] = _plain_member(key, value, definitions, inside)
+    return {**base, **own}
+
+
+def _plain_member(key: str, value: Json, definitions: dict[str, JsonSchema], inside: tuple[str, ...]) -> Json:
+    if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
+        return {
+            name: _plain(member, definitions, inside) if isinstance(member, dict) else member
+            for name, member in value.items()
+        }
+    if key in _LISTS_OF_SCHEMAS and isinstance(value, list):
+        return [
+            _plain(member, definitions, inside) if isinstance(member, dict) else member for member in value
+        ]
+    if key in _SCHEMAS and isinstance(value, dict):
+        return _plain(value, definitions, inside)
+    return value
