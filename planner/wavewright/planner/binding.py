@@ -1,0 +1,122 @@
+"""Tie a plan to what was asked for.
+
+`resolve_goal` folds a job and its template into a *goal*; `bind_plan` puts into a plan what the goal sets and no
+planner may leave out: the inputs, the mandatory gates and caps, and the parameters of terminal steps. Binding
+only adds, at the end, so every place in the author's text stays where it was, and binding twice is binding once.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+from wavewright.planner.goals import Goal
+from wavewright.planner.graph import PlanGraph
+from wavewright.planner.models import Gate, Plan, Step
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import GateId, Json, JsonObject
+
+GATE_JOINT = "__"
+"""Stands between a template gate's id and a step's in the id of the gate that was made of them."""
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def bind_plan(plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan:
+    """Return the plan as it will run for this goal.
+
+    Inputs of the goal replace those of the plan name by name. Each gate of the goal that names a tool becomes one
+    gate a step calling it, with the id `<gate>__<step>`. Whatever the plan has under such an id already, and any
+    argument it sets itself, is left for the checker to judge.
+    """
+    del tools  # what a goal adds follows from the goal alone; whether its tools exist is the checker's question
+    return plan.model_copy(
+        update={
+            "inputs": {**plan.inputs, **goal.inputs},
+            "steps": _with_terminal_params(plan, goal),
+            "gates": _with_gates(plan, goal),
+            "caps": (*plan.caps, *(cap for cap in goal.caps if cap not in plan.caps)),
+        }
+    )
+
+
+def mandatory_gates(plan: Plan, goal: Goal) -> tuple[Gate, ...]:
+    """Return the goal's gates as they stand in a plan that is bound to it."""
+    return tuple(made for gate in goal.gates for made in _on_steps(gate, plan))
+
+
+def template_gate_of(gate: GateId, goal: Goal) -> GateId | None:
+    """Return which of the goal's gates a bound plan's gate stands for, if any."""
+    root = GateId(gate.partition(GATE_JOINT)[0])
+    return root if any(root == mandatory.id for mandatory in goal.gates) else None
+
+
+def terminal_params(goal: Goal) -> dict[str, JsonObject]:
+    """Return, by tool, the parameters that the goal sets on terminal steps, as literals."""
+    if not goal.rules.terminal:
+        return {}
+    from wavewright.planner.expressions import evaluate
+    from wavewright.planner.references import render
+
+    variables: JsonObject = {"inputs": goal.inputs, "goal": _goal_as_json(goal)}
+    now = goal.as_of or _EPOCH
+
+    def value_of(expression: str) -> Json:
+        return evaluate(expression, variables, now)
+
+    found: dict[str, JsonObject] = {}
+    for rule in goal.rules.terminal:
+        rendered = {name: escaped(render(value, value_of)) for name, value in rule.params.items()}
+        found[rule.tool] = found.get(rule.tool, {}) | rendered
+    return found
+
+
+def escaped(value: Json) -> Json:
+    """Return a value in which no text can be read as a reference: `${` becomes `$${`."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, list):
+        return [escaped(item) for item in value]
+    if isinstance(value, dict):
+        return {name: escaped(member) for name, member in value.items()}
+    return value
+
+
+def _goal_as_json(goal: Goal) -> JsonObject:
+    return {
+        "name": goal.name,
+        "job": goal.job,
+        "text": goal.text,
+        "output_tags": list(goal.output_tags),
+        "output_schema": goal.output_schema,
+    }
+
+
+def _with_terminal_params(plan: Plan, goal: Goal) -> tuple[Step, ...]:
+    by_tool = terminal_params(goal)
+    if not any(step.tool in by_tool for step in plan.steps):
+        return plan.steps
+    terminal = frozenset(PlanGraph.of(plan).terminal)
+    return tuple(
+        step.model_copy(update={"params": {**by_tool[step.tool], **step.params}})
+        if step.tool in by_tool and step.id in terminal
+        else step
+        for step in plan.steps
+    )
+
+
+def _with_gates(plan: Plan, goal: Goal) -> tuple[Gate, ...]:
+    taken = {gate.id for gate in plan.gates}
+    return (*plan.gates, *(gate for gate in mandatory_gates(plan, goal) if gate.id not in taken))
+
+
+def _on_steps(gate: Gate, plan: Plan) -> list[Gate]:
+    if gate.on_tool is None:
+        return [gate]
+    return [
+        gate.model_copy(
+            update={"id": GateId(f"{gate.id}{GATE_JOINT}{step.id}"), "on": step.id, "on_tool": None}
+        )
+        for step in {step.id: step for step in plan.steps}.values()
+        if step.tool == gate.on_tool
+    ]

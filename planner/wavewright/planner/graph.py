@@ -1,0 +1,229 @@
+"""The dependency graph of a plan, and what follows from it.
+
+A step *depends* on every step that its expressions read and on those it names in `depends_on`; a *wave* is every
+step whose dependencies are met by earlier waves. Everything here is linear in the plan and total: a plan with
+a cycle has a graph as well, which names the cycle and orders the steps outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wavewright.planner.cycles import find_cycles
+from wavewright.planner.models import Plan, Step
+from wavewright.planner.types import StepId
+from wavewright.planner.uses import gate_reads, step_reads
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Durations = Mapping[StepId, float] | Callable[[Step], float]
+"""Expected seconds of each step; where `for_each` multiplies calls, the caller says by how much."""
+
+_NOTHING: frozenset[StepId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalPath:
+    """The chain of dependencies that takes longest: no schedule ends sooner than this."""
+
+    steps: tuple[StepId, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanGraph:
+    """Who waits for whom. Steps stand in the plan's order wherever order is free."""
+
+    steps: Mapping[StepId, Step]
+    dependencies: dict[StepId, frozenset[StepId]]
+    """What each step waits for: steps of this plan only, without itself."""
+    dependants: dict[StepId, tuple[StepId, ...]]
+    """Who waits for each step."""
+    waves: tuple[tuple[StepId, ...], ...]
+    """Generations; without the steps of a cycle and those that wait for one."""
+    terminal: tuple[StepId, ...]
+    """Steps that no other step reads or depends on."""
+    cycles: tuple[tuple[StepId, ...], ...]
+    """One cycle of each knot: every step waits for the next and the last for the first; none in a sound plan."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> PlanGraph:
+        """Return the graph of a plan; unknown names and faulty expressions add no edge."""
+        steps: dict[StepId, Step] = {}
+        for step in plan.steps:
+            steps.setdefault(step.id, step)
+        own = {
+            step_id: _known(step_id, step_reads(step), step.depends_on, steps)
+            for step_id, step in steps.items()
+        }
+        read = _NOTHING.union(*own.values()) if own else _NOTHING
+        dependencies = _with_gates(own, plan, steps)
+        dependants = _reversed(dependencies)
+        waves = _waves(dependencies, dependants)
+        ordered = sum(map(len, waves)) == len(steps)
+        return cls(
+            steps=steps,
+            dependencies=dependencies,
+            dependants=dependants,
+            waves=waves,
+            terminal=tuple(step_id for step_id in steps if step_id not in read),
+            cycles=() if ordered else tuple(find_cycles(_outside(waves, dependencies))),
+        )
+
+    @property
+    def width(self) -> int:
+        """How many steps the widest wave has."""
+        return max(map(len, self.waves), default=0)
+
+    @property
+    def depth(self) -> int:
+        """How many waves there are."""
+        return len(self.waves)
+
+    @property
+    def edges(self) -> tuple[tuple[StepId, StepId], ...]:
+        """Pairs of a step and one that waits for it, in the plan's order of the one that waits."""
+        place = {step_id: number for number, step_id in enumerate(self.steps)}
+        return tuple(
+            (before, after)
+            for after, waited_for in self.dependencies.items()
+            for before in sorted(waited_for, key=place.__getitem__)
+        )
+
+    def order(self) -> tuple[StepId, ...]:
+        """Return the steps so that each stands after all that it waits for."""
+        return tuple(step_id for wave in self.waves for step_id in wave)
+
+    def wave_of(self) -> dict[StepId, int]:
+        """Return the number, from 0, of each step's wave."""
+        return {step_id: number for number, wave in enumerate(self.waves) for step_id in wave}
+
+    def ancestors(self, step_id: StepId) -> frozenset[StepId]:
+        """Return everything that a step waits for, directly or not."""
+        return self._reach(step_id, self.dependencies)
+
+    def descendants(self, step_id: StepId) -> frozenset[StepId]:
+        """Return everything that waits for a step, directly or not."""
+        return self._reach(step_id, self.dependants)
+
+    def priorities(self, seconds: Durations) -> dict[StepId, float]:
+        """Return for each step the longest way from its start to the end of the plan.
+
+        Among steps that are ready the one with the highest figure should start first: starting it late would
+        make the whole run late.
+        """
+        took = self._seconds(seconds)
+        remaining: dict[StepId, float] = {}
+        for wave in reversed(self.waves):
+            for step_id in wave:
+                after = (remaining[other] for other in self.dependants[step_id] if other in remaining)
+                remaining[step_id] = took[step_id] + max(after, default=0.0)
+        return remaining
+
+    def critical_path(self, seconds: Durations) -> CriticalPath:
+        """Return the longest chain; of equally long ones the first in the plan's order."""
+        remaining = self.priorities(seconds)
+        if not remaining:
+            return CriticalPath((), 0.0)
+        path = [self._first_longest(self.waves[0], remaining)]
+        while later := [other for other in self.dependants[path[-1]] if other in remaining]:
+            path.append(self._first_longest(later, remaining))
+        return CriticalPath(tuple(path), remaining[path[0]])
+
+    def to_networkx(self) -> nx.DiGraph[StepId]:
+        """Return the graph for networkx, with each step's tool; imports networkx, which takes 0.3 s."""
+        import networkx as nx
+
+        graph: nx.DiGraph[StepId] = nx.DiGraph()
+        for step_id, step in self.steps.items():
+            graph.add_node(step_id, tool=step.tool)
+        graph.add_edges_from(self.edges)
+        return graph
+
+    def _seconds(self, seconds: Durations) -> Mapping[StepId, float]:
+        if isinstance(seconds, Mapping):
+            return seconds
+        return {step_id: seconds(step) for step_id, step in self.steps.items()}
+
+    @staticmethod
+    def _first_longest(steps: Iterable[StepId], remaining: Mapping[StepId, float]) -> StepId:
+        return max(steps, key=remaining.__getitem__)
+
+    @staticmethod
+    def _reach(start: StepId, edges: Mapping[StepId, Iterable[StepId]]) -> frozenset[StepId]:
+        found: set[StepId] = set()
+        waiting = list(edges[start])
+        while waiting:
+            step_id = waiting.pop()
+            if step_id not in found:
+                found.add(step_id)
+                waiting.extend(edges[step_id])
+        return frozenset(found - {start})
+
+
+def _known(
+    step_id: StepId, read: frozenset[str], named: Iterable[StepId], steps: Mapping[StepId, Step]
+) -> frozenset[StepId]:
+    if not read and not named:
+        return _NOTHING
+    return frozenset(StepId(name) for name in (*read, *named) if name in steps and name != step_id)
+
+
+def _with_gates(
+    own: dict[StepId, frozenset[StepId]], plan: Plan, steps: Mapping[StepId, Step]
+) -> dict[StepId, frozenset[StepId]]:
+    """Make a gated step wait for what its gates read: a gate runs as soon as its step has its output."""
+    dependencies = own
+    for gate in plan.gates:
+        if gate.on is None or gate.on not in steps:
+            continue
+        read = _known(gate.on, gate_reads(gate), (), steps)
+        if not read <= dependencies[gate.on]:
+            if dependencies is own:
+                dependencies = dict(own)
+            dependencies[gate.on] |= read
+    return dependencies
+
+
+def _reversed(dependencies: Mapping[StepId, frozenset[StepId]]) -> dict[StepId, tuple[StepId, ...]]:
+    dependants: dict[StepId, list[StepId]] = {step_id: [] for step_id in dependencies}
+    for step_id, waited_for in dependencies.items():
+        for other in waited_for:
+            dependants[other].append(step_id)
+    return {step_id: tuple(waiting) for step_id, waiting in dependants.items()}
+
+
+def _waves(
+    dependencies: Mapping[StepId, frozenset[StepId]], dependants: Mapping[StepId, tuple[StepId, ...]]
+) -> tuple[tuple[StepId, ...], ...]:
+    """Order by Kahn's way: what waits for nothing, then what waited for that alone, and so on."""
+    place = {step_id: number for number, step_id in enumerate(dependencies)}
+    missing = {step_id: len(waited_for) for step_id, waited_for in dependencies.items()}
+    wave = [step_id for step_id, count in missing.items() if count == 0]
+    waves: list[tuple[StepId, ...]] = []
+    while wave:
+        waves.append(tuple(wave))
+        ready: list[StepId] = []
+        for step_id in wave:
+            for other in dependants[step_id]:
+                missing[other] -= 1
+                if missing[other] == 0:
+                    ready.append(other)
+        ready.sort(key=place.__getitem__)
+        wave = ready
+    return tuple(waves)
+
+
+def _outside(
+    waves: tuple[tuple[StepId, ...], ...], dependencies: Mapping[StepId, frozenset[StepId]]
+) -> dict[StepId, frozenset[StepId]]:
+    """Return what could not be ordered: the steps of cycles, and those that wait for one."""
+    ordered = {step_id for wave in waves for step_id in wave}
+    return {
+        step_id: waited_for - ordered
+        for step_id, waited_for in dependencies.items()
+        if step_id not in ordered
+    }
