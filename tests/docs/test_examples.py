@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from tests.docs.blocks import Block, blocks, commands, page_name, pages, project_of
 from tests.docs.reader import Reader
 from wavewright.planner.reader import read_plan

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.docs.blocks import page_name, pages
 from tests.repository.tree import ROOT
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+
 from tests.repository.tree import ROOT
 
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")

@@ -8,6 +8,7 @@ import sys
 from types import ModuleType
 
 import pytest
+
 from tests.repository.tree import ROOMS
 
 HEAVY = (

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.repository.tree import ROOT, module_name, shipped_modules
 
 # A fault of somebody else's code is a result there, not a crash: each entry is the edge of a call into it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.repository.tree import ROOMS, ROOT, project_files
 
 FOLDERS = {*ROOMS, "plans", "tests", "docs", "benchmarks", ".ci", ".github"}

@@ -7,6 +7,7 @@ import tomllib
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
 from tests.repository.tree import ROOT
 
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")

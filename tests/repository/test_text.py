@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from tests.repository.tree import ROOT, project_files
 
 # Written in pieces, so that this file does not hold what it looks for.

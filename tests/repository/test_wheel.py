@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
 from tests.repository.tree import ROOMS, ROOT, module_name, project_files, shipped_modules
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -1,0 +1,77 @@
+"""Tables of the reference that are written from the code."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import typing
+
+import pytest
+
+from tests.repository.tree import ROOT
+from wavewright.executor import events
+from wavewright.planner.cel_functions import FUNCTIONS
+from wavewright.planner.goals import GoalTemplate, Job, Limits, Recipe, Rules
+from wavewright.planner.models import Cap, Gate, Model, Plan, Retry, Step
+from wavewright.reviewer.records import Package, ReviewResult
+
+REFERENCE = ROOT / "docs" / "reference"
+UPDATE = os.environ.get("UPDATE_DOCS") == "1"
+
+
+def written_part(page: str, name: str, expected: str) -> str:
+    """Return what stands between the marks of a page; with UPDATE_DOCS=1 it is written first."""
+    path = REFERENCE / page
+    text = path.read_text(encoding="utf-8")
+    between = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.DOTALL)
+    if UPDATE:
+        text = between.sub(lambda _: expected, text)
+        path.write_text(text, encoding="utf-8")
+    found = between.search(text)
+    assert found is not None, f"{page} has no part called {name!r}"
+    return found.group()
+
+
+def test_every_function_of_expressions_is_listed() -> None:
+    rows = [f"| `{call.replace('|', '&#124;')}` | {meaning} |" for call, meaning in FUNCTIONS.items()]
+    table = "\n".join(["| function | meaning |", "|---|---|", *rows, ""])
+
+    assert written_part("expressions.md", "functions", table) == table
+
+
+@pytest.mark.parametrize(
+    ("page", "model"),
+    [
+        pytest.param("plan-language.md", Plan, id="plan"),
+        pytest.param("plan-language.md", Step, id="step"),
+        pytest.param("plan-language.md", Gate, id="gate"),
+        pytest.param("plan-language.md", Cap, id="cap"),
+        pytest.param("retries.md", Retry, id="retry"),
+        pytest.param("jobs-and-goals.md", Job, id="job"),
+        pytest.param("jobs-and-goals.md", GoalTemplate, id="goal template"),
+        pytest.param("jobs-and-goals.md", Rules, id="rules"),
+        pytest.param("jobs-and-goals.md", Limits, id="limits"),
+        pytest.param("jobs-and-goals.md", Recipe, id="recipe"),
+        pytest.param("package.md", Package, id="package"),
+        pytest.param("package.md", ReviewResult, id="review"),
+    ],
+)
+def test_every_field_of_a_document_is_described(page: str, model: type[Model]) -> None:
+    text = (REFERENCE / page).read_text(encoding="utf-8")
+    fields = [field.alias or name for name, field in model.model_fields.items()]
+
+    assert [name for name in fields if f"`{name}`" not in text and f"`{name}:" not in text] == []
+
+
+@pytest.mark.parametrize("event", typing.get_args(events.Event), ids=lambda event: event.__name__)
+def test_every_event_and_its_fields_are_described(event: type) -> None:
+    text = (REFERENCE / "events.md").read_text(encoding="utf-8")
+    (row,) = [line for line in text.splitlines() if line.startswith(f"| `{event.__name__}` |")]
+
+    assert [name for name in own_fields(event) if f"`{name}`" not in row] == []
+
+
+def own_fields(event: type) -> list[str]:
+    """Return what only this event has; `at` stands in every one and is described once."""
+    return [entry.name for entry in dataclasses.fields(event) if entry.name != "at"]
