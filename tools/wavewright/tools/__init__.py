@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         pack_names,
     )
     from wavewright.tools.registry import Registry, make_tool
+    from wavewright.tools.signature_files import read_tools_file
+    from wavewright.tools.user_tools import load_user_tools
 
 __all__ = [
     "Folder",
@@ -35,8 +37,10 @@ __all__ = [
     "find_template",
     "load_pack",
     "load_packs",
+    "load_user_tools",
     "make_tool",
     "pack_names",
+    "read_tools_file",
 ]
 
 _HOMES = {
@@ -54,8 +58,10 @@ _HOMES = {
     "find_template": "packs",
     "load_pack": "packs",
     "load_packs": "packs",
+    "load_user_tools": "user_tools",
     "make_tool": "registry",
     "pack_names": "packs",
+    "read_tools_file": "signature_files",
 }
 """The module of each public name: nothing heavy is imported before it is asked for."""
 

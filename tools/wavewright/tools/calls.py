@@ -51,7 +51,16 @@ class ToolError(Exception):
     HTTP 408, 425, 429 and 5xx count as transient.
     """
 
-    def __init__(self, message: str, *, transient: bool = False, hint: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        transient: bool = False,
+        hint: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.transient = transient
         self.hint = hint
+        self.retry_after = retry_after
+        """Seconds that the other side asks to wait before another attempt."""

@@ -14,12 +14,12 @@ import re
 import secrets
 import stat
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, Self
 
 MAX_DEPTH = 16
 MAX_COMPONENT_BYTES = 255
@@ -136,7 +136,7 @@ class Folder:
         self.root = root
         self._fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
-    def __enter__(self) -> Folder:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -162,15 +162,12 @@ class Folder:
                 fd = os.open(name, _OPEN_FILE, dir_fd=parent)
             except OSError as error:
                 _refuse(path, error)
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                kind = "a folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "no regular file"
-                raise PathRefused(path, f"it is {kind}")
-            os.set_blocking(fd, True)
-            return os.fdopen(fd, "rb")
-        except BaseException:
+        mode = os.fstat(fd).st_mode
+        if not stat.S_ISREG(mode):
             os.close(fd)
-            raise
+            raise PathRefused(path, "it is a folder" if stat.S_ISDIR(mode) else "it is no regular file")
+        os.set_blocking(fd, True)
+        return os.fdopen(fd, "rb")
 
     def read(self, path: str, *, max_bytes: int) -> bytes:
         """Return what a regular file holds.
@@ -227,17 +224,15 @@ class Folder:
         return tuple(sorted(found, key=lambda entry: entry.name))
 
     @contextmanager
-    def _walk(self, path: str, folders: list[str], *, create: bool) -> Iterator[int]:
+    def _walk(self, path: str, folders: list[str], *, create: bool) -> Generator[int]:
         """Yield the open folder that the components lead to, never through a link."""
         current = os.dup(self._fd)
         try:
             for name in folders:
                 try:
                     if create:
-                        try:
+                        with suppress(FileExistsError):
                             os.mkdir(name, 0o700, dir_fd=current)
-                        except FileExistsError:
-                            pass
                     following = os.open(name, _OPEN_FOLDER, dir_fd=current)
                 except OSError as error:
                     _refuse(path, error)

@@ -7,6 +7,7 @@ start and not in the middle of a run. The function itself imports nothing of our
 from __future__ import annotations
 
 import inspect
+import math
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -146,7 +147,7 @@ def _annotated_part(function: UserFunction) -> UserFunction:
     """Return what holds the annotations: a function itself, or the `__call__` of an object."""
     if inspect.isroutine(function) or inspect.isclass(function):
         return function
-    return cast("UserFunction", type(function).__call__)
+    return type(function).__call__
 
 
 def _is_reserved(parameter: inspect.Parameter) -> bool:
@@ -226,7 +227,7 @@ def _require_finite(value: Json, place: str) -> None:
     while todo:
         node = todo.pop()
         if isinstance(node, float):
-            if node != node or node in (float("inf"), float("-inf")):
+            if not math.isfinite(node):
                 raise ToolError(
                     f"the result of {place} holds {node}, which JSON has no form for",
                     hint="return None where there is no number",

@@ -12,7 +12,7 @@ import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import anyio.to_thread
 from pydantic import ValidationError
@@ -65,7 +65,7 @@ class Registry(Mapping[str, Tool]):
         return self.add_tool(make_tool(function, **options))
 
 
-def make_tool(
+def make_tool(  # noqa: PLR0913 - each is an option of its own
     function: UserFunction,
     *,
     name: str | None = None,
@@ -189,4 +189,4 @@ def _check_freshness_field(name: str, path: str, schema: JsonSchema) -> None:
                 f"tool {name!r}: freshness_field {path!r} is no field of its output",
                 hint=f"the output has {known}",
             )
-        node = cast("Json", properties[part])
+        node = properties[part]

@@ -34,7 +34,7 @@ class _Quiet(GenerateJsonSchema):
     def field_is_required(
         self,
         field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
-        total: bool,
+        total: bool,  # noqa: FBT001 - pydantic's signature
     ) -> bool:
         """Say that a result has every field of its model: a default is written out like any other value."""
         if self.mode == "serialization" and field["type"] != "typed-dict-field":

@@ -59,7 +59,8 @@ def detect_frequency(dates: Sequence[dt.date]) -> Frequency:
     if len(dates) < 2:
         return "irregular"
     gap = statistics.median((later - earlier).days for earlier, later in pairwise(dates))
-    return next((name for low, high, name in _GAPS if low <= gap <= high), "irregular")
+    fitting: list[Frequency] = [name for low, high, name in _GAPS if low <= gap <= high]
+    return fitting[0] if fitting else "irregular"
 
 
 def periods_per_year(dates: Sequence[dt.date], frequency: Frequency) -> float:
@@ -230,4 +231,4 @@ def _moments(
 
 def _varies(returns: Sequence[float], spread: float) -> bool:
     """Whether a spread is more than the rounding of its returns."""
-    return spread > 1e-12 * max(1.0, max(abs(value) for value in returns))
+    return spread > 1e-12 * max(1.0, *(abs(value) for value in returns))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wavewright.tools.equities.documents import Figures, IndexDocument, Point, SourceNote, StockDocument
-from wavewright.tools.equities.figures import compute_figures, detect_frequency
+from wavewright.tools.equities.documents import Figures, IndexDocument, SourceNote, StockDocument
+from wavewright.tools.equities.figures import Series, compute_figures, detect_frequency
 from wavewright.tools.equities.prices import PriceSeries
 from wavewright.tools.equities.wording import figures_text, percent
 
@@ -52,7 +52,7 @@ def index_document(series: PriceSeries, *, exchange: str, currency: str | None) 
 
 def basket_document(
     code: str,
-    levels: tuple[Point, ...],
+    levels: Series,
     members: Mapping[str, PriceSeries],
     *,
     exchange: str,
@@ -82,7 +82,7 @@ def basket_document(
     )
 
 
-def _common_fields(code: str, points: tuple[Point, ...], currency: str | None) -> dict[str, Any]:
+def _common_fields(code: str, points: Series, currency: str | None) -> dict[str, Any]:
     """Return the fields that every document of a series has, computed from its points."""
     figures = rounded(compute_figures(points)) if len(points) > 1 else None
     return {
@@ -116,7 +116,7 @@ def _source_note(series: PriceSeries) -> SourceNote:
     return SourceNote(name=series.source, location=series.location, as_of=series.prices[-1].date)
 
 
-def _content(code: str, points: tuple[Point, ...], currency: str | None, figures: Figures | None) -> str:
+def _content(code: str, points: Series, currency: str | None, figures: Figures | None) -> str:
     last_date, last = points[-1]
     unit = f" {currency}" if currency else ""
     lines = [f"# {code}", "", f"Last value {last:,.2f}{unit} on {last_date}."]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import math
 from statistics import NormalDist
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import jsonschema_rs
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from wavewright.planner.types import JsonSchema
 from wavewright.tools.calls import ToolError
@@ -87,7 +87,7 @@ def _of_kind(documents: list[Document], model: type[Known]) -> list[Known]:
     Raises:
         ToolError: a document says that it is of the kind and lacks what the kind has.
     """
-    kind = TypeAdapter(model.model_fields["kind"].annotation).json_schema()["const"]
+    (kind,) = get_args(model.model_fields["kind"].annotation)
     return [_read(document, model) for document in documents if document.kind == kind]
 
 
@@ -349,13 +349,11 @@ def _markdown(
     if stocks:
         ahead = [stock for stock in stocks if stock.trend_signal == "up"]
         best = max(stocks, key=_one_year)
-        lines += [
+        lines.append(
             f"{len(ahead)} of {len(stocks)} stocks trend up. "
-            f"Best over one year: {best.code} with {percent(best.return_1y)}.",
-            "",
-            *stocks_table(stocks),
-            "",
-        ]
+            f"Best over one year: {best.code} with {percent(best.return_1y)}."
+        )
+        lines += ["", *stocks_table(stocks), ""]
     if benchmark is not None:
         lines += [benchmark_text(benchmark), ""]
     if news:

@@ -9,7 +9,7 @@ from wavewright.tools.equities.documents import (
     StockResult,
 )
 
-NOTHING = "–"
+NOTHING = "n/a"
 
 
 def percent(value: float | None) -> str:

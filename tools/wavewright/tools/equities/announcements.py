@@ -1,0 +1,197 @@
+"""Announcements from a folder of Markdown or HTML files with dates.
+
+A file says its date and code in its front matter (`date:`, `code:`), in its page (`<meta name="date">`,
+`<time datetime="…">`), or in its name (`2010-02-01_AAPL_results.md`), in this order. Text is somebody else's:
+scripts and marks never leave this module, and the tool's output is marked untrusted.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from wavewright.tools.calls import ToolError
+from wavewright.tools.equities.columns import parse_date
+from wavewright.tools.equities.documents import Announcement, AnnouncementsDocument, SourceNote
+from wavewright.tools.equities.page_text import Page, read_page
+from wavewright.tools.equities.wording import one_line
+from wavewright.tools.files import Folder, PathRefused
+
+MAX_FILES = 10_000
+MAX_FILE_BYTES = 2 * 2**20
+MAX_TEXT = 20_000
+
+_SUFFIXES = frozenset({".md", ".markdown", ".html", ".htm"})
+_NAME = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})[_-](?P<code>[A-Za-z0-9.^=]+)(?:[_-](?P<title>.+))?")
+_FIELD = re.compile(r"([A-Za-z_]+)\s*:\s*(.*?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """One file, as far as it says what it is."""
+
+    file: str
+    code: str
+    date: dt.date
+    title: str
+    text: str
+    tags: tuple[str, ...]
+
+
+def read_announcements(
+    configured: str | None,
+    root: Path,
+    *,
+    code: str,
+    days: int,
+    limit: int,
+    now: dt.datetime,
+    exchange: str,
+) -> AnnouncementsDocument:
+    """Return a company's announcements of the days up to now, latest first.
+
+    A file that cannot be used (no date, no code, not UTF-8) is left out with a warning: it may not be this
+    company's, and an undated one may be of the future.
+
+    Raises:
+        ToolError: no folder is configured, or the configured one is not there.
+    """
+    if configured is None:
+        raise ToolError(
+            "no announcements are configured",
+            hint="set 'announcements' for the pack 'equities' to a folder of Markdown or HTML files, "
+            "such as 2010-02-01_AAPL_results.md",
+        )
+    drafts, warnings = _read_folder(configured, root)
+    today = now.astimezone(dt.UTC).date()
+    since = today - dt.timedelta(days=min(days, (today - dt.date.min).days))
+    fitting = [draft for draft in drafts if draft.code == code and since <= draft.date <= today]
+    fitting.sort(key=lambda draft: (-draft.date.toordinal(), draft.file))
+    if len(fitting) > limit:
+        warnings.append(
+            f"{code}: {len(fitting) - limit} older announcements are left out by the limit of {limit}"
+        )
+    items = [
+        Announcement(
+            date=draft.date,
+            title=draft.title,
+            text=draft.text,
+            tags=list(draft.tags),
+            source=f"{configured.rstrip('/')}/{draft.file}",
+        )
+        for draft in fitting[:limit]
+    ]
+    latest = items[0].date if items else None
+    return AnnouncementsDocument(
+        id=f"{exchange}:{code}:announcements",
+        kind="announcements",
+        title=f"{code}: {len(items)} announcements since {since}",
+        tags=["announcements", code.lower()],
+        content=_content(code, items),
+        code=code,
+        as_of=latest,
+        items=items,
+        sources=[
+            SourceNote(name="announcement files", location=item.source, as_of=item.date) for item in items
+        ],
+        warnings=warnings,
+    )
+
+
+def _read_folder(configured: str, root: Path) -> tuple[list[_Draft], list[str]]:
+    try:
+        folder = Folder(root / Path(configured).expanduser())
+    except OSError as error:
+        raise ToolError(
+            f"{configured}: the folder of announcements cannot be opened: {(error.strerror or '').lower()}",
+            hint=f"make the folder, or mend 'announcements'; it was looked for at {root / configured}",
+        ) from error
+    drafts: list[_Draft] = []
+    warnings: list[str] = []
+    with folder:
+        names = [
+            entry.name
+            for entry in folder.entries()
+            if entry.is_file and PurePosixPath(entry.name).suffix.lower() in _SUFFIXES
+        ]
+        if len(names) > MAX_FILES:
+            raise ToolError(
+                f"{configured}: {len(names):,} announcement files, more than {MAX_FILES:,}",
+                hint="split the folder, one for each job",
+            )
+        for name in names:
+            read = _read_file(folder, name)
+            if isinstance(read, _Draft):
+                drafts.append(read)
+            else:
+                warnings.append(f"{configured.rstrip('/')}/{name}: {read}; it is left out")
+    return drafts, warnings
+
+
+def _read_file(folder: Folder, name: str) -> _Draft | str:
+    """Return what a file says, or why it cannot be used."""
+    try:
+        text = folder.read(name, max_bytes=MAX_FILE_BYTES).decode("utf-8-sig")
+    except PathRefused as error:
+        return error.reason
+    except UnicodeDecodeError as error:
+        return f"byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8"
+    is_page = PurePosixPath(name).suffix.lower() in (".html", ".htm")
+    page = read_page(text) if is_page else _read_markdown(text)
+    named = _NAME.fullmatch(PurePosixPath(name).stem)
+    date_text = page.date or (named["date"] if named else None)
+    if date_text is None:
+        return "it has no date (write 'date:' in its front matter, or name it 2010-02-01_AAPL_title.md)"
+    date = parse_date(date_text)
+    if date is None:
+        return f"its date {date_text[:40]!r} cannot be read (write it as 2010-02-01)"
+    code = page.code or (named["code"] if named else None)
+    if code is None:
+        return "it names no company (write 'code:' in its front matter, or name it 2010-02-01_AAPL_title.md)"
+    given_title = (
+        page.title or (named["title"] or "").replace("_", " ").replace("-", " ") if named else page.title
+    )
+    return _Draft(
+        file=name,
+        code=code.strip().upper(),
+        date=date,
+        title=" ".join((given_title or name).split())[:300],
+        text=_cut(page.text),
+        tags=tuple(tag for tag in page.tags if tag),
+    )
+
+
+def _read_markdown(text: str) -> Page:
+    """Return a Markdown file's text and what its front matter says: plain `name: value` lines, no YAML."""
+    fields: dict[str, str] = {}
+    body = text
+    lines = text.splitlines()
+    if lines and lines[0].strip() == "---":
+        ends = [number for number, line in enumerate(lines[1:], start=1) if line.strip() in ("---", "...")]
+        if ends:
+            for line in lines[1 : ends[0]]:
+                matched = _FIELD.fullmatch(line)
+                if matched:
+                    fields[matched[1].lower()] = matched[2].strip("'\"")
+            body = "\n".join(lines[ends[0] + 1 :])
+    heading = next((line.lstrip("# ").strip() for line in body.splitlines() if line.startswith("#")), None)
+    return Page(
+        title=fields.get("title") or heading,
+        date=fields.get("date"),
+        code=fields.get("code") or fields.get("symbol") or fields.get("ticker"),
+        tags=tuple(tag.strip(" '\"") for tag in fields.get("tags", "").strip("[]").split(",")),
+        text=body.strip(),
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "\n[cut]"
+
+
+def _content(code: str, items: list[Announcement]) -> str:
+    if not items:
+        return f"# {code}\n\nNo announcements.\n"
+    lines = [f"- {item.date}: {one_line(item.title)}" for item in items]
+    return "\n".join([f"# {code}", "", *lines, ""])
