@@ -18,8 +18,14 @@ from tests.docs.reader import Reader
 from wavewright.planner.reader import read_plan
 
 UPDATE = os.environ.get("UPDATE_DOCS") == "1"
+NEWLINE = "\n"
 
 pytestmark = pytest.mark.timeout(180)
+
+
+def rewrite(page: Path, before: str, after: str) -> None:
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace(f"$ {before}", f"$ {after}", 1), encoding="utf-8")
 
 
 def follow_console(block: Block, reader: Reader, page: Path) -> list[str]:
@@ -29,8 +35,7 @@ def follow_console(block: Block, reader: Reader, page: Path) -> list[str]:
         is_code_shown = following is not None and following.text == "echo $?"
         printed, fault = reader.follow(command, is_code_shown=is_code_shown)
         if fault and UPDATE and command.shown.strip() and (is_code_shown or reader.code == 0):
-            text = page.read_text(encoding="utf-8")
-            page.write_text(text.replace(command.shown, printed.strip("\n") + "\n", 1), encoding="utf-8")
+            rewrite(page, f"{command.text}\n{command.shown}", f"{command.text}\n{printed.strip(NEWLINE)}\n")
         elif fault:
             wrong.append(fault)
     return wrong
