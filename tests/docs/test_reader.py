@@ -1,0 +1,44 @@
+"""What counts as the same output, and what is a command."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.docs.blocks import Block, Command, commands
+from tests.docs.reader import agrees
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        pytest.param("done in 0.12 s\n", "done in 3.4 s\n", id="seconds"),
+        pytest.param("at 2024-01-02T03:04:05Z\n", "at 2026-11-21T23:18:55.123Z\n", id="instant"),
+        pytest.param("plan sha256:0a1b\n", "plan sha256:ffff00\n", id="hash"),
+        pytest.param("first\n...\nlast\n", "first\nany\nlines\nlast\n", id="left out"),
+        pytest.param("one   \n", "one\n\n", id="space at the end"),
+    ],
+)
+def test_what_differs_from_run_to_run_makes_no_difference(shown: str, printed: str) -> None:
+    assert agrees(shown, printed)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        pytest.param("2 steps\n", "3 steps\n", id="a number"),
+        pytest.param("first\n...\nlast\n", "first\nany\n", id="the end is missing"),
+        pytest.param("as of 2010-03-01\n", "as of 2024-03-01\n", id="a date"),
+        pytest.param("first\n", "first\nsecond\n", id="a line too many"),
+    ],
+)
+def test_everything_else_does(shown: str, printed: str) -> None:
+    assert not agrees(shown, printed)
+
+
+def test_a_command_goes_on_after_a_backslash_and_ends_where_output_begins() -> None:
+    block = Block("console", None, "$ wavewright run \\\n    job.yaml\ndone\n$ echo $?\n0\n", line=10)
+
+    assert commands(block) == [
+        Command(11, "wavewright run job.yaml", "done\n"),
+        Command(14, "echo $?", "0\n"),
+    ]
