@@ -1,0 +1,257 @@
+"""Plain paths: the part of an expression that only walks down to a value.
+
+A *path* is a root with fields and places below it, such as `steps.prices[0].close` or `inputs.rows[index]`. Most
+expressions are nothing else. A path is walked over the values in Python, so the CEL library only ever sees the
+values that an expression works on, and never a whole run; the answers are those that CEL gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from wavewright.planner.cel_faults import ExpressionFault, closest, listed
+from wavewright.planner.cel_tree import Index, LiteralValue, Name, Node, Select, without_parens
+from wavewright.planner.types import Json
+
+Variables: TypeAlias = Mapping[str, Json]
+"""What an expression sees, by root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A root, and the keys below it: a field, a place in a list, or a path whose value is either."""
+
+    root: str
+    keys: tuple[str | int | Path, ...]
+    offsets: tuple[int, ...]
+    """Where each key stands in the expression."""
+    start: int
+
+    def text(self, count: int | None = None) -> str:
+        """Return the path as an author writes it, up to a number of keys."""
+        written = self.root
+        for key in self.keys[:count]:
+            if isinstance(key, str):
+                written += f".{key}" if key.isidentifier() else f'["{key}"]'
+            else:
+                written += f"[{key.text() if isinstance(key, Path) else key}]"
+        return written
+
+
+def plain_path(node: Node, local_names: Mapping[str, object]) -> Path | None:
+    """Return the path that a node is, or None where it is more than one or starts at a macro's name."""
+    keys: list[str | int | Path] = []
+    offsets: list[int] = []
+    node = without_parens(node)
+    while not isinstance(node, Name):
+        if isinstance(node, Select):
+            keys.append(node.field)
+            offsets.append(node.field_start)
+        elif isinstance(node, Index):
+            key = _key(node.index, local_names)
+            if key is None:
+                return None
+            keys.append(key)
+            offsets.append(node.index.start)
+        else:
+            return None
+        node = without_parens(node.operand)
+    if node.name in local_names:
+        return None
+    return Path(node.name, tuple(reversed(keys)), tuple(reversed(offsets)), node.start)
+
+
+def _key(node: Node, local_names: Mapping[str, object]) -> str | int | Path | None:
+    node = without_parens(node)
+    if isinstance(node, LiteralValue):
+        if node.kind == "string":
+            return node.string
+        if node.kind == "int" and not node.text.startswith("-"):
+            return int(node.text, 0) if "x" in node.text else int(node.text)
+        return None
+    return plain_path(node, local_names)
+
+
+def follow(path: Path, variables: Variables) -> Json:
+    """Return the value at the end of a path.
+
+    Raises:
+        ExpressionFault: something on the way is missing or has no parts.
+    """
+    value = _root(path, variables)
+    for place, written in enumerate(path.keys):
+        key = _computed_key(written, variables) if isinstance(written, Path) else written
+        if isinstance(key, str):
+            if not isinstance(value, Mapping):
+                raise _no_parts(path, place, value, key)
+            if key not in value:
+                raise _missing(path, place, value, key)
+            value = value[key]
+        else:
+            if not isinstance(value, list):
+                raise _no_parts(path, place, value, key)
+            if not 0 <= key < len(value):
+                raise _outside(path, place, value, key)
+            value = value[key]
+    return value
+
+
+def is_there(path: Path, variables: Variables) -> bool:
+    """Answer `has(path)`: false where the field, or anything on the way to it, is missing or null.
+
+    Raises:
+        ExpressionFault: the way leads through something that cannot have fields.
+    """
+    value = _root(path, variables)
+    for place, written in enumerate(path.keys):
+        key = _computed_key(written, variables) if isinstance(written, Path) else written
+        if value is None:
+            return False
+        if isinstance(key, str):
+            if not isinstance(value, Mapping):
+                raise _no_parts(path, place, value, key)
+            if key not in value:
+                return False
+            value = value[key]
+        else:
+            if not isinstance(value, list):
+                raise _no_parts(path, place, value, key)
+            if not 0 <= key < len(value):
+                return False
+            value = value[key]
+    return True
+
+
+def compile_path(path: Path) -> Callable[[Variables], Json]:
+    """Return `follow` for one path, prepared for being called often."""
+    root, keys = path.root, path.keys
+    if not keys:
+        return lambda variables: variables[root] if root in variables else _root(path, variables)
+    steps: list[tuple[str | int, type]] = []
+    for key in keys:
+        if isinstance(key, Path):
+            return lambda variables: follow(path, variables)
+        steps.append((key, dict if isinstance(key, str) else list))
+
+    def walk(variables: Variables) -> Json:
+        try:
+            value: Any = variables[root]
+            for key, container in steps:
+                # Exact classes: a string has places too, and no author means them.
+                exact: object = value.__class__
+                if exact is not container:
+                    return follow(path, variables)
+                value = value[key]
+        except (KeyError, IndexError):
+            return follow(path, variables)
+        return cast("Json", value)
+
+    return walk
+
+
+def _root(path: Path, variables: Variables) -> Json:
+    try:
+        return variables[path.root]
+    except KeyError:
+        raise unknown_root(path.root, path.start, variables) from None
+
+
+def unknown_root(name: str, offset: int, known: Mapping[str, object]) -> ExpressionFault:
+    """Return the fault for a name that stands for nothing here."""
+    if name in ("item", "index"):
+        return ExpressionFault(
+            "item_outside_for_each",
+            f"'{name}' exists only in a step that has for_each",
+            offset,
+            "give the step a for_each, or name the value: inputs.…, steps.…",
+        )
+    hint = closest(name, known) or f"there are: {listed(known)}"
+    if "steps" in known and isinstance(steps := known["steps"], Mapping) and name in steps:
+        hint = f"did you mean 'steps.{name}'?"
+    elif "inputs" in known and isinstance(inputs := known["inputs"], Mapping) and name in inputs:
+        hint = f"did you mean 'inputs.{name}'?"
+    return ExpressionFault("unknown_name_or_field", f"nothing is called '{name}' here", offset, hint)
+
+
+def _computed_key(path: Path, variables: Variables) -> str | int:
+    value = follow(path, variables)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ExpressionFault(
+        "no_overload",
+        f"'{path.text()}' is {kind_of(value)} and cannot be a place in a list or the name of a field",
+        path.start,
+    )
+
+
+def _missing(path: Path, place: int, value: Mapping[str, Json], key: str) -> ExpressionFault:
+    offset = path.offsets[place]
+    if path.root == "steps" and place == 0:
+        return ExpressionFault(
+            "unknown_step",
+            f"step '{key}' has no output here",
+            offset,
+            f"it was skipped, blocked or failed; guard with has(steps.{key})",
+        )
+    if path.root == "inputs" and place == 0:
+        hint = closest(key, value) or f"there are: {listed(value)}"
+        return ExpressionFault("unknown_input", f"no input is called '{key}'", offset, hint)
+    fields = listed(f"{name}: {kind_of(value[name])}" for name in value)
+    has = f"it has: {fields}" if fields else "it is empty"
+    return ExpressionFault(
+        "unknown_name_or_field",
+        f"{owner(path, place)} has no field '{key}'; {has}",
+        offset,
+        closest(key, value),
+    )
+
+
+def _no_parts(path: Path, place: int, value: Json, key: str | int) -> ExpressionFault:
+    wanted = f"field '{key}'" if isinstance(key, str) else f"element [{key}]"
+    return ExpressionFault(
+        "unknown_name_or_field",
+        f"{owner(path, place)} is {kind_of(value)} and has no {wanted}",
+        path.offsets[place],
+    )
+
+
+def _outside(path: Path, place: int, value: list[Json], key: int) -> ExpressionFault:
+    return ExpressionFault(
+        "evaluation_failed",
+        f"{owner(path, place)} has {len(value)} element{'s' if len(value) != 1 else ''}, so there is no [{key}]",
+        path.offsets[place],
+    )
+
+
+def owner(path: Path, place: int) -> str:
+    """Return what an author would call the value that the key at `place` is asked of."""
+    if path.root == "steps" and place == 1:
+        return f"step '{path.keys[0]}'"
+    if path.root == "inputs" and place == 1:
+        return f"input '{path.keys[0]}'"
+    return f"'{path.text(place)}'"
+
+
+def kind_of(value: Json) -> str:
+    """Return the kind of a value in plain words."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int():
+            return "an integer"
+        case float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case _:
+            return "an object"

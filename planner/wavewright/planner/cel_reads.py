@@ -1,0 +1,166 @@
+"""What an expression reads, found in its tree.
+
+A *read* is one mention of a root: which step, which input, `item` and so on. Reads make the dependencies of a plan,
+so a step must be named in the text itself; names that macros give to elements hide roots as they do in CEL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_text import TYPE_NAMES
+from wavewright.planner.cel_tree import (
+    Binary,
+    Call,
+    Has,
+    Index,
+    ListOf,
+    LiteralValue,
+    Logic,
+    Macro,
+    MapOf,
+    Name,
+    Node,
+    Paren,
+    Select,
+    Ternary,
+    Unary,
+    read_tree,
+    without_parens,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One mention of a root."""
+
+    root: str
+    """`steps`, `inputs`, `item`, `index`, `output`, `goal` or a name that stands for nothing."""
+    name: str | None
+    """The field below the root, where the text names one: the step's or the input's name."""
+    guarded: bool
+    """Whether the expression asks `has(steps.<name>)`, or for a field of it, anywhere."""
+    offset: int
+    """Where the name stands, or the root where there is none."""
+
+
+@lru_cache(maxsize=8192)
+def reads(expression: str) -> tuple[Read, ...]:
+    """Return every read of an expression, in the order of the text.
+
+    Raises:
+        ExpressionFault: it is no expression, or uses `steps` without naming the step.
+    """
+    mentions = list(_mentions(read_tree(expression), frozenset()))
+    guards = {mention.name for mention in mentions if mention.asked and mention.root == "steps"}
+    found: list[Read] = []
+    for mention in sorted(mentions, key=lambda mention: mention.start):
+        if mention.root == "steps" and mention.name is None:
+            raise ExpressionFault(
+                "bad_expression",
+                "'steps' must be followed by the name of a step",
+                mention.start,
+                "write steps.prices: what a step waits for is read from these names",
+            )
+        guarded = mention.root == "steps" and mention.name in guards
+        found.append(Read(mention.root, mention.name, guarded, mention.start))
+    return tuple(found)
+
+
+def step_mentions(expression: str, step: str) -> list[tuple[int, int]]:
+    """Return where an expression names a step, as start and end of the name or of the string that holds it.
+
+    Raises:
+        ExpressionFault: it is no expression.
+    """
+    mentions = _mentions(read_tree(expression), frozenset())
+    return sorted(
+        {
+            (mention.start, mention.end)
+            for mention in mentions
+            if mention.root == "steps" and mention.name == step
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    root: str
+    name: str | None
+    start: int
+    end: int
+    asked: bool = False
+
+
+def _mentions(node: Node, local_names: frozenset[str], *, asked: bool = False) -> Iterator[_Mention]:
+    match node:
+        case LiteralValue():
+            return
+        case Name():
+            if node.name not in local_names and node.name not in TYPE_NAMES:
+                yield _Mention(node.name, None, node.start, node.end, asked)
+        case Select() | Index():
+            yield from _selection_mentions(node, local_names, asked=asked)
+        case Macro():
+            yield from _mentions(node.range, local_names)
+            inner = local_names | {node.variable}
+            for argument in node.arguments:
+                yield from _mentions(argument, inner)
+        case Has():
+            yield from _mentions(node.selection, local_names, asked=True)
+        case Paren():
+            yield from _mentions(node.inner, local_names, asked=asked)
+        case _:
+            for child in children(node):
+                yield from _mentions(child, local_names)
+
+
+def _selection_mentions(
+    node: Select | Index, local_names: frozenset[str], *, asked: bool
+) -> Iterator[_Mention]:
+    operand = without_parens(node.operand)
+    if isinstance(operand, Name) and operand.name not in local_names and operand.name not in TYPE_NAMES:
+        if isinstance(node, Select):
+            yield _Mention(
+                operand.name, node.field, node.field_start, node.field_start + len(node.field), asked
+            )
+            return
+        key = without_parens(node.index)
+        if isinstance(key, LiteralValue) and key.kind == "string":
+            yield _Mention(operand.name, key.string, key.start, key.end, asked)
+            return
+    yield from _mentions(node.operand, local_names, asked=asked)
+    if isinstance(node, Index):
+        yield from _mentions(node.index, local_names)
+
+
+def children(node: Node) -> tuple[Node, ...]:  # noqa: C901 - one short line for each kind of node
+    """Return the nodes right below one that gives no new names."""
+    match node:
+        case Select():
+            return (node.operand,)
+        case Index():
+            return (node.operand, node.index)
+        case Call():
+            return node.arguments if node.target is None else (node.target, *node.arguments)
+        case Has():
+            return (node.selection,)
+        case Unary():
+            return (node.operand,)
+        case Binary():
+            return (node.left, node.right)
+        case Logic():
+            return node.operands
+        case Ternary():
+            return (node.condition, node.yes, node.no)
+        case ListOf():
+            return node.items
+        case MapOf():
+            return tuple(part for entry in node.entries for part in entry)
+        case Paren():
+            return (node.inner,)
+        case LiteralValue() | Name() | Macro():
+            return ()

@@ -1,0 +1,124 @@
+"""Split an expression into CEL tokens.
+
+A *token* is a stretch of the text with a kind; strings (raw, triple-quoted, with escapes), comments and numbers
+are told apart exactly as the CEL library does, so nothing inside a string is ever taken for a name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple, TypeAlias
+
+from wavewright.planner.cel_faults import ExpressionFault
+
+TokenKind: TypeAlias = Literal["name", "int", "uint", "double", "string", "bytes", "op", "end"]
+
+
+class Token(NamedTuple):
+    """One token: `text` is what stands from `start` to `end`."""
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+
+
+_ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"""
+QUOTED = "|".join(
+    (
+        r'[rR]"""(?:(?!""").)*"""',
+        r"[rR]'''(?:(?!''').)*'''",
+        r'[rR]"[^"\n\r]*"',
+        r"[rR]'[^'\n\r]*'",
+        rf'"""(?:(?!""")(?:{_ESCAPE}|[^\\]))*"""',
+        rf"'''(?:(?!''')(?:{_ESCAPE}|[^\\]))*'''",
+        rf'"(?:{_ESCAPE}|[^\\"\n\r])*"',
+        rf"'(?:{_ESCAPE}|[^\\'\n\r])*'",
+    )
+)
+_TOKEN = re.compile(
+    rf"""
+      (?P<space>[\t\r\n\f\ ]+|//[^\n]*)
+    | (?P<bytes>[bB](?:{QUOTED.replace(" ", "[ ]")}))
+    | (?P<string>{QUOTED.replace(" ", "[ ]")})
+    | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<double>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
+    | (?P<uint>(?:0x[0-9a-fA-F]+|[0-9]+)[uU])
+    | (?P<int>0x[0-9a-fA-F]+|[0-9]+)
+    | (?P<op>&&|\|\||==|!=|<=|>=|[-+*/%!<>=?:.,()\[\]{{}}])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def tokenize(text: str) -> list[Token]:
+    """Return the tokens of an expression, closed by one of kind `end`; space and comments are left out.
+
+    Raises:
+        ExpressionFault: a character or a quote that CEL does not know.
+    """
+    tokens: list[Token] = []
+    position, end = 0, len(text)
+    match = _TOKEN.match
+    while position < end:
+        found = match(text, position)
+        if found is None:
+            raise _unknown_character(text, position)
+        kind = found.lastgroup
+        following = found.end()
+        if kind != "space":
+            tokens.append(Token(kind, found[0], position, following))  # type: ignore[arg-type]
+        position = following
+    tokens.append(Token("end", "", end, end))
+    return tokens
+
+
+def _unknown_character(text: str, position: int) -> ExpressionFault:
+    character = text[position]
+    if character in "'\"":
+        return ExpressionFault(
+            "bad_expression",
+            "this string is not closed, or holds an escape that is not one",
+            position,
+            'close it with the same quote; a backslash is written "\\\\", or use a raw string r"…"',
+        )
+    if character in "&|":
+        return ExpressionFault(
+            "bad_expression", f"a single {character!r} is no operator", position, f"write {character * 2!r}"
+        )
+    if character == "$":
+        return ExpressionFault(
+            "bad_expression",
+            "'$' cannot stand inside an expression",
+            position,
+            "names are written plainly inside ${…}: ${steps.prices[0].close}",
+        )
+    return ExpressionFault("bad_expression", f"{character!r} cannot stand in an expression", position)
+
+
+_SIMPLE = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    '"': '"', "'": "'", "\\": "\\", "?": "?", "`": "`",
+}  # fmt: skip
+_ESCAPED = re.compile(_ESCAPE, re.DOTALL)
+
+
+def string_value(token_text: str) -> str:
+    """Return what a string token stands for."""
+    raw = token_text[0] in "rR"
+    quoted = token_text[1:] if raw else token_text
+    width = 3 if len(quoted) >= 6 and quoted[:3] in ('"""', "'''") else 1
+    inner = quoted[width:-width]
+    if raw or "\\" not in inner:
+        return inner
+    return _ESCAPED.sub(_unescape, inner)
+
+
+def _unescape(found: re.Match[str]) -> str:
+    body = found[0][1:]
+    if body in _SIMPLE:
+        return _SIMPLE[body]
+    if body[0] in "xXuU":
+        code = int(body[1:], 16)
+        return chr(code) if code <= 0x10FFFF else "\ufffd"
+    return chr(int(body, 8))

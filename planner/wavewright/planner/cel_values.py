@@ -1,0 +1,226 @@
+"""Evaluate an expression over plain values.
+
+An *evaluator* is an expression prepared once and called often: a plain path is a walk through dictionaries,
+anything else a program of the CEL library over the few values that it reads. Values go in as JSON and come out as
+JSON; a fault comes out as an `ExpressionFault` and as nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import math
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TypeAlias, cast
+
+from wavewright.planner import cel_library
+from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_paths import Path, Variables, compile_path, plain_path
+from wavewright.planner.cel_text import NOW, TYPE_NAMES, DynamicText, write_dynamic
+from wavewright.planner.cel_tree import Has, read_tree, without_parens
+from wavewright.planner.types import Json
+
+Evaluator: TypeAlias = Callable[[Variables, dt.datetime], Json]
+"""Gives the value of one expression for variables by root and the run's instant."""
+
+_PLAIN = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])*\s*", re.ASCII)
+"""What is a plain path at first sight, and need not be read into a tree when it is evaluated."""
+_BUDGET = "Iteration budget exceeded"
+_TURNS = 10_000
+
+
+@lru_cache(maxsize=8192)
+def compile_dynamic(expression: str) -> Evaluator:
+    """Return an evaluator of an expression.
+
+    Raises:
+        ExpressionFault: it is no expression, is too large, or calls what does not exist.
+    """
+    tree = without_parens(read_tree(expression))
+    path = plain_path(tree, {})
+    if path is not None and not (path.root in TYPE_NAMES and not path.keys):
+        return _path_evaluator(path)
+    text = write_dynamic(tree)
+    if isinstance(tree, Has) and len(text.bindings) == 1 and text.text == text.bindings[0][0]:
+        presence = text.bindings[0][1]
+        return lambda variables, _now: presence(variables)
+    return _program_evaluator(text)
+
+
+def _path_evaluator(path: Path) -> Evaluator:
+    walk = compile_path(path)
+    return lambda variables, _now: walk(variables)
+
+
+def _program_evaluator(dynamic: DynamicText) -> Evaluator:
+    program = _compile(dynamic.text)
+    bindings, reads_now = dynamic.bindings, dynamic.reads_now
+    error = cel_library.library().Type.ERROR
+
+    def evaluate(variables: Variables, now: dt.datetime) -> Json:
+        bound: dict[str, Json] = {}
+        faults: dict[str, ExpressionFault] = {}
+        for name, read in bindings:
+            try:
+                bound[name] = read(variables)
+            except ExpressionFault as fault:
+                # It counts only if the library comes to ask for it: `has(x.y) && x.y > 1` never does.
+                faults[name] = fault
+        if reads_now:
+            bound[NOW] = _instant_text(now)
+        for attempt in (1, 2):
+            try:
+                value = program.eval(data=bound)
+            except RuntimeError as failure:
+                raise _fault(str(failure), faults) from None
+            except (ValueError, TypeError) as failure:
+                raise ExpressionFault("evaluation_failed", f"a value cannot be read: {failure}") from None
+            if value.type() != error:
+                return _to_json(value.plain_value())
+            message = str(value.plain_value())
+            if attempt == 1 and "out of range for" in message:
+                bound = {name: _without_giants(item) for name, item in bound.items()}
+                continue
+            raise _fault(message, faults)
+        raise AssertionError
+
+    return evaluate
+
+
+@lru_cache(maxsize=8192)
+def _compile(text: str) -> cel_library.Program:
+    try:
+        return cel_library.dynamic_environment().compile(text, disable_check=True)
+    except RuntimeError as failure:
+        raise _compile_fault(str(failure)) from None
+
+
+def _compile_fault(message: str) -> ExpressionFault:
+    if "recursion" in message:
+        return ExpressionFault(
+            "expression_too_large", "the expression is nested too deep", 0, "split it over steps"
+        )
+    first = message.split("\n", 1)[0].split(": ", 3)[-1]
+    return ExpressionFault("bad_expression", f"the expression cannot be read: {first}", 0)
+
+
+def _instant_text(now: dt.datetime) -> str:
+    instant = now if now.tzinfo is not None else now.replace(tzinfo=dt.UTC)
+    return instant.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
+
+
+def _without_giants(value: Json) -> Json:
+    """Return a value with integers beyond 64 bits as numbers, which is all that the library can hold."""
+    if isinstance(value, dict):
+        return {key: _without_giants(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_giants(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+        return float(value) if abs(value) < 10**308 else math.inf
+    return value
+
+
+def _to_json(value: object) -> Json:
+    """Return a result as JSON: objects with sorted keys, instants in ISO 8601, durations in seconds."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            if math.isfinite(value):
+                return value
+            raise ExpressionFault(
+                "evaluation_failed", "the result is no finite number", None, "guard against division by zero"
+            )
+        case list():
+            return [_to_json(item) for item in cast("list[object]", value)]
+        case dict():
+            items = _text_keys(cast("dict[object, object]", value))
+            return {key: _to_json(item) for key, item in sorted(items.items())}
+        case dt.datetime():
+            return value.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
+        case dt.timedelta():
+            return _seconds_text(value)
+        case bytes() | bytearray():
+            return base64.b64encode(value).decode("ascii")
+        case _:
+            return str(value).lower()
+
+
+def _text_keys(value: dict[object, object]) -> dict[str, object]:
+    return {key if isinstance(key, str) else str(_to_json(key)).lower(): item for key, item in value.items()}
+
+
+def _seconds_text(value: dt.timedelta) -> str:
+    whole, rest = divmod(value // dt.timedelta(microseconds=1), 1_000_000)
+    if rest == 0:
+        return f"{whole}s"
+    if whole < 0:
+        whole, rest = whole + 1, 1_000_000 - rest
+        return f"{'-' if whole == 0 else ''}{whole}.{rest:06d}".rstrip("0") + "s"
+    return f"{whole}.{rest:06d}".rstrip("0") + "s"
+
+
+_OVERLOAD = re.compile(r"No matching overloads found : (.*?)(?: \[[A-Z_]+\])?$", re.DOTALL)
+_MISSING_KEY = re.compile(r"Key not found in map : (.*?)(?: \[[A-Z_]+\])?$", re.DOTALL)
+_UNBOUND = re.compile(r'No value with name "(\w+)" found')
+_PLACE = re.compile(r"Index error: index=(-?\d+) size=(\d+)")
+_KINDS = {
+    "int64": "an integer", "uint64": "an unsigned integer", "double": "a number", "string": "a string",
+    "bool": "true or false", "list": "a list", "map": "an object", "null_type": "null",
+    "timestamp": "a timestamp", "duration": "a duration", "bytes": "bytes", "type": "a type",
+}  # fmt: skip
+_OUR_NAMES = {
+    "ww_div": "/", "ww_time": "timestamp()", "ww_span": "duration()", "ww_sort": "sort()",
+    "ww_sorted": "sortBy()", "ww_range": "a macro", "@in": "in",
+}  # fmt: skip
+
+
+def _fault(message: str, faults: Mapping[str, ExpressionFault]) -> ExpressionFault:
+    """Return the library's run-time message in our words."""
+    if (unbound := _UNBOUND.search(message)) is not None and unbound[1] in faults:
+        return faults[unbound[1]]
+    if _BUDGET in message:
+        return ExpressionFault(
+            "expression_too_large",
+            f"the expression takes more than {_TURNS:,} turns of its loops",
+            None,
+            "sum(), avg(), min() and max() take any number of elements; leave larger loops to a tool",
+        )
+    if (overload := _OVERLOAD.search(message)) is not None:
+        return _overload_fault(overload[1])
+    if (missing := _MISSING_KEY.search(message)) is not None:
+        key = missing[1].strip('"')
+        return ExpressionFault(
+            "unknown_name_or_field", f"there is no field '{key}'", None, f"guard with has(….{key})"
+        )
+    if (place := _PLACE.search(message)) is not None:
+        return ExpressionFault(
+            "evaluation_failed", f"there is no element [{place[1]}] in a list of {place[2]}"
+        )
+    if "SELECT to non-message" in message:
+        return ExpressionFault("no_overload", "a field is asked of a value that is no object")
+    if "<jump_condition>" in message:
+        return ExpressionFault("no_overload", "a condition is neither true nor false")
+    plain = re.sub(r"^[A-Z_]+: ", "", re.sub(r" \[[A-Z_]+\]$", "", message))
+    return ExpressionFault("evaluation_failed", plain)
+
+
+def _overload_fault(signature: str) -> ExpressionFault:
+    if "<jump_condition>" in signature:
+        return ExpressionFault("no_overload", "a condition is neither true nor false")
+    shape = re.fullmatch(r"(?:\((\w+)\)\.)?([^()]+)\((.*)\)", signature, re.DOTALL)
+    if shape is None:
+        return ExpressionFault("no_overload", "the operands do not fit their operator")
+    target, name, given = shape[1], shape[2], shape[3]
+    kinds = [_KINDS.get(kind.strip(), kind.strip()) for kind in given.split(",") if kind.strip()]
+    if name.startswith("_") or name in ("@in", "ww_div", "!_", "-_"):
+        symbol = _OUR_NAMES.get(name, name.replace("_", ""))
+        return ExpressionFault("no_overload", f"'{symbol}' does not take {' and '.join(kinds)}")
+    called = _OUR_NAMES.get(name, f"{name}()")
+    if target is not None:
+        of = _KINDS.get(target, target)
+        arguments = f" with {' and '.join(kinds)}" if kinds else ""
+        return ExpressionFault("no_overload", f"{called} cannot be asked of {of}{arguments}")
+    return ExpressionFault("no_overload", f"{called} does not take {' and '.join(kinds) or 'nothing'}")

@@ -1,0 +1,302 @@
+"""References: the `${…}` in a plan's strings.
+
+A *reference* is an expression between `${` and its closing brace. This part finds references in text, says what an
+expression reads, renders values that hold references, and points them at another step. Only what an author wrote
+is ever searched for `${`: a rendered value is never looked at again, so `${…}` inside data stays text.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_paths import Variables, kind_of
+from wavewright.planner.cel_reads import Read, reads, step_mentions
+from wavewright.planner.cel_tokens import QUOTED
+from wavewright.planner.cel_values import compile_dynamic
+from wavewright.planner.types import Json
+
+__all__ = [
+    "Embedded",
+    "Read",
+    "Renderer",
+    "bare_expression",
+    "compile_render",
+    "parse_text",
+    "print_text",
+    "reads",
+    "rename_in_expression",
+    "rename_step",
+    "render",
+    "walk_params",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A reference in text: `text[start:end]` is the whole of it, `${` and `}` included."""
+
+    expression: str
+    start: int
+    end: int
+
+    @property
+    def offset(self) -> int:
+        """Where the expression itself starts in the text."""
+        return self.start + 2
+
+
+_OPENING = re.compile(r"\$\$\{|\$\{")
+_INSIDE = re.compile(rf"//[^\n]*|(?:{QUOTED})|[A-Za-z_][A-Za-z0-9_]*|(?P<brace>[{{}}])|.", re.DOTALL)
+
+
+@lru_cache(maxsize=8192)
+def parse_text(text: str) -> tuple[str | Embedded, ...]:
+    """Split text into literal pieces and references, in order; `$${` becomes a literal `${`.
+
+    Raises:
+        ExpressionFault: a reference is not closed.
+    """
+    parts: list[str | Embedded] = []
+    literal = ""
+    position = 0
+    while (opening := _OPENING.search(text, position)) is not None:
+        literal += text[position : opening.start()]
+        if opening[0] == "$${":
+            literal += "${"
+            position = opening.end()
+            continue
+        closing = _closing_brace(text, opening.end())
+        if closing is None:
+            raise ExpressionFault(
+                "unclosed_reference",
+                "'${' is not closed by '}'",
+                opening.start(),
+                "close it, or write $${ for a literal ${",
+            )
+        if literal:
+            parts.append(literal)
+            literal = ""
+        parts.append(Embedded(text[opening.end() : closing], opening.start(), closing + 1))
+        position = closing + 1
+    literal += text[position:]
+    if literal:
+        parts.append(literal)
+    return tuple(parts)
+
+
+def _closing_brace(text: str, position: int) -> int | None:
+    """Return where the brace that closes a reference stands, past strings, comments and maps."""
+    depth = 0
+    for token in _INSIDE.finditer(text, position):
+        brace = token["brace"]
+        if brace == "{":
+            depth += 1
+        elif brace == "}":
+            if depth == 0:
+                return token.start()
+            depth -= 1
+    return None
+
+
+def print_text(parts: tuple[str | Embedded, ...]) -> str:
+    """Return the text that `parse_text` splits into these parts."""
+    return "".join(
+        part.replace("${", "$${") if isinstance(part, str) else f"${{{part.expression}}}" for part in parts
+    )
+
+
+def bare_expression(text: str) -> Embedded:
+    """Return the expression of a field that holds nothing else: bare, or as one whole `${…}`.
+
+    Raises:
+        ExpressionFault: it begins as a reference that is not closed.
+    """
+    stripped = text.strip()
+    if stripped.startswith("${"):
+        parts = parse_text(stripped)
+        if len(parts) == 1 and isinstance(parts[0], Embedded):
+            start = text.index("${")
+            return Embedded(parts[0].expression, start, start + len(stripped))
+    return Embedded(text, -2, len(text))
+
+
+def walk_params(value: Json, pointer: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every string in a value with its JSON Pointer, in the value's order."""
+    if isinstance(value, str):
+        yield pointer, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from walk_params(item, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}")
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from walk_params(item, f"{pointer}/{place}")
+
+
+def render(value: Json, evaluate: Callable[[str], Json]) -> Json:
+    """Return a value with its references replaced by what `evaluate` gives for them.
+
+    A string that is exactly one reference keeps the type of what it refers to; any other becomes text.
+
+    Raises:
+        ExpressionFault: a reference is not closed, cannot be evaluated, or puts null into text.
+    """
+    if isinstance(value, str):
+        if "${" not in value:
+            return value
+        parts = parse_text(value)
+        if len(parts) == 1 and isinstance(parts[0], Embedded):
+            return evaluate(parts[0].expression)
+        return "".join(
+            part if isinstance(part, str) else _as_text(part.expression, evaluate(part.expression), part)
+            for part in parts
+        )
+    if isinstance(value, dict):
+        return {key: render(item, evaluate) for key, item in value.items()}
+    if isinstance(value, list):
+        return [render(item, evaluate) for item in value]
+    return value
+
+
+Renderer: TypeAlias = Callable[[Variables, dt.datetime], Json]
+"""Gives a value with its references replaced, for variables by root and the run's instant."""
+
+
+def compile_render(value: Json) -> Renderer:
+    """Return a renderer of a value, prepared for being called often.
+
+    It gives what `render` gives; parts without a reference are returned as they are and not copied.
+
+    Raises:
+        ExpressionFault: a reference is not closed, or holds no expression.
+    """
+    return _compiled(value) or _constant(value)
+
+
+def _constant(value: Json) -> Renderer:
+    return lambda _variables, _now: value
+
+
+def _compiled(value: Json) -> Renderer | None:
+    """Return a renderer, or None where there is nothing to render."""
+    if isinstance(value, str):
+        return _compiled_text(value) if "${" in value else None
+    if isinstance(value, dict):
+        return _compiled_object(value)
+    if isinstance(value, list):
+        return _compiled_list(value)
+    return None
+
+
+def _compiled_object(value: dict[str, Json]) -> Renderer | None:
+    renderers = [(key, renderer) for key, item in value.items() if (renderer := _compiled(item)) is not None]
+    if not renderers:
+        return None
+    if len(renderers) == 1 and len(value) == 1:
+        only, sole_renderer = renderers[0]
+        return lambda variables, now: {only: sole_renderer(variables, now)}
+
+    def render_object(variables: Variables, now: dt.datetime) -> Json:
+        rendered = dict(value)
+        for key, renderer in renderers:
+            rendered[key] = renderer(variables, now)
+        return rendered
+
+    return render_object
+
+
+def _compiled_list(value: list[Json]) -> Renderer | None:
+    renderers = [
+        (place, renderer) for place, item in enumerate(value) if (renderer := _compiled(item)) is not None
+    ]
+    if not renderers:
+        return None
+
+    def render_list(variables: Variables, now: dt.datetime) -> Json:
+        rendered = list(value)
+        for place, renderer in renderers:
+            rendered[place] = renderer(variables, now)
+        return rendered
+
+    return render_list
+
+
+def _compiled_text(value: str) -> Renderer | None:
+    parts = parse_text(value)
+    if len(parts) == 1 and isinstance(parts[0], Embedded):
+        return compile_dynamic(parts[0].expression)
+    if not any(isinstance(part, Embedded) for part in parts):
+        return _constant("".join(part for part in parts if isinstance(part, str)))
+    compiled = [part if isinstance(part, str) else (part, compile_dynamic(part.expression)) for part in parts]
+
+    def render_text(variables: Variables, now: dt.datetime) -> Json:
+        return "".join(
+            part if isinstance(part, str) else _as_text(part[0].expression, part[1](variables, now), part[0])
+            for part in compiled
+        )
+
+    return render_text
+
+
+def _as_text(expression: str, value: Json, reference: Embedded) -> str:
+    match value:
+        case str():
+            return value
+        case None:
+            raise ExpressionFault(
+                "evaluation_failed",
+                f"'{expression.strip()}' is {kind_of(value)} and cannot be put into text",
+                reference.offset,
+                f'give another value for that case: {expression.strip()} != null ? … : "none"',
+            )
+        case float() if value.is_integer() and abs(value) < 1e15:
+            # As CEL's own string(): JSON does not tell 3.0 from 3.
+            return str(int(value))
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def rename_step(value: Json, old: str, new: str) -> Json:
+    """Return a value whose references to step `old` are references to step `new`.
+
+    Only the name of the step changes: strings inside expressions, comments, other names and literal text stay.
+
+    Raises:
+        ExpressionFault: a reference is not closed, or holds no expression.
+    """
+    if isinstance(value, str):
+        if "${" not in value:
+            return value
+        parts = parse_text(value)
+        return print_text(
+            tuple(
+                part
+                if isinstance(part, str)
+                else Embedded(rename_in_expression(part.expression, old, new), part.start, part.end)
+                for part in parts
+            )
+        )
+    if isinstance(value, dict):
+        return {key: rename_step(item, old, new) for key, item in value.items()}
+    if isinstance(value, list):
+        return [rename_step(item, old, new) for item in value]
+    return value
+
+
+def rename_in_expression(expression: str, old: str, new: str) -> str:
+    """Return a bare expression that reads step `new` wherever it read step `old`.
+
+    Raises:
+        ExpressionFault: it is no expression.
+    """
+    renamed = expression
+    for start, end in reversed(step_mentions(expression, old)):
+        name = new if expression[start] not in "\"'rR" or expression[start:end] == old else f'"{new}"'
+        renamed = renamed[:start] + name + renamed[end:]
+    return renamed
