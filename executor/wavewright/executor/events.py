@@ -110,7 +110,8 @@ class ItemFinished:
     at: float
     step: StepId
     index: int
-    key: StepKey
+    key: StepKey | None
+    """None where the item's parameters could not be made."""
     status: Literal["ok", "empty", "failed", "reused"]
     output: Json = None
     error: StepError | None = None

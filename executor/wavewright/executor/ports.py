@@ -22,7 +22,7 @@ class GateView(Protocol):
         ...
 
     @property
-    def steps(self) -> Mapping[StepId, Json]:
+    def steps(self) -> Mapping[str, Json]:
         """Outputs of the steps that are present; an absent step has no key."""
         ...
 

@@ -1,0 +1,130 @@
+"""Execute a bound plan: the door of the executor.
+
+`execute` returns the state of the run after every step has ended. Cancelled from outside, it first journals what
+was finished and marks the run *interrupted*; `resume` is `execute` again with the state that the journal gives.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
+
+import anyio
+
+from wavewright.executor.clock import Clock, LoopClock
+from wavewright.executor.events import Event, GateRecord, RunFinished
+from wavewright.executor.journal import Journal, MemoryJournal
+from wavewright.executor.ledger import Ledger
+from wavewright.executor.ports import GateView, Verify
+from wavewright.executor.program import Program
+from wavewright.executor.runner import StepRunner
+from wavewright.executor.scheduler import Scheduler
+from wavewright.executor.state import RunState
+from wavewright.planner.goals import AvailableTool, Limits
+from wavewright.planner.models import Plan
+from wavewright.planner.types import Json, RunId, Schedule, StepId
+from wavewright.tools.calls import Tool
+
+
+def no_gates(step_id: StepId, output: Json, view: GateView) -> tuple[GateRecord, ...]:
+    """Ask nothing: for plans without gates."""
+    del step_id, output, view
+    return ()
+
+
+async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each with its default
+    plan: Plan,
+    tools: Mapping[str, Tool],
+    *,
+    run: RunId,
+    now: dt.datetime,
+    journal: Journal | None = None,
+    verify: Verify = no_gates,
+    schedule: Schedule = "waves",
+    limits: Limits | None = None,
+    goal_tools: Iterable[AvailableTool] = (),
+    prior: RunState | None = None,
+    retry_failed: bool = False,
+    on_event: Callable[[Event], None] | None = None,
+    clock: Clock | None = None,
+) -> RunState:
+    """Run every step of a bound plan that can be run, and return the state of the run after it.
+
+    Args:
+        plan: The plan, checked and bound to its goal.
+        tools: The tools by name; a step whose tool is missing fails.
+        run: The run that the events belong to.
+        now: What `now()` gives, all through the run.
+        journal: Where events go; in memory where it is absent.
+        verify: Asks the gates of a step.
+        schedule: `waves`, or `dataflow`.
+        limits: Upper bounds; what is cut off by one ends `cancelled` with the reason.
+        goal_tools: What the goal says of its tools.
+        prior: The run so far. What ended in it, under the same step id and with the same key, is not called again.
+        retry_failed: Call failed steps of `prior` again; without it a failure stands until a patch replaces it.
+        on_event: Called with every event once it is journaled.
+        clock: Time and chance.
+
+    Raises:
+        JournalError: the journal cannot be written; what it holds is whole.
+    """
+    limits = limits or Limits()
+    prior = prior or RunState()
+    clock = clock or LoopClock()
+    journal = journal or MemoryJournal()
+    program = Program(plan, tools, limits=limits, goal_tools=goal_tools)
+    runner = StepRunner(
+        program,
+        run=run,
+        job=prior.started.job if prior.started else None,
+        now=now,
+        verify=verify,
+        clock=clock,
+    )
+    ledger = Ledger(run, journal, prior, on_event)
+    scheduler = Scheduler(
+        program,
+        runner,
+        ledger,
+        journal,
+        schedule=schedule,
+        limits=limits,
+        prior=prior,
+        retry_failed=retry_failed,
+        clock=clock,
+    )
+    try:
+        await _run_to_end(scheduler, ledger, limits.run_timeout, clock)
+    except BaseExceptionGroup as group:
+        raise _first_cause(group) from None
+    finally:
+        runner.deadlines.close()
+    return ledger.state
+
+
+async def _run_to_end(scheduler: Scheduler, ledger: Ledger, run_timeout: float | None, clock: Clock) -> None:
+    async with anyio.create_task_group() as group:
+        if not ledger.is_instant:
+            group.start_soon(ledger.commit_until_closed, scheduler.apply)
+        try:
+            with anyio.move_on_after(run_timeout) as scope:
+                await scheduler.run()
+            if scope.cancelled_caught:
+                scheduler.cancel_rest(f"the run's time limit of {run_timeout:g} s was reached (run_timeout)")
+        except BaseException:
+            # Whatever stops the run, what it has done stays done and the rest can be resumed.
+            reason = "the run was interrupted"
+            scheduler.cancel_rest(reason)
+            ledger.record(RunFinished(clock.wall(), "interrupted", reason))
+            raise
+        finally:
+            await scheduler.commit_at_once()
+            ledger.close()
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return the one exception that matters in a group of one, of one, …; cancellations beside it are its effect."""
+    if isinstance(error, BaseExceptionGroup):
+        return _first_cause(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    return error

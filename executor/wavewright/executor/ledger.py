@@ -1,0 +1,85 @@
+"""The way of events into the journal, and from there into the state.
+
+Events are *recorded* as they happen and *committed* in batches, one batch a tick of the event loop: whatever was
+recorded while the journal was writing goes out together. Only committed events change the state, reach the
+listener and let dependants start, so nobody ever acts on what a crash could undo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import anyio
+
+from wavewright.executor.events import Event
+from wavewright.executor.journal import Journal, MemoryJournal
+from wavewright.executor.state import RunState, fold
+from wavewright.planner.types import RunId
+
+Listener = Callable[[Event], None]
+
+
+class Ledger:
+    """The events of one run on their way."""
+
+    def __init__(self, run: RunId, journal: Journal, state: RunState, on_event: Listener | None) -> None:
+        self.state = state
+        self._run = run
+        self._journal = journal
+        self._on_event = on_event
+        self._pending: list[Event] = []
+        self._waiting: list[asyncio.Future[None]] = []
+        self._wake: asyncio.Future[None] | None = None
+        self._closed = False
+        self.is_instant = isinstance(journal, MemoryJournal)
+        """Whether a commit never waits, so that it needs no task of its own."""
+
+    def record(self, event: Event) -> None:
+        """Note an event; it counts once it is committed."""
+        self._pending.append(event)
+        if self._wake is not None:
+            self._wake.set_result(None)
+            self._wake = None
+
+    async def committed(self) -> None:
+        """Wait until everything recorded so far is in the journal."""
+        if self._pending and not self.is_instant:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+
+    async def commit_all(self, apply: Callable[[Iterable[Event]], None]) -> None:
+        """Commit what is pending, batch by batch, and apply each; applying may record more."""
+        while self._pending:
+            batch, self._pending = self._pending, []
+            waiting, self._waiting = self._waiting, []
+            await self._journal.append(self._run, batch)
+            self.state = fold(batch, self.state)
+            if self._on_event is not None:
+                for event in batch:
+                    self._on_event(event)
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+            apply(batch)
+
+    async def commit_until_closed(self, apply: Callable[[Iterable[Event]], None]) -> None:
+        """Commit whatever is recorded, until `close` was called and nothing is left.
+
+        Shielded: a run that is cancelled still writes down what it has done.
+        """
+        with anyio.CancelScope(shield=True):
+            while True:
+                await self.commit_all(apply)
+                if self._closed:
+                    return
+                self._wake = asyncio.get_running_loop().create_future()
+                await self._wake
+
+    def close(self) -> None:
+        """Let `commit_until_closed` return once nothing is left."""
+        self._closed = True
+        if self._wake is not None:
+            self._wake.set_result(None)
+            self._wake = None

@@ -1,0 +1,332 @@
+"""A call, from being ready to its ending.
+
+Whatever makes a call unnecessary is looked for first: that it was finished in an earlier part of the run, that an
+equal call of a reading tool serves it, that it is a write of which nobody knows whether it took effect. What is
+left is called, attempt by attempt, and its ending recorded.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, TypeAlias
+
+from wavewright.executor.calls import Call, Fan, fan_call
+from wavewright.executor.clock import Clock
+from wavewright.executor.events import ItemFinished, StepError, StepFinished, StepStarted, StepStatus
+from wavewright.executor.journal import Journal
+from wavewright.executor.ledger import Ledger
+from wavewright.executor.program import CompiledStep
+from wavewright.executor.retry import Failure, may_retry, wait_before
+from wavewright.executor.reuse import Ending, ReuseIndex
+from wavewright.executor.runner import (
+    Skip,
+    StepRunner,
+    checked_output,
+    fan_items,
+    fan_key,
+    fan_result,
+    is_empty,
+)
+from wavewright.executor.state import SUCCESSES, RunState
+from wavewright.planner.types import Json, JsonObject, StepId, StepKey
+
+ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]
+
+
+class Stage(Protocol):
+    """What a performer needs of its scheduler."""
+
+    def visible(self, step_id: StepId) -> JsonObject:
+        """Return the outputs that a step may read."""
+        ...
+
+    def push(self, call: Call, after: float = 0.0) -> None:
+        """Let a call start, now or after some seconds."""
+        ...
+
+    def end(self, ending: StepFinished) -> None:
+        """Record how a step ended."""
+        ...
+
+    def keep(self, record: StepFinished) -> None:
+        """Take over an ending that is in the journal already."""
+        ...
+
+    async def commit_at_once(self) -> None:
+        """Commit what is pending, where the journal never waits."""
+        ...
+
+
+class Performer:
+    """Performs the calls of one execution."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        runner: StepRunner,
+        ledger: Ledger,
+        journal: Journal,
+        *,
+        prior: RunState,
+        retry_failed: bool,
+        clock: Clock,
+    ) -> None:
+        self._stage = stage
+        self._runner = runner
+        self._ledger = ledger
+        self._journal = journal
+        self._prior = prior
+        self._retry_failed = retry_failed
+        self._clock = clock
+        self._reuse = ReuseIndex(prior)
+
+    async def perform(self, call: Call) -> None:
+        """Bring a call as far as it goes now: to its ending, or to the wait before its next attempt."""
+        compiled = call.compiled or self._begin(call)
+        if compiled is None or not (call.is_cleared or await self._clear(call, compiled)):
+            return
+        call.attempt += 1
+        outcome = await self._runner.attempt(call, compiled)
+        if isinstance(outcome, Failure):
+            self._after_failure(call, compiled, outcome)
+        else:
+            self._succeed(call, compiled, outcome)
+
+    def _begin(self, call: Call) -> CompiledStep | None:
+        """Start on a step; return it compiled where it is one call that can go on."""
+        call.started, call.clock_start = self._clock.wall(), self._clock.monotonic()
+        call.visible = self._stage.visible(call.step.id)
+        begun = self._runner.begin(call)
+        if isinstance(begun, CompiledStep):
+            call.compiled = begun
+            return begun
+        if isinstance(begun, Fan):
+            self._begin_fan(begun)
+        elif isinstance(begun, Skip):
+            self._stage.end(
+                StepFinished(at=self._clock.wall(), step=call.step.id, status="skipped", reason=begun.reason)
+            )
+        else:
+            self._fail(call, begun)
+        return None
+
+    # -- is the call necessary?
+
+    async def _clear(self, call: Call, compiled: CompiledStep) -> bool:
+        """Give a call its parameters and its key; answer whether it has to be made."""
+        if call.key is None and (error := self._runner.prepare(call, compiled)) is not None:
+            self._fail(call, error)
+            return False
+        key = call.key
+        assert key is not None
+        if self._is_kept(call, key):
+            return False
+        if compiled.tool.only_reads:
+            call.is_cleared = call.step.supersedes is not None or not await self._is_reused(
+                call, compiled, key
+            )
+        else:
+            call.is_cleared = await self._may_change(call, compiled, key)
+        return call.is_cleared
+
+    def _is_kept(self, call: Call, key: StepKey) -> bool:
+        """Whether this very call ended in an earlier part of the run; then its ending stands."""
+        if call.fan is None:
+            record = self._prior.steps.get(call.step.id)
+            if record is None or record.key != key or not self._stands(record):
+                return False
+            self._stage.keep(record)
+            return True
+        items = self._prior.items.get(call.step.id)
+        item = items.get(call.index) if items else None
+        if item is None or item.key != key or not self._stands(item):
+            return False
+        self._end_item(call.fan, item)
+        return True
+
+    def _stands(self, record: Ending) -> bool:
+        if record.status in SUCCESSES:
+            return True
+        # A write that may have taken effect is not repeated for a word that speaks of failures in general.
+        is_unclear = record.error is not None and record.error.kind == "interrupted"
+        return record.status == "failed" and (is_unclear or not self._retry_failed)
+
+    async def _is_reused(self, call: Call, compiled: CompiledStep, key: StepKey) -> bool:
+        """Whether an equal call serves this one, or is about to."""
+        equal = self._reuse.find(key)
+        if equal is not None:
+            self._serve(call, equal.output, f"an equal call was made by {equal.step!r}")
+            return True
+        if self._reuse.follows(call, key):
+            return True
+        if compiled.tool.signature.cache_for is None:
+            return False
+        stored = await self._journal.find_output(key)
+        if stored is None or isinstance(checked_output(stored.output, compiled.tool), Failure):
+            return False
+        self._serve(call, stored.output, f"run {stored.run!r} made the same call")
+        return True
+
+    async def _may_change(self, call: Call, compiled: CompiledStep, key: StepKey) -> bool:
+        """Journal that a call that may change something is about to be made; refuse to repeat an unclear one."""
+        tool = compiled.tool.signature
+        if not tool.writes:
+            return True
+        if (call.step.id, key) in self._prior.begun and not tool.idempotent:
+            self._fail(
+                call,
+                StepError(
+                    "interrupted",
+                    "the call was started before the run was interrupted and may have taken effect",
+                    attempts=0,
+                    hint="look whether it did; a tool that is safe to repeat says so with idempotent=True",
+                ),
+            )
+            return False
+        self._ledger.record(StepStarted(self._clock.wall(), call.step.id, key))
+        await self._stage.commit_at_once()
+        await self._ledger.committed()
+        return True
+
+    # -- how a call ends
+
+    def _after_failure(self, call: Call, compiled: CompiledStep, failure: Failure) -> None:
+        if may_retry(failure, compiled.retry, call.attempt):
+            jitter = self._clock.jitter(compiled.retry.wait_jitter)
+            self._stage.push(call, wait_before(call.attempt, compiled.retry, jitter, failure))
+        else:
+            self._fail(call, failure.as_error(call.attempt))
+
+    def _fail(self, call: Call, error: StepError) -> None:
+        if call.fan is None:
+            self._end_step(call, "failed", None, error=error)
+        else:
+            self._end_item(call.fan, self._item(call, "failed", None, error=error))
+        if call.key is not None:
+            for follower in self._reuse.fail(call.key):
+                self._stage.push(follower)
+
+    def _succeed(self, call: Call, compiled: CompiledStep, output: Json) -> None:
+        ending = self._end_call(call, "empty" if is_empty(output) else "ok", output)
+        if compiled.tool.only_reads and call.key is not None:
+            for follower in self._reuse.succeed(call.key, ending):
+                self._serve(follower, output, f"an equal call was made by {call.step.id!r}")
+
+    def _serve(self, call: Call, output: Json, reason: str) -> None:
+        if call.fan is None:
+            self._end_step(call, "reused", output, reason=reason)
+        else:
+            self._end_item(call.fan, self._item(call, "reused", output))
+
+    def _end_call(self, call: Call, status: Literal["ok", "empty"], output: Json) -> Ending:
+        if call.fan is None:
+            return self._end_step(call, status, output)
+        item = self._item(call, status, output)
+        self._end_item(call.fan, item)
+        return item
+
+    def _end_step(
+        self,
+        call: Call,
+        status: StepStatus,
+        output: Json,
+        *,
+        error: StepError | None = None,
+        reason: str | None = None,
+    ) -> StepFinished:
+        gates = self._runner.ask_gates(call, output, None) if status in SUCCESSES else ()
+        ending = StepFinished(
+            at=self._clock.wall(),
+            step=call.step.id,
+            status=status,
+            key=call.key,
+            output=output,
+            error=error,
+            gates=gates,
+            started=call.started,
+            seconds=self._clock.monotonic() - call.clock_start,
+            attempts=call.attempt,
+            reason=reason,
+        )
+        self._stage.end(ending)
+        return ending
+
+    # -- the calls of a `for_each` step
+
+    def _begin_fan(self, fan: Fan) -> None:
+        if self._is_fan_kept(fan):
+            return
+        if fan.unfinished:
+            self._push_items(fan)
+        else:
+            self._end_fan(fan)
+
+    def _is_fan_kept(self, fan: Fan) -> bool:
+        """Whether the whole step ended before, with the same calls; then its ending stands."""
+        record = self._prior.steps.get(fan.step_id)
+        if record is None or record.key is None or not self._stands(record):
+            return False
+        calls = [fan_call(fan, index) for index in range(len(fan.items))]
+        if any(self._runner.prepare(call, fan.compiled) is not None for call in calls):
+            return False
+        if fan_key([call.key for call in calls]) != record.key:
+            return False
+        self._stage.keep(record)
+        return True
+
+    def _push_items(self, fan: Fan) -> None:
+        """Push the next items, as many as may be under way at once."""
+        at_once = fan.head.step.concurrency or len(fan.items)
+        ended = len(fan.items) - fan.unfinished
+        while fan.next_index < min(len(fan.items), ended + at_once):
+            call = fan_call(fan, fan.next_index)
+            call.started, call.clock_start = self._clock.wall(), self._clock.monotonic()
+            fan.next_index += 1
+            self._stage.push(call)
+
+    def _item(
+        self, call: Call, status: ItemStatus, output: Json, *, error: StepError | None = None
+    ) -> ItemFinished:
+        item = ItemFinished(
+            at=self._clock.wall(),
+            step=call.step.id,
+            index=call.index,
+            key=call.key,
+            status=status,
+            output=output,
+            error=error,
+            seconds=self._clock.monotonic() - call.clock_start,
+            attempts=call.attempt,
+        )
+        self._ledger.record(item)
+        return item
+
+    def _end_item(self, fan: Fan, item: ItemFinished) -> None:
+        fan.endings[item.index] = item
+        fan.unfinished -= 1
+        if fan.unfinished:
+            self._push_items(fan)
+        else:
+            self._end_fan(fan)
+
+    def _end_fan(self, fan: Fan) -> None:
+        head = fan.head
+        endings = [ending for ending in fan.endings if ending is not None]
+        status, output, error = fan_result(fan)
+        head.key = fan_key([ending.key for ending in endings])
+        gates = self._runner.ask_gates(head, output, fan_items(fan)) if status in SUCCESSES else ()
+        self._stage.end(
+            StepFinished(
+                at=self._clock.wall(),
+                step=head.step.id,
+                status=status,
+                key=head.key,
+                output=output,
+                error=error,
+                gates=gates,
+                started=head.started,
+                seconds=self._clock.monotonic() - head.clock_start,
+                attempts=sum(ending.attempts for ending in endings),
+                items=(sum(ending.status != "failed" for ending in endings), len(endings)),
+                reason="equal calls were made before" if status == "reused" else None,
+            )
+        )

@@ -1,0 +1,152 @@
+"""A pool of workers, fed by a heap of ready calls.
+
+A *worker* takes the most urgent call that the limits allow, performs it, and takes the next; there are never more
+of them than calls may run at once, and none is started before it is needed. A call whose tool is at its own limit
+waits aside, so it never keeps a worker from something else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable, Mapping
+
+import anyio
+from anyio.abc import TaskGroup
+
+from wavewright.executor.calls import Call
+from wavewright.executor.clock import Clock, Timer
+
+_Entry = tuple[float, int, int, Call]
+
+_CALLS_BETWEEN_YIELDS = 64
+"""A worker whose calls never wait still lets the event loop run: timers, signals and other runs live there."""
+
+
+class Pool:
+    """The workers of one run."""
+
+    def __init__(
+        self,
+        perform: Callable[[Call], Awaitable[None]],
+        after_call: Callable[[], Awaitable[None]],
+        *,
+        concurrency: int,
+        tool_limits: Mapping[str, int],
+        clock: Clock,
+    ) -> None:
+        self._perform = perform
+        self._after_call = after_call
+        self._concurrency = concurrency
+        self._tool_limits = tool_limits
+        self._clock = clock
+        self._ready: list[_Entry] = []
+        self._aside: dict[str, list[_Entry]] = {}
+        self._busy = dict.fromkeys(tool_limits, 0)
+        self._running = 0
+        self._waking = 0
+        """Workers that are about to look at the heap."""
+        self._idle: list[asyncio.Future[None]] = []
+        self._timers: dict[int, Timer] = {}
+        self._group: TaskGroup | None = None
+        self._end: asyncio.Future[None] | None = None
+        self._closed = False
+
+    def push(self, call: Call) -> None:
+        """Let a call start as soon as a worker and its tool are free."""
+        heapq.heappush(self._ready, (call.urgency, call.order, call.index, call))
+        self._wake_workers()
+
+    def push_later(self, call: Call, seconds: float) -> None:
+        """Let a call start after some seconds; until then it takes nobody's place."""
+
+        def push() -> None:
+            del self._timers[id(call)]
+            self.push(call)
+
+        self._timers[id(call)] = self._clock.call_later(seconds, push)
+
+    async def run(self) -> None:
+        """Perform what is pushed until `close` is called."""
+        if self._closed:
+            return
+        self._end = asyncio.get_running_loop().create_future()
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                self._wake_workers()
+                await self._end
+                for worker in self._idle:
+                    worker.set_result(None)
+        finally:
+            self._group = None
+            for timer in self._timers.values():
+                timer.cancel()
+
+    def close(self) -> None:
+        """Let the workers go home once their calls have ended."""
+        self._closed = True
+        if self._end is not None and not self._end.done():
+            self._end.set_result(None)
+
+    async def _work(self) -> None:
+        self._waking -= 1
+        calls = 0
+        while not self._closed:
+            call = self._take()
+            if call is None:
+                await self._wait()
+                continue
+            try:
+                await self._perform(call)
+            finally:
+                self._release(call)
+            calls += 1
+            if calls % _CALLS_BETWEEN_YIELDS == 0:
+                await anyio.lowlevel.checkpoint()
+            # What follows may push calls; this worker is the first who will look.
+            self._waking += 1
+            await self._after_call()
+            self._waking -= 1
+
+    async def _wait(self) -> None:
+        worker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(worker)
+        await worker
+        self._waking -= 1
+
+    def _take(self) -> Call | None:
+        """Return the most urgent call that may run now, counted as running."""
+        if self._running >= self._concurrency:
+            return None
+        while self._ready:
+            entry = heapq.heappop(self._ready)
+            call = entry[3]
+            limit = self._tool_limits.get(call.step.tool)
+            if limit is not None:
+                if self._busy[call.step.tool] >= limit:
+                    heapq.heappush(self._aside.setdefault(call.step.tool, []), entry)
+                    continue
+                self._busy[call.step.tool] += 1
+            self._running += 1
+            return call
+        return None
+
+    def _release(self, call: Call) -> None:
+        self._running -= 1
+        tool = call.step.tool
+        if tool in self._busy:
+            self._busy[tool] -= 1
+            if waiting := self._aside.get(tool):
+                heapq.heappush(self._ready, heapq.heappop(waiting))
+
+    def _wake_workers(self) -> None:
+        """Wake or start a worker for each ready call, as far as the limit allows."""
+        if self._group is None or self._closed:
+            return
+        while self._waking < len(self._ready) and self._running + self._waking < self._concurrency:
+            self._waking += 1
+            if self._idle:
+                self._idle.pop().set_result(None)
+            else:
+                self._group.start_soon(self._work)

@@ -1,0 +1,120 @@
+"""Which steps may start, and which never will.
+
+A step is *present* when readers see its output: it succeeded and no red gate blocks it. A step is *blocked* when a
+dependency of its own is neither present, nor optional, nor skipped. This holds the bookkeeping of one execution;
+it starts nothing and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from wavewright.executor.events import GateRecord, StepFinished, StepStatus
+from wavewright.executor.program import Program
+from wavewright.executor.state import SUCCESSES, blocking_gate
+from wavewright.planner.types import Json, StepId
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a step is never run."""
+
+    status: Literal["blocked", "cancelled"]
+    reason: str
+
+
+class Readiness:
+    """Endings and outputs so far, and what they let start."""
+
+    def __init__(self, program: Program, max_waves: int) -> None:
+        self.outputs: dict[StepId, Json] = {}
+        """Of the steps that are present."""
+        self.ended: dict[StepId, StepStatus] = {}
+        self.left = len(program.graph.steps)
+        """Steps that have not settled."""
+        self._program = program
+        self._graph = program.graph
+        self._max_waves = max_waves
+        self._missing = {step_id: len(waited) for step_id, waited in program.graph.dependencies.items()}
+        self._red: dict[StepId, GateRecord] = {}
+        self._unended_in_wave = [len(wave) for wave in program.graph.waves]
+
+    @property
+    def roots(self) -> list[StepId]:
+        """The steps that wait for nothing."""
+        return [step_id for step_id, missing in self._missing.items() if missing == 0]
+
+    @property
+    def unordered(self) -> list[StepId]:
+        """The steps that no wave holds, because a cycle keeps them from ever being ready."""
+        if self._graph.cycles:
+            return [step_id for step_id in self._graph.steps if step_id not in self._program.wave_of]
+        return []
+
+    def settle(self, ending: StepFinished) -> Iterable[StepId]:
+        """Take a step's ending as final; return the steps that waited for it last."""
+        self.left -= 1
+        if ending.status in SUCCESSES:
+            red = blocking_gate(ending.gates) if ending.gates else None
+            if red is None:
+                self.outputs[ending.step] = ending.output
+            else:
+                self._red[ending.step] = red
+        missing = self._missing
+        freed: list[StepId] = []
+        for waiting in self._graph.dependants[ending.step]:
+            missing[waiting] -= 1
+            if missing[waiting] == 0:
+                freed.append(waiting)
+        return freed
+
+    def end(self, step_id: StepId, status: StepStatus) -> int | None:
+        """Note how a step ended; return the number of its wave where it was the last one of it."""
+        self.ended[step_id] = status
+        wave = self._program.wave_of.get(step_id)
+        if wave is None or wave >= self._max_waves:
+            return None
+        self._unended_in_wave[wave] -= 1
+        return None if self._unended_in_wave[wave] else wave
+
+    def wave_after(self, wave: int) -> Sequence[StepId]:
+        """Return the steps of the next wave; none where there is none, or where the limit is reached."""
+        following = wave + 1
+        return (
+            self._graph.waves[following] if following < min(len(self._graph.waves), self._max_waves) else ()
+        )
+
+    def beyond_limit(self) -> Iterable[StepId]:
+        """Yield the steps of the waves that the limit cuts off."""
+        for wave in self._graph.waves[self._max_waves :]:
+            yield from wave
+
+    def stop(self, step_id: StepId) -> Stop | None:
+        """Return why a step whose dependencies have all ended is not run, if it is not."""
+        wave = self._program.wave_of[step_id]
+        if wave >= self._max_waves:
+            return Stop(
+                "cancelled",
+                f"it is in wave {wave + 1}, and a run has at most {self._max_waves} waves (max_waves)",
+            )
+        outputs = self.outputs
+        for name in self._graph.dependencies[step_id]:
+            if name not in outputs:
+                return self._blocked(step_id)
+        return None
+
+    def _blocked(self, step_id: StepId) -> Stop | None:
+        steps = self._graph.steps
+        for name in self._program.own_dependencies(steps[step_id]):
+            if name in self.outputs or steps[name].optional or self.ended[name] == "skipped":
+                continue
+            red = self._red.get(name)
+            if red is not None:
+                return Stop("blocked", f"gate {red.gate!r} on {name!r} is red")
+            return Stop("blocked", f"{name!r} {_PAST[self.ended[name]]}")
+        return None
+
+
+_PAST = {"failed": "failed", "blocked": "was blocked", "cancelled": "was cancelled"}

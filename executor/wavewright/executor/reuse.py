@@ -1,0 +1,58 @@
+"""Equal calls of a reading tool are one call.
+
+While a call is in flight, calls with the same key *follow* it and are served its output; once it has succeeded, so
+is every later one. If it fails, its followers make the call themselves.
+"""
+
+from __future__ import annotations
+
+from wavewright.executor.calls import Call
+from wavewright.executor.events import ItemFinished, StepFinished
+from wavewright.executor.state import SUCCESSES, RunState
+from wavewright.planner.types import StepKey
+
+Ending = StepFinished | ItemFinished
+
+
+class ReuseIndex:
+    """The calls of one run by key."""
+
+    def __init__(self, prior: RunState) -> None:
+        self._finished: dict[StepKey, Ending] = {}
+        self._followers: dict[StepKey, list[Call]] = {}
+        for items in prior.items.values():
+            for item in items.values():
+                self._remember(item)
+        for step in prior.steps.values():
+            if step.items is None:
+                self._remember(step)
+
+    def find(self, key: StepKey) -> Ending | None:
+        """Return the ending of an equal call that succeeded."""
+        return self._finished.get(key)
+
+    def follows(self, call: Call, key: StepKey) -> bool:
+        """Whether an equal call is in flight, which this one now follows; otherwise this one leads."""
+        followers = self._followers.get(key)
+        if followers is None:
+            self._followers[key] = []
+            return False
+        followers.append(call)
+        return True
+
+    def is_leading(self, key: StepKey) -> bool:
+        """Whether a call with this key is in flight."""
+        return key in self._followers
+
+    def succeed(self, key: StepKey, ending: Ending) -> list[Call]:
+        """Note the output of a call; return those that are served by it."""
+        self._finished[key] = ending
+        return self._followers.pop(key, [])
+
+    def fail(self, key: StepKey) -> list[Call]:
+        """Forget a call that failed; return those that have to make it themselves."""
+        return self._followers.pop(key, [])
+
+    def _remember(self, ending: Ending) -> None:
+        if ending.key is not None and ending.status in SUCCESSES:
+            self._finished[ending.key] = ending

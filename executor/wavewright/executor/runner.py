@@ -1,0 +1,256 @@
+"""One step: its condition, its items, its parameters, its calls, its output and its gates.
+
+Nothing here decides when a step runs. Whatever goes wrong with a step, in its expressions, its parameters or its
+tool, comes back as a `StepError`, never as an exception: a failure is a result that the reviewer reads. An output
+has passed the tool's output schema before anybody else sees it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from wavewright.executor.calls import Call, Fan, new_fan
+from wavewright.executor.clock import Clock
+from wavewright.executor.deadlines import CallCancelledItself, DeadlinePassed, Deadlines
+from wavewright.executor.events import GateRecord, ItemFinished, StepError, StepStatus
+from wavewright.executor.json_values import NotJsonError, clean_json, copy_json
+from wavewright.executor.ports import Verify
+from wavewright.executor.program import CompiledStep, CompiledTool, Program
+from wavewright.executor.retry import Failure, describe_failure, timeout_failure
+from wavewright.planner.cel_paths import kind_of
+from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.hashing import step_key
+from wavewright.planner.types import Json, JsonObject, RunId, StepKey
+from wavewright.planner.validators import Validator
+from wavewright.tools.calls import ToolCall
+
+_MOST_MISFITS = 3
+_SCALARS = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """The step's condition is false."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """What a step's gates may look at."""
+
+    inputs: JsonObject
+    steps: JsonObject
+    """Outputs of the step itself and of what it waits for."""
+    items: Sequence[tuple[int, Json]] | None = None
+
+
+class StepRunner:
+    """Runs single steps of one program, in one run."""
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        run: RunId,
+        job: str | None,
+        now: dt.datetime,
+        verify: Verify,
+        clock: Clock,
+    ) -> None:
+        self.deadlines = Deadlines(clock)
+        self._program = program
+        self._run = run
+        self._job = job
+        self._now = now
+        self._now_seconds = now.timestamp()
+        self._inputs = program.plan.inputs
+        self._verify = verify
+        self._clock = clock
+
+    def begin(self, call: Call) -> CompiledStep | Fan | Skip | StepError:
+        """Compile a step and ask its condition; spread it where it has items."""
+        if call.step.tool not in self._program.tools:
+            return StepError("tool", f"no tool named {call.step.tool!r} is installed", attempts=0)
+        try:
+            compiled = self._program.compile(call.step)
+            if compiled.when is not None:
+                holds = compiled.when(self._variables(call), self._now)
+                if holds is False:
+                    return Skip(f"its condition is false: {call.step.when}")
+                if holds is not True:
+                    return StepError(
+                        "expression", f"its condition gave {kind_of(holds)}, not true or false", attempts=0
+                    )
+            if compiled.for_each is None:
+                return compiled
+            items = compiled.for_each(self._variables(call), self._now)
+        except ExpressionFault as fault:
+            return _expression_error(fault)
+        if not isinstance(items, list):
+            return StepError("items", f"for_each gave {kind_of(items)}, not a list", attempts=0)
+        if len(items) > compiled.max_items:
+            return StepError(
+                "items",
+                f"for_each gave {len(items)} items, more than the {compiled.max_items} allowed",
+                attempts=0,
+                hint="narrow the list, or raise max_items",
+            )
+        return new_fan(call, compiled, items)
+
+    def prepare(self, call: Call, compiled: CompiledStep) -> StepError | None:
+        """Render and validate the parameters of a call and give it its key."""
+        tool = compiled.tool
+        try:
+            params = compiled.params(self._variables(call), self._now)
+        except ExpressionFault as fault:
+            return _expression_error(fault)
+        if not isinstance(params, dict):
+            return StepError("params", f"the parameters are {kind_of(params)}, not an object", attempts=0)
+        if tool.accepts is not None and not tool.accepts.accepts(params):
+            return StepError("params", f"the parameters {_misfit(tool.accepts, params)}", attempts=0)
+        call.params = params
+        try:
+            call.key = self._key(call, tool)
+        except ValueError as error:
+            return StepError("params", f"the parameters are no JSON: {error}", attempts=0)
+        return None
+
+    async def attempt(self, call: Call, compiled: CompiledStep) -> Json | Failure:
+        """Make one attempt; return the clean and valid output, or why there is none."""
+        assert call.key is not None
+        tool = compiled.tool
+        request = ToolCall(
+            run=self._run,
+            step=call.step.id,
+            tool=call.step.tool,
+            params=_own_copy(call.params),
+            key=call.key,
+            now=self._now,
+            index=None if call.index < 0 else call.index,
+            attempt=call.attempt,
+            worker_type=tool.worker_type,
+            config=tool.config,
+            job=self._job,
+        )
+        try:
+            output = await self.deadlines.limit(tool.call(request), compiled.timeout)
+        except DeadlinePassed:
+            return timeout_failure(compiled.timeout)
+        except CallCancelledItself:
+            return Failure("tool", "the tool cancelled itself")
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the edge of a tool call: a failure is a result
+            return describe_failure(error, self._clock.wall())
+        return checked_output(output, tool)
+
+    def ask_gates(
+        self, call: Call, output: Json, items: Sequence[tuple[int, Json]] | None
+    ) -> tuple[GateRecord, ...]:
+        """Return what a step's gates say of its output."""
+        step_id = call.step.id
+        return self._verify(step_id, output, StepView(self._inputs, {**call.visible, step_id: output}, items))
+
+    def _variables(self, call: Call) -> JsonObject:
+        variables: JsonObject = {"inputs": self._inputs, "steps": call.visible}
+        if call.fan is not None:
+            variables["item"] = call.fan.items[call.index]
+            variables["index"] = call.index
+        return variables
+
+    def _key(self, call: Call, tool: CompiledTool) -> StepKey:
+        return step_key(
+            tool.signature,
+            call.params,
+            config=tool.config,
+            now=self._now_seconds,
+            run=self._run,
+            step=call.step.id,
+            index=None if call.index < 0 else call.index,
+        )
+
+
+def checked_output(output: object, tool: CompiledTool) -> Json | Failure:
+    """Return an output as clean JSON that fits the tool's output schema, or why it is none."""
+    try:
+        clean = clean_json(output)
+    except NotJsonError as error:
+        return Failure("output", str(error), hint="return plain JSON values")
+    if tool.returns is not None and not tool.returns.accepts(clean):
+        return Failure("output", f"the output {_misfit(tool.returns, clean)}")
+    return clean
+
+
+def is_empty(output: Json) -> bool:
+    """Whether an output holds nothing: null, `""`, `[]` or `{}`."""
+    return output is None or (isinstance(output, str | list | dict) and not output)
+
+
+def fan_result(fan: Fan) -> tuple[StepStatus, Json, StepError | None]:
+    """Return status, output and error of a `for_each` step all of whose items have ended."""
+    endings = [ending for ending in fan.endings if ending is not None]
+    succeeded = [ending for ending in endings if ending.status != "failed"]
+    wanted = fan.head.step.min_ok
+    if len(succeeded) < (len(endings) if wanted is None else min(wanted, len(endings))):
+        return "failed", None, _fan_error(endings, len(succeeded))
+    output: Json = [ending.output for ending in succeeded]
+    if not output:
+        return "empty", output, None
+    return ("reused" if all(ending.status == "reused" for ending in endings) else "ok"), output, None
+
+
+def fan_items(fan: Fan) -> list[tuple[int, Json]]:
+    """Return position and item of each entry of a fan's output."""
+    return [
+        (ending.index, fan.items[ending.index])
+        for ending in fan.endings
+        if ending is not None and ending.status != "failed"
+    ]
+
+
+def fan_key(keys: Sequence[StepKey | None]) -> StepKey | None:
+    """Return the key of a `for_each` step from those of its items; none where an item has none."""
+    digest = hashlib.sha256(b"for_each")
+    for key in keys:
+        if key is None:
+            return None
+        digest.update(key.encode())
+    return StepKey(digest.hexdigest())
+
+
+def _fan_error(endings: list[ItemFinished], succeeded: int) -> StepError:
+    failed = [ending for ending in endings if ending.error is not None]
+    first = failed[0]
+    assert first.error is not None
+    kinds = {ending.error.kind for ending in failed if ending.error is not None}
+    return StepError(
+        kind=first.error.kind if len(kinds) == 1 else "items",
+        message=f"{succeeded} of {len(endings)} items succeeded; item {first.index}: {first.error.message}",
+        attempts=sum(ending.attempts for ending in endings),
+        hint=first.error.hint,
+    )
+
+
+def _own_copy(params: JsonObject) -> JsonObject:
+    """Return parameters that a tool may change without changing what was journaled."""
+    return {
+        name: value if isinstance(value, _SCALARS) else copy_json(value) for name, value in params.items()
+    }
+
+
+def _expression_error(fault: ExpressionFault) -> StepError:
+    return StepError("expression", fault.message, attempts=0, hint=fault.hint)
+
+
+def _misfit(validator: Validator, value: Json) -> str:
+    return "; ".join(_sentences(validator, value))
+
+
+def _sentences(validator: Validator, value: Json) -> Iterator[str]:
+    misfits = validator.misfits(value)
+    for misfit in misfits[:_MOST_MISFITS]:
+        yield f"at {misfit.pointer} {misfit.message}" if misfit.pointer else misfit.message
+    if len(misfits) > _MOST_MISFITS:
+        yield f"and {len(misfits) - _MOST_MISFITS} more"

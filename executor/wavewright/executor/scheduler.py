@@ -1,0 +1,180 @@
+"""From a program to a journaled run: one scheduler for waves and for dataflow.
+
+A step becomes ready when what it waits for is committed: in `dataflow` its own dependencies, in `waves` every step of
+the waves before. Either way each step ends the same, whatever the schedule and the limits; what was finished
+before, by this run or in part, is not called again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Literal
+
+from wavewright.executor.calls import Call
+from wavewright.executor.clock import Clock
+from wavewright.executor.events import Event, StepError, StepFinished, WaveFinished, WaveStarted
+from wavewright.executor.journal import Journal
+from wavewright.executor.ledger import Ledger
+from wavewright.executor.performer import Performer
+from wavewright.executor.pool import Pool
+from wavewright.executor.program import Program
+from wavewright.executor.readiness import Readiness
+from wavewright.executor.runner import StepRunner
+from wavewright.executor.state import RunState
+from wavewright.planner.goals import Limits
+from wavewright.planner.types import JsonObject, Schedule, StepId
+
+_UNCLEAR_WRITE = StepError(
+    "cancelled",
+    "the call was under way and may have taken effect",
+    hint="look whether it did; it is not repeated unless the tool is idempotent",
+)
+
+
+class Scheduler:
+    """One execution of one program."""
+
+    def __init__(
+        self,
+        program: Program,
+        runner: StepRunner,
+        ledger: Ledger,
+        journal: Journal,
+        *,
+        schedule: Schedule,
+        limits: Limits,
+        prior: RunState,
+        retry_failed: bool,
+        clock: Clock,
+    ) -> None:
+        self._program = program
+        self._ledger = ledger
+        self._in_waves = schedule == "waves"
+        self._round = prior.round
+        self._clock = clock
+        self._readiness = Readiness(program, limits.max_waves)
+        self._settled_early: set[StepId] = set()
+        self._freed: deque[StepId] = deque()
+        self._is_admitting = False
+        self._place = {step_id: number for number, step_id in enumerate(program.graph.steps)}
+        self._performer = Performer(
+            self, runner, ledger, journal, prior=prior, retry_failed=retry_failed, clock=clock
+        )
+        self._pool = Pool(
+            self._performer.perform,
+            self.commit_at_once,
+            concurrency=limits.concurrency,
+            tool_limits={name: tool.limit for name, tool in program.tools.items() if tool.limit is not None},
+            clock=clock,
+        )
+
+    async def run(self) -> None:
+        """Run every step that can be run; return when all have ended."""
+        for step_id in self._readiness.unordered:
+            self._end_without_call(step_id, "cancelled", "it waits for itself: its dependencies form a cycle")
+        if self._in_waves:
+            self._start_wave(0, self._readiness.wave_after(-1))
+        else:
+            self._freed.extend(self._readiness.roots)
+            self._admit_freed()
+        await self.commit_at_once()
+        if self._readiness.left:
+            await self._pool.run()
+
+    def apply(self, events: Iterable[Event]) -> None:
+        """Let committed events have their effect: outputs are seen, dependants and waves start."""
+        for event in events:
+            if isinstance(event, StepFinished):
+                if event.step in self._settled_early:
+                    self._settled_early.discard(event.step)
+                else:
+                    self._settle(event)
+            elif isinstance(event, WaveStarted):
+                self._freed.extend(event.steps)
+        self._admit_freed()
+
+    async def commit_at_once(self) -> None:
+        """Commit what is pending here and now, where the journal never waits."""
+        if self._ledger.is_instant:
+            await self._ledger.commit_all(self.apply)
+
+    def cancel_rest(self, reason: str) -> None:
+        """End every step that has not ended as cancelled."""
+        written = {step_id for step_id, _ in self._ledger.state.begun}
+        for step_id in self._program.graph.steps:
+            if step_id not in self._readiness.ended:
+                error = _UNCLEAR_WRITE if step_id in written else None
+                self.end(
+                    StepFinished(
+                        at=self._clock.wall(), step=step_id, status="cancelled", error=error, reason=reason
+                    )
+                )
+
+    def visible(self, step_id: StepId) -> JsonObject:
+        """Return the outputs that a step may read."""
+        return self._program.visible(step_id, self._readiness.outputs)
+
+    def push(self, call: Call, after: float = 0.0) -> None:
+        """Let a call start, now or after some seconds."""
+        if after > 0:
+            self._pool.push_later(call, after)
+        else:
+            self._pool.push(call)
+
+    def _settle(self, ending: StepFinished) -> None:
+        freed = self._readiness.settle(ending)
+        if not self._in_waves:
+            self._freed.extend(freed)
+        if not self._readiness.left:
+            self._pool.close()
+
+    def _admit_freed(self) -> None:
+        """Push or stop each freed step; a loop and not a recursion, since stopping one frees the next."""
+        if self._is_admitting:
+            return
+        self._is_admitting = True
+        while self._freed:
+            self._admit(self._freed.popleft())
+        self._is_admitting = False
+
+    def _admit(self, step_id: StepId) -> None:
+        stop = self._readiness.stop(step_id)
+        if stop is not None:
+            self._end_without_call(step_id, stop.status, stop.reason)
+            return
+        step = self._program.graph.steps[step_id]
+        self._pool.push(Call(step, -self._program.priority[step_id], self._place[step_id]))
+
+    def _start_wave(self, wave: int, steps: Iterable[StepId]) -> None:
+        if steps:
+            self._ledger.record(WaveStarted(self._clock.wall(), wave, tuple(steps), self._round))
+        else:
+            self._freed.extend(self._readiness.beyond_limit())
+            self._admit_freed()
+
+    def end(self, ending: StepFinished) -> None:
+        """Record how a step ended; with the last one of a wave the next begins."""
+        self._ledger.record(ending)
+        self._note_end(ending)
+
+    def _note_end(self, ending: StepFinished) -> None:
+        finished_wave = self._readiness.end(ending.step, ending.status)
+        if finished_wave is not None and self._in_waves:
+            self._ledger.record(WaveFinished(self._clock.wall(), finished_wave, self._round))
+            self._start_wave(finished_wave + 1, self._readiness.wave_after(finished_wave))
+
+    def _end_without_call(
+        self, step_id: StepId, status: Literal["blocked", "cancelled"], reason: str
+    ) -> None:
+        ending = StepFinished(at=self._clock.wall(), step=step_id, status=status, reason=reason)
+        # There is no output that anybody could read too early, so nobody need wait for the commit.
+        self._settled_early.add(step_id)
+        self.end(ending)
+        self._settle(ending)
+
+    def keep(self, record: StepFinished) -> None:
+        """Take over how a step ended before; it is in the journal already."""
+        self._note_end(record)
+        self._settle(record)
+        self._admit_freed()
