@@ -1,1 +1,36 @@
-"""Settings, shipped goal templates, and the door through which every document is read."""
+"""Settings, shipped templates, and the door through which every document is read."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wavewright.config.documents import (
+        Document,
+        DocumentError,
+        Fault,
+        ReadLimits,
+        Source,
+        Span,
+        read_document,
+        read_document_file,
+    )
+
+__all__ = [
+    "Document",
+    "DocumentError",
+    "Fault",
+    "ReadLimits",
+    "Source",
+    "Span",
+    "read_document",
+    "read_document_file",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.documents")
+    return getattr(module, name)

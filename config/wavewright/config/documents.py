@@ -1,52 +1,224 @@
-"""Documents and the places in them.
+"""Documents: the one door through which whatever a person or a model wrote is read.
 
-Whatever a person or a model wrote is read through one door that keeps, for every node, where it stands: a
-*source* is text with a name, a *span* a stretch of it, a *pointer* (RFC 6901) names a node of the value that was
-read. A *fault* is something that keeps a text from being a document at all.
+A *document* is a JSON value that knows where its nodes stand. JSON and YAML give the same values; both are read
+strictly, so that no two readers can disagree on what a text says. Places are worked out when they are first asked
+for: a sound document never pays for them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from wavewright.config.nodes import Node, find, plain
+from wavewright.config.sources import DocumentError, Fault, ReadLimits, Source, Span
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+__all__ = [
+    "Document",
+    "DocumentError",
+    "Fault",
+    "ReadLimits",
+    "Source",
+    "Span",
+    "read_document",
+    "read_document_file",
+]
+
+Syntax: TypeAlias = Literal["json", "yaml"]
+
+DEFAULT_LIMITS = ReadLimits()
+_BOM = "\ufeff"
+_YAML_SUFFIXES = (".yaml", ".yml")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Text with the name a reader knows it by: a file's path, or `<model>`."""
+class Document:
+    """A value with its source and the places of its nodes."""
 
-    name: str
-    text: str
-
-    def position(self, offset: int) -> tuple[int, int]:
-        """Return line and column of a character offset, both counted from 1."""
-        before = self.text[: max(0, min(offset, len(self.text)))]
-        line = before.count("\n") + 1
-        return line, len(before) - (before.rfind("\n") + 1) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A half-open stretch of a source's text, in characters."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Why a text is no document: a kind from a fixed list, a message, a place and a way out."""
-
-    kind: str
-    message: str
-    span: Span | None = None
-    pointer: str = ""
-    hint: str | None = None
-
-
-class DocumentError(Exception):
-    """A text that could not be read as a document; `faults` says why, in the order of the text."""
-
-    def __init__(self, source: Source, faults: tuple[Fault, ...]) -> None:
+    def __init__(
+        self,
+        value: JsonValue,
+        source: Source,
+        *,
+        limits: ReadLimits = DEFAULT_LIMITS,
+        root: Node | None = None,
+    ) -> None:
+        """Take the nodes from `root`, or else read them from the source, as JSON, when a place is asked for."""
+        self.value = value
         self.source = source
-        self.faults = faults
-        super().__init__("; ".join(f"{source.name}: {fault.message}" for fault in faults))
+        self._limits = limits
+        self._root = root
+
+    @property
+    def root(self) -> Node:
+        """The document as nodes."""
+        if self._root is None:
+            from wavewright.config.json_scan import scan_json
+
+            self._root = scan_json(self.source, self._limits)
+        return self._root
+
+    def span(self, pointer: str, *, key: bool = False) -> Span | None:
+        """Return where a node stands, or its key; `None` where the document has no such node, or it no key."""
+        found = find(self.root, pointer)
+        if found is None:
+            return None
+        node, key_span = found
+        return key_span if key else Span(node.start, node.end)
+
+    def nearest_span(self, pointer: str, *, key: bool = False) -> Span | None:
+        """Return where a node, or its key, stands, or else the nearest node around it."""
+        span = self.span(pointer, key=key)
+        while span is None and pointer:
+            pointer = pointer.rpartition("/")[0]
+            span = self.span(pointer)
+        return span
+
+
+def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
+    """Read JSON or YAML, whichever the content is.
+
+    Content that begins with a bracket is JSON unless the name ends in `.yaml` or `.yml`; content of a name that ends
+    in `.json` is JSON whatever it begins with.
+
+    Raises:
+        DocumentError: with what is wrong, where, and what would mend it.
+    """
+    source = Source(name, decode(content, name, limits))
+    if not source.text.strip():
+        fault = Fault(
+            "not_json" if name.endswith(".json") else "not_yaml", "the document is empty", Span(0, 0)
+        )
+        raise DocumentError(source, (fault,))
+    named_yaml = name.lower().endswith(_YAML_SUFFIXES)
+    if source.text.lstrip()[0] in "{[" or name.lower().endswith(".json"):
+        from wavewright.config.json_text import read_json
+
+        try:
+            return Document(read_json(source, limits), source, limits=limits)
+        except DocumentError:
+            if not named_yaml:
+                raise
+    from wavewright.config.yaml_text import read_yaml
+
+    root = read_yaml(source, limits)
+    return Document(plain(root), source, limits=limits, root=root)
+
+
+def decode(content: str | bytes, name: str, limits: ReadLimits) -> str:
+    """Return the text of a content within its limits; a byte order mark is dropped.
+
+    Raises:
+        DocumentError: the content is too large, or is not UTF-8.
+    """
+    if len(content) > limits.max_bytes or (
+        isinstance(content, str) and _is_larger(content, limits.max_bytes)
+    ):
+        message = f"the text is larger than {limits.max_bytes:,} bytes"
+        raise DocumentError(Source(name, ""), (Fault("too_large", message, hint="shorten it"),))
+    text = _checked(content, name) if isinstance(content, str) else _decoded(content, name)
+    return text.removeprefix(_BOM)
+
+
+def _is_larger(text: str, max_bytes: int) -> bool:
+    return len(text) * 4 > max_bytes and len(text.encode("utf-8", "surrogatepass")) > max_bytes
+
+
+def _checked(text: str, name: str) -> str:
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        readable = text.encode("utf-8", "replace").decode()
+        message = "the text holds half of a surrogate pair"
+        fault = Fault("bad_unicode", message, Span(error.start, error.start + 1), hint="remove the character")
+        raise DocumentError(Source(name, readable), (fault,)) from error
+    return text
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        readable = content.decode("utf-8", "replace")
+        offset = len(content[: error.start].decode("utf-8", "replace"))
+        message = f"the text is not UTF-8: {_encoding_guess(content)}"
+        fault = Fault("bad_encoding", message, Span(offset, offset + 1), hint="save the file as UTF-8")
+        raise DocumentError(Source(name, readable), (fault,)) from error
+    if "\0" in text[:4]:
+        message = f"the text is not UTF-8: {_encoding_guess(content)}"
+        fault = Fault("bad_encoding", message, Span(0, 1), hint="save the file as UTF-8")
+        raise DocumentError(Source(name, text.replace("\0", "")), (fault,))
+    return text
+
+
+def _encoding_guess(content: bytes) -> str:
+    if content[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" in content[:4]:
+        return "it looks like UTF-16 or UTF-32"
+    return "it looks like Latin-1, Windows-1252 or no text at all"
+
+
+def read_document_file(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
+    """Read a file of JSON or YAML.
+
+    Raises:
+        DocumentError: the file cannot be read, or is no such document.
+    """
+    return read_document(read_bytes(path, limits), str(path), limits=limits)
+
+
+def read_bytes(path: Path, limits: ReadLimits) -> bytes:
+    """Return the content of a file, one byte more than the limit at most.
+
+    Raises:
+        DocumentError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(limits.max_bytes + 1)
+    except (OSError, ValueError) as error:
+        fault = Fault("unreadable_file", *_file_trouble(path, error))
+        raise DocumentError(Source(str(path), ""), (fault,)) from error
+
+
+def _file_trouble(path: Path, error: OSError | ValueError) -> tuple[str, None, str, str | None]:
+    """Return message, span, pointer and hint."""
+    hint: str | None = None
+    if isinstance(error, FileNotFoundError):
+        message = f"there is no file {str(path)!r}"
+        hint = _near_names(path)
+    elif isinstance(error, IsADirectoryError):
+        message = f"{str(path)!r} is a folder"
+        hint = _files_inside(path)
+    elif isinstance(error, PermissionError):
+        message = f"{str(path)!r} may not be read"
+        hint = "give yourself permission to read it"
+    else:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        message = f"{str(path)!r} cannot be read: {reason}"
+    return message, None, "", hint
+
+
+def _near_names(path: Path) -> str | None:
+    import difflib
+
+    try:
+        if not path.parent.is_dir():
+            return f"there is no folder {str(path.parent)!r} either"
+        names = sorted(entry.name for entry in path.parent.iterdir())
+    except OSError:
+        return None
+    near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(repr(str(path.parent / name)) for name in near)}?" if near else None
+
+
+def _files_inside(path: Path) -> str:
+    try:
+        names = sorted(entry.name for entry in path.iterdir() if entry.suffix in {".json", *_YAML_SUFFIXES})
+    except OSError:
+        names = []
+    some = ", ".join(repr(str(path / name)) for name in names[:3])
+    return f"name a file in it, such as {some}" if some else "name a file of JSON or YAML"

@@ -1,0 +1,74 @@
+"""Texts and the places in them.
+
+A *source* is text with a name, a *span* a stretch of it, a *pointer* (RFC 6901) names a node of the value that was
+read. A *fault* is something that keeps a text from being a document at all, or a document from being what was asked
+for; whoever reports one says where it is and what would mend it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_EXACT_INTEGER = 2**53 - 1
+"""The largest integer that every JSON reader keeps exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Text with the name a reader knows it by: a file's path, or `<model>`."""
+
+    name: str
+    text: str
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Return line and column of a character offset, both counted from 1."""
+        before = self.text[: max(0, min(offset, len(self.text)))]
+        line = before.count("\n") + 1
+        return line, len(before) - (before.rfind("\n") + 1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open stretch of a source's text, in characters."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong: a kind from a fixed list, a message, a place and a way out."""
+
+    kind: str
+    message: str
+    span: Span | None = None
+    pointer: str = ""
+    hint: str | None = None
+
+
+class DocumentError(Exception):
+    """A text that could not be read as a document; `faults` says why, in the order of the text."""
+
+    def __init__(self, source: Source, faults: tuple[Fault, ...]) -> None:
+        self.source = source
+        self.faults = faults
+        super().__init__("; ".join(f"{source.name}: {fault.message}" for fault in faults))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """What a reader is willing to take in."""
+
+    max_bytes: int = 16 * 2**20
+    max_depth: int = 64
+    """How deep lists and objects may be nested."""
+
+
+def pointer_token(key: str | int) -> str:
+    """Return one step of a pointer, with its slash."""
+    return f"/{key}" if isinstance(key, int) else "/" + key.replace("~", "~0").replace("/", "~1")
+
+
+def pointer_keys(pointer: str) -> list[str]:
+    """Return the keys that a pointer leads along."""
+    return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
