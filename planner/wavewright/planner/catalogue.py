@@ -228,6 +228,13 @@ _ENTRIES = (
         "The text could not be read as YAML, so there is no document to look at.",
         "Mend the text at the place shown: indentation and unquoted `:` or `{` are the usual causes.",
     ),
+    Entry(
+        "E125",
+        "unreadable_file",
+        "A file that cannot be read",
+        "There is no such file, or it is a folder, or nobody gave permission to read it.",
+        "Correct the path; near names are suggested.",
+    ),
     # --- E2: tools ------------------------------------------------------------------------------------------
     Entry(
         "E201",

@@ -7,10 +7,15 @@ SARIF; the same text is what goes back to a planner that is to repair its plan.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from wavewright.config.documents import Span
+from wavewright.config.documents import Document, Fault, Source, Span
+from wavewright.planner.catalogue import CATALOGUE, CODE_OF
 from wavewright.planner.types import Severity
+
+_ABOUT_KEYS = frozenset({"E103", "E104", "E203", "E206"})
+"""Codes that speak of a key, not of what stands behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +31,52 @@ class Diagnostic:
     span: Span | None = None
     """Where in the source; found from the pointer when the diagnostic is placed."""
     severity: Severity = "error"
+    within: Span | None = None
+    """The stretch of the node's own text that is meant, where the node is a string: part of an expression."""
+
+    @property
+    def kind(self) -> str:
+        """The code in a word, such as `unknown_tool`."""
+        return CATALOGUE[self.code].kind
+
+
+class PlanError(Exception):
+    """A document that cannot be used; `diagnostics` says why, `source` is the text they speak of."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic], source: Source) -> None:
+        self.diagnostics = tuple(diagnostics)
+        self.source = source
+        super().__init__("; ".join(f"{source.name}: {d.code}: {d.message}" for d in self.diagnostics))
+
+
+def diagnostic_of(fault: Fault) -> Diagnostic:
+    """Return a reader's fault as a diagnostic."""
+    return Diagnostic(CODE_OF[fault.kind], fault.message, fault.pointer, fault.hint, fault.span)
+
+
+def place(diagnostics: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
+    """Return the diagnostics with their spans, in the order of the text.
+
+    A node that the text does not have, such as a missing field, is shown where the nearest node around it stands.
+    """
+    placed = [_placed(diagnostic, document) for diagnostic in diagnostics]
+    return sorted(placed, key=lambda one: one.span.start if one.span is not None else -1)
+
+
+def _placed(diagnostic: Diagnostic, document: Document) -> Diagnostic:
+    if diagnostic.span is not None:
+        return diagnostic
+    span = document.nearest_span(diagnostic.pointer, key=diagnostic.code in _ABOUT_KEYS)
+    if span is not None and diagnostic.within is not None:
+        span = _narrowed(span, diagnostic.within, document)
+    return replace(diagnostic, span=span)
+
+
+def _narrowed(span: Span, within: Span, document: Document) -> Span:
+    """Return the part of a string's span, if the string stands in the source as it is, without escapes."""
+    text = document.source.text[span.start : span.end]
+    body = text[1:-1] if text[:1] in {'"', "'"} else text
+    if "\\" in body or "\n" in body or "''" in body or within.end > len(body):
+        return span
+    start = span.start + (1 if body is not text else 0)
+    return Span(start + within.start, start + max(within.end, within.start + 1))

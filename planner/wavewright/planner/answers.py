@@ -1,0 +1,170 @@
+"""What of a language model's raw answer is JSON.
+
+An *answer* is prose, code fences and reasoning with JSON in between. A *find* is one JSON value in it. Prose is
+passed over; a value that holds anything of a plan and cannot be read to its end is never passed over, because what
+is left of a broken plan must not be taken for a whole one. One pass, linear in the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wavewright.config.json_scan import FENCE, JsonScanner, Note, ScanError
+from wavewright.config.nodes import Node, ObjectNode, walk
+from wavewright.config.sources import DocumentError, Fault, Source, Span
+
+_GAP = "(?:[ \t\n\r\ufeff\u200b-\u200d\u2060\u00a0\u202f]++|(?:#|//)[^\n]{0,400}+\n|/\\*[^*]{0,400}+\\*/)*+"
+_QUOTE = "[\"'\u201c\u201d\u201e\u2018\u2019]"
+_NO_QUOTE = "[^\"'\u201c\u201d\u201e\u2018\u2019\n]"
+_KEY = f"(?:{_QUOTE}{_NO_QUOTE}{{0,80}}+{_QUOTE}|[A-Za-z_$][A-Za-z0-9_$]{{0,80}}+)"
+_START = re.compile(
+    # reasoning
+    r"(?P<think><think\b[^<>]{0,80}>)"
+    # an object: `{` with a key and its colon, or nothing, behind it, or the end of the answer
+    rf"|\{{(?={_GAP}(?:\}}|{_KEY}{_GAP}(?::|\Z)|{_QUOTE}{_NO_QUOTE}{{0,400}}+\Z|\Z))"
+    # a list: `[` with what may begin a value behind it
+    rf"|\[(?={_GAP}(?:[\[\]{{0-9tfnTFN-]|{_QUOTE}|\Z))"
+    # JSON in a string
+    r'|"(?=[ \t\n\r]*+[\[{][ \t\n\r]*+\\")',
+    re.IGNORECASE,
+)
+_THINK_END = re.compile(r"</think\s{0,80}>", re.IGNORECASE)
+_FIRST = re.compile(r"\s*+(?=[\[{\"])")
+_OF_A_PLAN = re.compile(r"steps|tool|depends|params", re.IGNORECASE)
+_ELIDED = re.compile(r"\.\.\.|…")
+_SURPLUS = re.compile(r"(?:[ \t\n\r]*+[}\]])++")
+_CONTINUES = re.compile(rf"{_GAP},{_GAP}(?:{_QUOTE}|[\[{{]|[A-Za-z_$][A-Za-z0-9_$]{{0,80}}+{_GAP}:)")
+_KEY_BEFORE = re.compile(rf"(?:{_QUOTE}|\bsteps)[ \t\n\r]*+:[ \t\n\r]*+\Z", re.IGNORECASE)
+
+MOST_VALUES = 1000
+"""No honest answer holds more pieces of JSON, whole or broken; it bounds the time that a hostile one takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """One JSON value of an answer."""
+
+    node: Node
+    start: int
+    end: int
+    notes: tuple[Note, ...]
+    faults: tuple[Fault, ...]
+    unclosed: tuple[ObjectNode, ...]
+    """Objects that the end of the answer, or of its code fence, closed; innermost first."""
+    surplus: int | None
+    """Where closing brackets that close nothing stand behind the value."""
+
+    @property
+    def is_of_a_plan(self) -> bool:
+        """Whether some key is one that plans have."""
+        return any(
+            _OF_A_PLAN.search(key)
+            for node in walk(self.node)
+            if isinstance(node, ObjectNode)
+            for key in node.members
+        )
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer, taken apart."""
+
+    finds: list[Find]
+    thoughts: list[int]
+    """Where reasoning begins."""
+    broken: Fault | None = None
+    """Why the last value that could not be read could not; it holds nothing of a plan."""
+    reached: int = 0
+    """How far that value was read."""
+
+
+def take_apart(source: Source, max_depth: int) -> Answer:
+    """Find the JSON values of an answer.
+
+    Raises:
+        DocumentError: something of a plan cannot be read to its end, or anything is nested too deeply.
+    """
+    answer = Answer([], [])
+    for attempt, start in enumerate(_starts(source, answer)):
+        if attempt == MOST_VALUES:
+            message = f"the answer holds more than {MOST_VALUES} pieces of JSON"
+            raise DocumentError(source, (Fault("not_json", message, Span(start, start + 1)),))
+        _take(source, start, max_depth, answer)
+    return answer
+
+
+def _starts(source: Source, answer: Answer) -> Iterator[int]:
+    """Yield where values may begin, behind what was read already and outside of reasoning."""
+    text = source.text
+    first = _FIRST.match(text)
+    if first is not None:
+        # A value that the answer begins with is tried whatever its first key looks like.
+        yield first.end()
+    position = _position(answer)
+    while (match := _START.search(text, position)) is not None:
+        if match["think"]:
+            end = _THINK_END.search(text, match.end())
+            if end is None:
+                fault = Fault("truncated", "the answer ends inside its reasoning", Span(*match.span()))
+                raise DocumentError(source, (fault,))
+            answer.thoughts.append(match.start())
+            position = end.end()
+        else:
+            yield match.start()
+            position = max(match.end(), _position(answer))
+
+
+def _position(answer: Answer) -> int:
+    """Return where to look on: behind the last value, or where the last attempt failed."""
+    return max(answer.reached, answer.finds[-1].end if answer.finds else 0)
+
+
+def _take(source: Source, start: int, max_depth: int, answer: Answer) -> None:
+    scanner = JsonScanner(source.text, start=start, max_depth=max_depth, lenient=True)
+    try:
+        node = scanner.value()
+    except ScanError as error:
+        fault = error.fault
+        reached = max(error.offset, scanner.position)
+        if fault.kind == "too_deep" or _is_broken_plan(source.text, start, reached, error.offset):
+            raise DocumentError(source, (*scanner.faults, fault)) from error
+        answer.broken, answer.reached = fault, reached
+        return
+    surplus = _SURPLUS.match(source.text, scanner.position)
+    find = Find(
+        node,
+        start,
+        surplus.end() if surplus is not None else scanner.position,
+        tuple(scanner.notes),
+        tuple(scanner.faults),
+        tuple(scanner.unclosed),
+        surplus.start() if surplus is not None else None,
+    )
+    if find.is_of_a_plan:
+        _check_surroundings(source, find)
+    answer.finds.append(find)
+
+
+def _is_broken_plan(text: str, start: int, end: int, broken_at: int) -> bool:
+    if _OF_A_PLAN.search(text, start, end) is None:
+        return False
+    # `{"steps": [...]}` shows what a plan looks like; nothing of it could be run.
+    before = text[start:broken_at].rstrip()[-1:]
+    is_outline = _ELIDED.match(text, broken_at) is not None and before in {"[", "{", ":"}
+    return not is_outline
+
+
+def _check_surroundings(source: Source, find: Find) -> None:
+    """Refuse a value that is a part of a larger one whose brackets do not match."""
+    text = source.text
+    if _CONTINUES.match(text, find.end):
+        message = "the answer goes on behind a bracket that closes everything: part of it would be lost"
+        raise DocumentError(source, (Fault("not_json", message, Span(find.end, find.end + 1)),))
+    if _KEY_BEFORE.search(text, max(0, find.start - 100), find.start):
+        message = "the beginning of the plan is missing: a key stands before its first bracket"
+        raise DocumentError(source, (Fault("not_json", message, Span(find.start, find.start + 1)),))
+    if find.unclosed and text[find.end :].replace(FENCE, "").strip():
+        message = "the plan is not closed, and the answer goes on behind it"
+        raise DocumentError(source, (Fault("truncated", message, Span(find.end, find.end + 1)),))

@@ -1,0 +1,159 @@
+"""Plans read from text.
+
+There are two readers. The *strict* one takes what a person wrote or the project stored, JSON or YAML, as it is. The
+*tolerant* one takes a language model's raw answer: strict JSON first, and only where that fails a fixed list of
+repairs, each on record. Neither ever reads a plan into a text that does not hold it: what cannot be read for certain
+is refused with a diagnostic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from wavewright.config.documents import (
+    Document,
+    DocumentError,
+    Fault,
+    ReadLimits,
+    Source,
+    read_document,
+    read_document_file,
+)
+from wavewright.config.shape import in_text_order, read_shape
+from wavewright.planner.diagnostics import Diagnostic, PlanError, diagnostic_of
+from wavewright.planner.models import Plan
+from wavewright.planner.repairs import MODEL_LIMITS, ModelLimits, Repair, repaired_answer
+
+__all__ = [
+    "MODEL_LIMITS",
+    "ModelLimits",
+    "PlanText",
+    "Repair",
+    "read_model",
+    "read_model_answer",
+    "read_model_file",
+    "read_plan",
+    "read_plan_file",
+]
+
+M = TypeVar("M", bound=BaseModel)
+
+_DEFAULT_LIMITS = ReadLimits()
+_STEP_ID = re.compile(r"(?:/steps/\d+|/ops/\d+/step)/id$")
+_GATE = re.compile(r"/gates/\d+(?:/id)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanText:
+    """What reading a text for a plan came to."""
+
+    plan: Plan | None
+    """The plan, if the text has its shape; whether it is sound, its ids included, `check` says."""
+    source: Source
+    document: Document | None = None
+    """The value and its places, as far as the text could be read."""
+    repairs: tuple[Repair, ...] = ()
+    """What was read otherwise than it is written."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def read_plan(content: str | bytes, name: str, *, limits: ReadLimits = _DEFAULT_LIMITS) -> PlanText:
+    """Read a plan written in JSON or YAML, strictly."""
+    try:
+        document = read_document(content, name, limits=limits)
+    except DocumentError as error:
+        return _unread(error)
+    return _read_shape(document)
+
+
+def read_plan_file(path: Path, *, limits: ReadLimits = _DEFAULT_LIMITS) -> PlanText:
+    """Read a file of a plan in JSON or YAML, strictly."""
+    try:
+        document = read_document_file(path, limits=limits)
+    except DocumentError as error:
+        return _unread(error)
+    return _read_shape(document)
+
+
+def read_model_answer(
+    content: str | bytes,
+    name: str = "<model>",
+    *,
+    limits: ModelLimits = MODEL_LIMITS,
+    repair: bool = True,
+) -> PlanText:
+    """Read the plan in a language model's raw answer.
+
+    With `repair` switched off the answer must be a plan in strict JSON, with no word around it.
+    """
+    try:
+        answer = repaired_answer(content, name, limits)
+    except DocumentError as error:
+        return _unread(error)
+    if answer.repairs and not repair:
+        fault = Fault("not_json", f"the answer is not a plan in strict JSON: {answer.repairs[0].message}")
+        return _unread(DocumentError(answer.document.source, (fault,)))
+    return replace(_read_shape(answer.document, answer.faults), repairs=answer.repairs)
+
+
+def read_model(document: Document, model: type[M]) -> M:
+    """Read a document of any kind: a job, a goal template, a list of tools.
+
+    Raises:
+        PlanError: with every reason why the document is no such thing, in the order of its text.
+    """
+    try:
+        return read_shape(document, model)
+    except DocumentError as error:
+        raise PlanError(_diagnostics(error.faults), document.source) from error
+
+
+def read_model_file(path: Path, model: type[M], *, limits: ReadLimits = _DEFAULT_LIMITS) -> M:
+    """Read a file of JSON or YAML into a model.
+
+    Raises:
+        PlanError: the file cannot be read, or is no such thing.
+    """
+    try:
+        document = read_document_file(path, limits=limits)
+    except DocumentError as error:
+        raise PlanError(_diagnostics(error.faults), error.source) from error
+    return read_model(document, model)
+
+
+def _unread(error: DocumentError) -> PlanText:
+    return PlanText(None, error.source, diagnostics=_diagnostics(error.faults))
+
+
+def _read_shape(document: Document, faults: tuple[Fault, ...] = ()) -> PlanText:
+    """Read a document into a plan; `faults` are those that were found in it before."""
+    try:
+        plan = read_shape(document, Plan)
+    except DocumentError as error:
+        faults = (*faults, *error.faults)
+    else:
+        if not faults:
+            return PlanText(plan, document.source, document)
+    diagnostics = _diagnostics(in_text_order(document, faults))
+    return PlanText(None, document.source, document, diagnostics=diagnostics)
+
+
+def _diagnostics(faults: Iterable[Fault]) -> tuple[Diagnostic, ...]:
+    return tuple(diagnostic_of(_named(fault)) for fault in faults)
+
+
+def _named(fault: Fault) -> Fault:
+    """Give a fault of shape the kind that the plan language has for it."""
+    if fault.kind != "bad_value":
+        return fault
+    if _STEP_ID.search(fault.pointer):
+        return replace(fault, kind="bad_step_id")
+    if _GATE.search(fault.pointer):
+        return replace(fault, kind="bad_gate")
+    return fault

@@ -1,0 +1,153 @@
+"""Diagnostics as people and programs read them: text with a caret, and JSON.
+
+Whatever comes from a document is made harmless first: control characters, direction marks and other characters
+that do not print are shown as escapes, so that a hostile plan cannot rewrite what a terminal shows.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wavewright.config.documents import Source, Span
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.types import JsonObject
+
+_LINE_WIDTH = 100
+_TAB = "    "
+_CUT = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lines and columns of a span, counted from 1; the end is the column behind the last character."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+class Lines:
+    """The lines of a source, for finding the place of many spans."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._starts = [0]
+        offset = source.text.find("\n")
+        while offset >= 0:
+            self._starts.append(offset + 1)
+            offset = source.text.find("\n", offset + 1)
+
+    def place(self, span: Span) -> Place:
+        """Return where a span stands."""
+        line, column = self._position(span.start)
+        end_line, end_column = self._position(max(span.start, span.end))
+        return Place(line, column, end_line, end_column)
+
+    def text(self, line: int) -> str:
+        """Return a line without its line break."""
+        start = self._starts[line - 1]
+        end = self._starts[line] if line < len(self._starts) else len(self.source.text)
+        return self.source.text[start:end].rstrip("\r\n")
+
+    def _position(self, offset: int) -> tuple[int, int]:
+        offset = max(0, min(offset, len(self.source.text)))
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+
+def render_text(diagnostics: Sequence[Diagnostic], source: Source) -> str:
+    """Return the diagnostics as text, one block each, with an empty line between."""
+    lines = Lines(source)
+    return "\n\n".join(_block(diagnostic, lines) for diagnostic in diagnostics)
+
+
+def render_json(diagnostics: Sequence[Diagnostic], source: Source) -> list[JsonObject]:
+    """Return the diagnostics as values of JSON; places are null where there is no source text."""
+    lines = Lines(source)
+    return [_as_json(diagnostic, lines) for diagnostic in diagnostics]
+
+
+def _as_json(diagnostic: Diagnostic, lines: Lines) -> JsonObject:
+    place = lines.place(diagnostic.span) if diagnostic.span is not None else None
+    return {
+        "code": diagnostic.code,
+        "kind": diagnostic.kind,
+        "severity": diagnostic.severity,
+        "message": diagnostic.message,
+        "pointer": diagnostic.pointer,
+        "line": place.line if place else None,
+        "column": place.column if place else None,
+        "end_line": place.end_line if place else None,
+        "end_column": place.end_column if place else None,
+        "hint": diagnostic.hint,
+    }
+
+
+def printable(text: str) -> str:
+    """Return text in which every character that does not print stands as an escape."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii") if char.isascii() else f"\\u{{{ord(char):x}}}"
+
+
+def _block(diagnostic: Diagnostic, lines: Lines) -> str:
+    head = f"{diagnostic.severity}[{diagnostic.code}]: {printable(diagnostic.message)}"
+    name = printable(lines.source.name)
+    if diagnostic.span is None:
+        where = f" (at {printable(diagnostic.pointer)})" if diagnostic.pointer else ""
+        margin = "  "
+        body = [f"{margin}--> {name}{where}"]
+    else:
+        place = lines.place(diagnostic.span)
+        margin = " " * len(str(place.line))
+        body = [f"{margin}--> {name}:{place.line}:{place.column}", *_excerpt(place, lines, margin)]
+    if diagnostic.hint:
+        body.append(f"{margin} = help: {printable(diagnostic.hint)}")
+    return "\n".join([head, *body])
+
+
+def _excerpt(place: Place, lines: Lines, margin: str) -> list[str]:
+    text = lines.text(place.line)
+    if not text.strip():
+        return []
+    start = min(place.column - 1, len(text))
+    end = place.end_column - 1 if place.end_line == place.line else len(text)
+    text, start, end = _trimmed(text, start, min(max(end, start + 1), max(len(text), start + 1)))
+    before, marked = _cells(text[:start]), _cells(text[start:end])
+    caret = " " * before + "^" * max(1, marked)
+    return [f"{margin} |", f"{place.line} | {_drawn(text)}", f"{margin} | {caret}"]
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[str, int, int]:
+    """Cut a long line to what stands around the marked stretch; also that stretch is cut to fit."""
+    if len(text) <= _LINE_WIDTH:
+        return text, start, end
+    end = min(end, start + _LINE_WIDTH - 30)
+    left = max(0, min(start - 20, len(text) - _LINE_WIDTH))
+    right = min(len(text), left + _LINE_WIDTH)
+    head, tail = (_CUT if left else ""), (_CUT if right < len(text) else "")
+    shift = len(head) - left
+    return f"{head}{text[left:right]}{tail}", start + shift, end + shift
+
+
+def _drawn(text: str) -> str:
+    return printable(text.replace("\t", _TAB))
+
+
+def _cells(text: str) -> int:
+    """Return how many columns of a terminal a stretch of a line takes."""
+    return sum(_width(char) for char in _drawn(text))
+
+
+def _width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1

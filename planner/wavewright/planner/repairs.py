@@ -1,0 +1,211 @@
+"""A language model's answer, repaired as far as that is certain.
+
+A *repair* reads something otherwise than it is written, is one of a fixed list, and goes on record. Nothing that the
+text does not hold comes into a plan, and nothing that it may have held is lost: a plan that was cut inside its steps,
+keys that stand twice, numbers that readers disagree on and answers with two plans are refused, and the planner is
+asked again. Names of tools and steps are never corrected.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wavewright.config.documents import Document, DocumentError, Fault, ReadLimits, Source, Span, decode
+from wavewright.config.json_scan import FENCE, Note
+from wavewright.config.nodes import ListNode, Node, ObjectNode, plain, walk
+from wavewright.planner.answers import Answer, Find, take_apart
+from wavewright.planner.plan_nodes import PlanNode, as_written, is_step, unwrap
+
+__all__ = ["MODEL_LIMITS", "ModelLimits", "Repair", "RepairedAnswer", "repaired_answer"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits(ReadLimits):
+    """What is read of a model's answer."""
+
+    max_bytes: int = 256 * 2**10
+    max_depth: int = 32
+
+
+MODEL_LIMITS = ModelLimits()
+
+_MESSAGES = {
+    "ambiguous_repeat": "the same plan stands {n} times more",
+    "bare_list": "a bare list of steps was taken for the plan",
+    "code_fence": "the code fence was taken off",
+    "comment": "{n} comment(s) left out",
+    "depends_on": "{n} depends_on brought into the form of a list without repeats",
+    "double_encoding": "the plan was a JSON string inside JSON",
+    "ignored_value": "{n} other JSON value(s) left out",
+    "integer_id": "{n} integer id(s) turned into words: 1 became 's1'",
+    "invisible_character": "{n} run(s) of invisible characters left out",
+    "key_alias": "{n} key(s) read by their usual names, such as dependsOn for depends_on",
+    "missing_closer": "{n} closing bracket(s) added at the very end",
+    "missing_comma": "{n} comma(s) added between objects of a list",
+    "null_field": "{n} empty field(s) left out",
+    "params_string": "{n} params given as a JSON string were read",
+    "prose": "the text around the plan was left out",
+    "python_literal": "{n} Python literal(s) read as JSON",
+    "quotes": "{n} string(s) in single or curly quotes were read",
+    "raw_control_character": "{n} raw line break(s) or tab(s) inside strings kept",
+    "surplus_closer": "closing brackets without a partner left out at the end",
+    "think": "the reasoning was left out",
+    "tool_call": "the plan was taken out of a tool call",
+    "trailing_comma": "{n} trailing comma(s) left out",
+    "unknown_escape": "{n} unknown escape(s) read as the character itself",
+    "unquoted_key": "{n} key(s) without quotes were read",
+    "version": "the version was read as the number 1",
+    "wrapper": "the plan was taken out of a wrapper",
+}
+"""Every repair there is, with what is said of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One kind of repair that an answer needed, with the place of its first occurrence."""
+
+    kind: str
+    message: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedAnswer:
+    """The plan of an answer, not yet held against the plan's shape."""
+
+    document: Document
+    repairs: tuple[Repair, ...]
+    faults: tuple[Fault, ...]
+    """What is wrong with the plan although it could be read."""
+
+
+def repaired_answer(content: str | bytes, name: str, limits: ModelLimits = MODEL_LIMITS) -> RepairedAnswer:
+    """Read the one plan in an answer.
+
+    Raises:
+        DocumentError: the answer holds no plan, or none that can be read for certain.
+    """
+    text = decode(content, name, limits)
+    source = Source(name, text)
+    answer = take_apart(source, limits.max_depth)
+    found = [(find, _plan_of(find, source, limits)) for find in answer.finds]
+    plans = [(find, plan) for find, plan in found if plan is not None]
+    ignored = [find for find, plan in found if plan is None]
+    find, plan = _the_one(source, plans, ignored, answer)
+    notes = [*find.notes, *plan.notes, *_around(source, find, answer)]
+    if len(text) != len(content) and content[:1] in {"\ufeff", b"\xef"}:
+        notes.append(Note("invisible_character", 0))
+    notes += [Note("ambiguous_repeat", other.start) for other, _ in plans if other is not find]
+    notes += [Note("ignored_value", other.start) for other in ignored]
+    document = Document(plain(plan.node), source, root=plan.node)
+    return RepairedAnswer(document, tuple(_repairs(notes)), tuple(plan.faults))
+
+
+def _plan_of(find: Find, source: Source, limits: ModelLimits) -> PlanNode | None:
+    """Return the plan that a value is or wraps, in the plan language's own terms.
+
+    Raises:
+        DocumentError: it is a plan, and may not be read.
+    """
+    unwrapped = unwrap(find.node, source, limits.max_depth)
+    if unwrapped is None:
+        return None
+    if find.faults or unwrapped.faults:
+        raise DocumentError(source, (*find.faults, *unwrapped.faults))
+    outer = {id(node) for node in unwrapped.path}
+    if any(id(node) not in outer for node in find.unclosed):
+        fault = Fault("truncated", "the answer ends inside the plan", Span(find.end, find.end), hint=_AGAIN)
+        raise DocumentError(source, (fault,))
+    return as_written(unwrapped, source, limits.max_depth)
+
+
+def _the_one(
+    source: Source, plans: list[tuple[Find, PlanNode]], ignored: list[Find], answer: Answer
+) -> tuple[Find, PlanNode]:
+    if not plans:
+        raise DocumentError(source, (_no_plan(source, answer),))
+    distinct = {_canonical(plan.node) for _, plan in plans}
+    stray = [find for find in ignored if _holds_more(find.node)]
+    if len(distinct) > 1 or stray:
+        other = (
+            stray[0]
+            if stray
+            else next(f for f, p in plans if _canonical(p.node) != _canonical(plans[0][1].node))
+        )
+        message = (
+            "the answer holds steps outside of its plan" if stray else "the answer holds plans that differ"
+        )
+        hint = "answer with one plan: taking the first or the last would be a guess"
+        raise DocumentError(
+            source, (Fault("ambiguous", message, Span(other.start, other.start + 1), hint=hint),)
+        )
+    return plans[0]
+
+
+def _holds_more(node: Node) -> bool:
+    """Whether a value that is no plan still holds one, or a step."""
+    return any(
+        is_step(inner) or isinstance(_member(inner, "steps"), ListNode)
+        for inner in walk(node)
+        if isinstance(inner, ObjectNode)
+    )
+
+
+def _member(node: ObjectNode, key: str) -> Node | None:
+    member = node.members.get(key)
+    return None if member is None else member.node
+
+
+def _canonical(node: Node) -> str:
+    return json.dumps(plain(node), sort_keys=True)
+
+
+def _no_plan(source: Source, answer: Answer) -> Fault:
+    if not source.text.strip():
+        return Fault("no_plan", "the answer is empty", Span(0, 0), hint=_ANSWER)
+    faults = [fault for find in answer.finds for fault in find.faults]
+    if faults:
+        return faults[0]
+    if answer.broken is not None and answer.broken.kind == "truncated":
+        return answer.broken
+    if answer.finds:
+        first = answer.finds[0]
+        if sum(_holds_more(find.node) for find in answer.finds) > 1 or _is_list_of_plans(first.node):
+            return Fault(
+                "ambiguous", "the answer holds plans in a list", Span(first.start, first.end), hint=_ANSWER
+            )
+        message = "the answer holds JSON, but nothing of the shape of a plan"
+        return Fault("no_plan", message, Span(first.start, first.start + 1), hint=_ANSWER)
+    return Fault("no_plan", "the answer holds no plan in JSON", Span(0, 0), hint=_ANSWER)
+
+
+def _is_list_of_plans(node: Node) -> bool:
+    return isinstance(node, ListNode) and sum(_holds_more(item) for item in node.items) > 1
+
+
+def _around(source: Source, find: Find, answer: Answer) -> Iterable[Note]:
+    """Note what stands around the plan."""
+    if answer.thoughts:
+        yield Note("think", answer.thoughts[0])
+    if find.surplus is not None:
+        yield Note("surplus_closer", find.surplus)
+    before, after = source.text[: find.start], source.text[find.end :]
+    if FENCE in before or FENCE in after:
+        yield Note("code_fence", max(0, before.find(FENCE)))
+    if (before + after).replace(FENCE, "").strip():
+        yield Note("prose", 0 if before.strip() else find.end)
+
+
+def _repairs(notes: list[Note]) -> Iterable[Repair]:
+    """Gather notes of one kind into one repair."""
+    counts = Counter(note.kind for note in notes)
+    for kind, count in counts.items():
+        offset = min(note.offset for note in notes if note.kind == kind)
+        yield Repair(kind, _MESSAGES[kind].format(n=count), offset)
+
+
+_AGAIN = "write it again, whole: what was cut off may be the step that matters"
+_ANSWER = "answer with one JSON object that has 'steps', and nothing around it"
