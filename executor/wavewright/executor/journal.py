@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self
 
-from wavewright.executor.events import Event, ItemFinished, RunFinished, RunStarted, StepFinished
+from wavewright.executor.events import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
 from wavewright.executor.journal_errors import RunBusy
 from wavewright.executor.journal_runs import RunRow, RunStatus, match_run
 from wavewright.planner.types import Json, RunId, StepId, StepKey
@@ -185,9 +185,11 @@ def summarize_run(run: RunId, events: Sequence[Event], *, is_owned: bool) -> Run
             case RunFinished():
                 ended, finished = event.status, event.at
                 continue
+            case Noted():
+                continue
             case _:
                 pass
-        # Something happened after the end: the run was resumed.
+        # It did more than take a note after it ended: it was resumed.
         ended, finished = None, None
     statuses = list(last.values())
     return RunRow(

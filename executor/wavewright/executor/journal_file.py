@@ -1,0 +1,225 @@
+"""Open the journal's file: a SQLite database that says what it is and refuses to be rewritten.
+
+The file carries its *application id* and *format* in its header, so another program's database and another
+version's journal are told apart before anything is read. Events may be added, never changed: the database itself
+refuses that. Nothing is created or changed in a file that is not a journal of this format.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeVar
+
+from wavewright.executor.journal_errors import JournalNotOpened
+from wavewright.executor.journal_faults import explain_opening, is_locked
+
+APPLICATION_ID: Final = 0x57617665
+"""`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
+FORMAT: Final = 1
+"""Of the tables and of the events' bodies; in `PRAGMA user_version`."""
+
+_TABLES: Final = (
+    """
+    CREATE TABLE run (
+        no INTEGER PRIMARY KEY,
+        run TEXT NOT NULL UNIQUE,
+        job TEXT NOT NULL DEFAULT '',
+        created REAL NOT NULL,
+        finished REAL,
+        status TEXT,
+        steps INTEGER, ok INTEGER, failed INTEGER,
+        fence INTEGER NOT NULL DEFAULT 0,
+        owner TEXT, host TEXT, pid INTEGER, born TEXT, realm TEXT,
+        since REAL, beat INTEGER NOT NULL DEFAULT 0, beat_at REAL, lease REAL
+    )""",
+    # `body` comes last, so that a search by key reads none of a long one.
+    """
+    CREATE TABLE event (
+        id INTEGER PRIMARY KEY,
+        run INTEGER NOT NULL REFERENCES run (no),
+        seq INTEGER NOT NULL,
+        at REAL NOT NULL,
+        kind TEXT NOT NULL,
+        step TEXT,
+        status TEXT,
+        key TEXT,
+        crc INTEGER NOT NULL,
+        body TEXT NOT NULL
+    )""",
+    "CREATE UNIQUE INDEX event_order ON event (run, seq)",
+    # Derived from `event`, and behind it by what came after `indexed.upto`: a random key in a B-tree costs a page
+    # a step, which is more than all the rest, so nobody pays it who never looks an output up.
+    "CREATE TABLE result (key TEXT NOT NULL, event INTEGER NOT NULL, PRIMARY KEY (key, event)) WITHOUT ROWID",
+    "CREATE TABLE indexed (upto INTEGER NOT NULL)",
+    "INSERT INTO indexed VALUES (0)",
+    """
+    CREATE TRIGGER event_unchanged BEFORE UPDATE ON event
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is never changed'); END""",
+    """
+    CREATE TRIGGER event_kept BEFORE DELETE ON event
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is never deleted'); END""",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {FORMAT}",
+)
+
+
+def open_journal_file(path: Path, *, patience: float, is_read_only: bool = False) -> sqlite3.Connection:
+    """Open the journal at that path; unless it is only to be read, create it where there is none.
+
+    The folder is created for its owner alone (0700), and so is the file (0600).
+
+    Args:
+        path: The file.
+        patience: Seconds to wait for another program's lock.
+        is_read_only: Neither create nor write; a file on a read-only disk can then be read as well.
+
+    Raises:
+        JournalError: with the place and the mend.
+    """
+    try:
+        if not is_read_only:
+            _create_file(path)
+        _check_file(path)
+        connection = _connect(path, is_read_only=is_read_only)
+    except (OSError, ValueError, sqlite3.Error) as error:
+        raise explain_opening(error, path) from error
+    try:
+        wait_for_lock(patience, lambda: _set_up(connection, path, is_read_only=is_read_only))
+    except sqlite3.Error as error:
+        fault = explain_opening(error, path, connection)
+        connection.close()
+        raise fault from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _create_file(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        # Before SQLite does, which would leave it to the umask; its -wal and -shm files take over the mode.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _check_file(path: Path) -> None:
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        # Opening a pipe or a device could wait for ever.
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def _connect(path: Path, *, is_read_only: bool) -> sqlite3.Connection:
+    options = ""
+    if is_read_only:
+        # With no -wal beside it the file is whole and nobody writes it; a disk that is read-only cannot hold the
+        # -shm file that SQLite wants otherwise.
+        is_frozen = not os.access(path.parent, os.W_OK) and not _has_text(path.with_name(path.name + "-wal"))
+        options = "?immutable=1" if is_frozen else "?mode=ro"
+    uri = f"{path.absolute().as_uri()}{options or '?mode=rw'}"
+    # Waiting for locks is done here, so that the event loop's thread never waits; see JournalStore.
+    return sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+
+
+def _has_text(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _set_up(connection: sqlite3.Connection, path: Path, *, is_read_only: bool) -> None:
+    connection.execute("PRAGMA trusted_schema = OFF")
+    if _is_new(connection):
+        if is_read_only:
+            raise JournalNotOpened("the file is empty", place=str(path), mend="give the path of a journal")
+        _create_tables(connection)
+    _check_format(connection, path)
+    if is_read_only:
+        return
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise JournalNotOpened(
+            f"the file system refuses SQLite's write-ahead log (it offers {mode!r})",
+            place=str(path),
+            mend="keep the journal on a local disk",
+        )
+    for pragma in (
+        "synchronous = FULL",
+        # On macOS fsync alone leaves the disk's own cache; elsewhere these two change nothing.
+        "fullfsync = ON",
+        "checkpoint_fullfsync = ON",
+        # The writer thread checkpoints between commits, so that no step waits for it.
+        "wal_autocheckpoint = 0",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _is_new(connection: sqlite3.Connection) -> bool:
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return objects == 0 and _marks(connection) == (0, 0)
+
+
+def _marks(connection: sqlite3.Connection) -> tuple[int, int]:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return application, version
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have come first.
+        if _is_new(connection):
+            for statement in _TABLES:
+                connection.execute(statement)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+    application, version = _marks(connection)
+    if application != APPLICATION_ID:
+        raise JournalNotOpened(
+            "the file is a database of another program, not a journal",
+            place=str(path),
+            mend="give another path; the file was left as it is",
+        )
+    if version > FORMAT:
+        raise JournalNotOpened(
+            f"the journal has format {version}, made by a newer wavewright; this one reads format {FORMAT}",
+            place=str(path),
+            mend="upgrade wavewright, or give another path; the file was left as it is",
+        )
+    if version < FORMAT:
+        raise JournalNotOpened(
+            f"the journal has format {version}, made by an older wavewright; this one reads format {FORMAT}",
+            place=str(path),
+            mend="read it with the release that made it, or give another path; the file was left as it is",
+        )
+
+
+_T = TypeVar("_T")
+
+
+def wait_for_lock(patience: float, attempt: Callable[[], _T]) -> _T:
+    """Call until it is no longer refused for another's lock; after so many seconds the refusal is raised."""
+    deadline = time.monotonic() + patience
+    pause = 0.001
+    while True:
+        try:
+            return attempt()
+        except sqlite3.OperationalError as error:
+            if not is_locked(error) or time.monotonic() >= deadline:
+                raise
+        time.sleep(pause)  # noqa: TID251 - SQLite tells nobody when a lock is free
+        pause = min(pause * 2, 0.05)

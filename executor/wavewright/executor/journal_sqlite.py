@@ -1,0 +1,342 @@
+"""The journal in a SQLite file, written beside the event loop.
+
+All appends of one *tick* of the loop are one transaction, and all ticks that pass while one is being written are the
+next: the more a run does at once, the less a step costs. One writer thread owns the file; only a *lone* append, which
+nothing else waits behind, is written in place while the disk is quick, since the way to the thread and back takes
+half as long as the disk itself. Done means synced: what an `append` reported survives a crash and a power cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeAlias, TypeVar
+
+import anyio
+
+from wavewright.executor.events import Event
+from wavewright.executor.journal import StoredOutput
+from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.journal_rows import Entry, write_entry
+from wavewright.executor.journal_runs import RunRow
+from wavewright.executor.journal_store import JournalStore, MustWait
+from wavewright.executor.lease import LEASE_SECONDS
+from wavewright.planner.types import RunId, StepKey
+
+QUICK_SECONDS: Final = 0.001
+"""A disk that took longer for the last commit is not waited for on the event loop."""
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What was appended in one tick."""
+
+    loop: asyncio.AbstractEventLoop
+    entries: list[Entry] = field(default_factory=list[Entry])
+    waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
+    """One future an entry."""
+
+
+@dataclass(slots=True)
+class _Question:
+    """Something else for the writer thread to do."""
+
+    answer: Callable[[], None]
+    give_up: Callable[[JournalError], None]
+    """Called instead of `answer` where the writer has ended."""
+
+
+@dataclass(slots=True)
+class _Stop:
+    """The last order."""
+
+
+_Order: TypeAlias = "_Batch | _Question | _Stop"
+
+
+class SqliteJournal:
+    """A journal in a file; many runs and many processes may share it, each run having one owner."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        lease: float = LEASE_SECONDS,
+        patience: float = 10.0,
+        quick: float = QUICK_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Open the file, and create it where there is none.
+
+        Args:
+            path: The file.
+            lease: Seconds for which an owner on another machine is believed without a beat.
+            patience: Seconds to wait for another program's lock.
+            quick: A lone append is written on the event loop's thread while commits take less; 0 for never.
+            clock: Seconds since the epoch.
+
+        Raises:
+            JournalError: with the place and the mend.
+        """
+        self.path = Path(path)
+        self._store = JournalStore(path, lease=lease, patience=patience, clock=clock)
+        self._store_lock = threading.Lock()
+        """Held while the store is used: by the writer, or by the loop for a lone append."""
+        self._quick = quick
+        self._orders = queue.SimpleQueue[_Order]()
+        self._gathering: _Batch | None = None
+        self._ahead = 0
+        """Batches handed to the writer that have not come back; a lone append must not overtake them."""
+        self._is_closed = False
+        # A daemon: a program that forgets to close the journal must still be able to end.
+        self._writer = threading.Thread(
+            target=self._write_orders, name=f"journal {self.path.name}", daemon=True
+        )
+        self._writer.start()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # On the event loop
+
+    def append(self, run: RunId, events: Sequence[Event]) -> Awaitable[None]:
+        """Write the events at the end of the run; what is returned is done once they are synced to the disk.
+
+        Raises:
+            JournalError: when awaited; at once for events that are not JSON and for a run with an earlier fault.
+        """
+        if (fault := self._store.faults.get(run)) is not None:
+            raise fault
+        self._check_open()
+        entry = write_entry(run, events)
+        batch = self._gathering
+        if batch is None:
+            loop = asyncio.get_running_loop()
+            batch = self._gathering = _Batch(loop)
+            # After all that is ready to run in this tick.
+            loop.call_soon(self._hand_over)
+        future: asyncio.Future[None] = batch.loop.create_future()
+        batch.entries.append(entry)
+        batch.waiting.append(future)
+        return future
+
+    def _hand_over(self) -> None:
+        batch, self._gathering = self._gathering, None
+        if batch is None:
+            return
+        if len(batch.entries) == 1 and self._ahead == 0 and self._is_written_in_place(batch):
+            return
+        self._ahead += 1
+        self._orders.put(batch)
+
+    def _is_written_in_place(self, batch: _Batch) -> bool:
+        """Write a lone append here and now, if the disk is quick and nobody else uses the store."""
+        store = self._store
+        if store.last_write >= self._quick or not store.holds(batch.entries[0].run):
+            return False
+        if not self._store_lock.acquire(blocking=False):
+            return False
+        try:
+            faults = store.write(batch.entries, may_wait=False)
+        except MustWait:
+            return False
+        finally:
+            self._store_lock.release()
+        _report(batch, faults)
+        if store.has_long_log():
+            self._orders.put(_Question(self._copy_log, lambda _: None))
+        return True
+
+    def _come_back(self, batches: Sequence[_Batch], faults: dict[RunId, JournalError]) -> None:
+        for batch in batches:
+            self._ahead -= 1
+            _report(batch, faults)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise self._closed()
+
+    def _closed(self) -> JournalError:
+        return JournalError("the journal is closed", place=str(self.path), mend="open it again")
+
+    async def _ask(self, ask: Callable[[], _T]) -> _T:
+        """Return what the writer thread gets for the call, after all that was appended before."""
+        self._check_open()
+        self._hand_over()
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[_T] = loop.create_future()
+
+        def answer() -> None:
+            try:
+                with self._store_lock:
+                    found = ask()
+            except JournalError as error:
+                give_up(error)
+            else:
+                _call(loop, _fulfil, waiting, found)
+
+        def give_up(error: JournalError) -> None:
+            _call(loop, _fail, waiting, error)
+
+        self._orders.put(_Question(answer, give_up))
+        return await waiting
+
+    async def open_run(self, run: RunId) -> None:
+        """Become the run's one owner, new or to be resumed.
+
+        Raises:
+            RunBusy: another process, or this one, has it open.
+        """
+        beat: int | None = None
+        while (watch := await self._ask(partial(self._store.claim, run, unmoved=beat))) is not None:
+            if beat is not None:
+                raise self._store.busy(run, watch.hold)
+            beat = watch.hold.beat
+            await anyio.sleep(watch.hold.watch_seconds)
+
+    async def close_run(self, run: RunId) -> None:
+        """Write what is pending and give the run up."""
+        await self._ask(lambda: self._store.release(run))
+
+    async def load(self, run: RunId) -> list[Event]:
+        """Return the run's events in order.
+
+        Raises:
+            JournalDamaged: one is not what was written.
+        """
+        return await self._ask(lambda: self._store.reader.load(run))
+
+    async def find_output(self, key: StepKey) -> StoredOutput | None:
+        """Return the newest whole and unblocked output that any run journaled under the key."""
+        return await self._ask(lambda: self._store.reader.find_output(key))
+
+    async def list_runs(self) -> list[RunRow]:
+        """Return all runs, the newest first."""
+        return await self._ask(self._store.reader.list_runs)
+
+    async def find_run(self, prefix: str) -> RunId:
+        """Return the run whose id or tail starts so."""
+        return await self._ask(lambda: self._store.reader.find_run(prefix))
+
+    async def aclose(self) -> None:
+        """Write what is pending, give up all runs and close; closing again does nothing."""
+        if self._is_closed:
+            return
+        try:
+            await self._ask(self._store.close)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close without an event loop; what was handed over is written first."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._orders.put(_Stop())
+        self._writer.join()
+
+    # On the writer's thread
+
+    def _write_orders(self) -> None:
+        try:
+            self._obey()
+        finally:
+            # After an orderly stop nothing is left; after a fault of our own nobody may wait for ever.
+            self._is_closed = True
+            while (order := self._next_order()) is not None:
+                self._refuse(order)
+
+    def _obey(self) -> None:
+        """Carry out orders, and beat between them, until told to stop."""
+        pause = self._store.lease / 3
+        next_beat = time.monotonic() + pause
+        while True:
+            try:
+                order: _Order | None = self._orders.get(timeout=max(0.0, next_beat - time.monotonic()))
+            except queue.Empty:
+                order = None
+            batches = list[_Batch]()
+            while isinstance(order, _Batch):
+                batches.append(order)
+                order = self._next_order()
+            if batches:
+                self._write(batches)
+            if isinstance(order, _Question):
+                order.answer()
+            elif isinstance(order, _Stop):
+                self._store.close()
+                return
+            if time.monotonic() >= next_beat:
+                with self._store_lock:
+                    self._store.beat()
+                next_beat = time.monotonic() + pause
+
+    def _refuse(self, order: _Order) -> None:
+        error = self._closed()
+        if isinstance(order, _Batch):
+            _call(order.loop, self._come_back, [order], {entry.run: error for entry in order.entries})
+        elif isinstance(order, _Question):
+            order.give_up(error)
+
+    def _next_order(self) -> _Order | None:
+        try:
+            return self._orders.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _write(self, batches: Sequence[_Batch]) -> None:
+        with self._store_lock:
+            faults = self._store.write([entry for batch in batches for entry in batch.entries])
+        # Only now, so that a lone append which follows at once finds the store free.
+        _call(batches[0].loop, self._come_back, batches, faults)
+        self._copy_log()
+
+    def _copy_log(self) -> None:
+        if self._store.has_long_log():
+            with self._store_lock:
+                self._store.copy_log()
+
+
+def _call(loop: asyncio.AbstractEventLoop, back: Callable[..., None], *arguments: object) -> None:
+    try:
+        loop.call_soon_threadsafe(back, *arguments)
+    except RuntimeError:
+        # The loop is closed, so nobody waits any more.
+        return
+
+
+def _fulfil(future: asyncio.Future[_T], answer: _T) -> None:
+    if not future.done():
+        future.set_result(answer)
+
+
+def _fail(future: asyncio.Future[_T], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+        # Mark it as seen: an append that nobody awaits fails again at the next one, so no warning is needed.
+        future.exception()
+
+
+def _report(batch: _Batch, faults: dict[RunId, JournalError]) -> None:
+    if not faults:
+        for future in batch.waiting:
+            if not future.done():
+                future.set_result(None)
+        return
+    for entry, future in zip(batch.entries, batch.waiting, strict=True):
+        if (fault := faults.get(entry.run)) is None:
+            _fulfil(future, None)
+        else:
+            _fail(future, fault)
