@@ -197,10 +197,6 @@ BASES = {
     "uns": "uint",
     "tim": "timestamp",
     "dur": "duration",
-    "int_or_null": "google.protobuf.Int64Value",
-    "num_or_null": "google.protobuf.DoubleValue",
-    "str_or_null": "google.protobuf.StringValue",
-    "bit_or_null": "google.protobuf.BoolValue",
 }
 """Placeholder of the typed environment → the library's name of the type."""
 

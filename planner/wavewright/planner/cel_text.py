@@ -44,9 +44,10 @@ NOW = "now"
 """Variable of the text that holds the run's instant."""
 
 _RENAMED = {"timestamp": "ww_time", "duration": "ww_span"}
-_ROUNDING = frozenset(
+ROUNDING = frozenset(
     {"math.ceil", "math.floor", "math.round", "math.trunc", "math.isNaN", "math.isInf", "math.isFinite"}
 )
+"""Functions that CEL has for doubles only."""
 _LISTS = frozenset({"map", "filter", "sortBy"})
 _LIST_CALLS = frozenset({"split", "distinct", "flatten", "slice", "sort", "lists.range", "reverse"})
 
@@ -192,7 +193,7 @@ class _Writer:
             self.write(node.target, local_names)
             self._between(f".{node.function}(", ")", node.arguments, local_names)
             return
-        if node.function in _ROUNDING:
+        if node.function in ROUNDING:
             # These exist for doubles only, and a JSON number may have come as an integer.
             self._between(f"{node.function}(double(", "))", node.arguments, local_names)
             return

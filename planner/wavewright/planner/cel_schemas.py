@@ -1,0 +1,377 @@
+"""Read JSON Schemas as types.
+
+A *view* is what a schema says about the kind of a value: references followed, null taken out and noted, the kind
+told from `type`, `enum` or `const`. Whatever a schema leaves open, and whatever is not understood here, is `open`:
+it fits everything and everything may be asked of it, so a schema can never make a sound plan look broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
+
+from wavewright.planner.types import Json, JsonSchema
+
+Kind: TypeAlias = Literal[
+    "open", "null", "boolean", "integer", "number", "string", "array", "object", "union",
+    "timestamp", "duration", "bytes", "uint", "type",
+]  # fmt: skip
+
+CEL_TYPE: Final = "$cel"
+"""Key of the schemas made here for values that exist inside an expression only, such as timestamps."""
+_REFERENCES_FOLLOWED = 32
+_DEFINITIONS = ("$defs", "definitions")
+
+
+class Located(NamedTuple):
+    """A schema, and the schema in which its `$ref`s are looked up."""
+
+    schema: JsonSchema
+    root: JsonSchema
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a schema says about the kind of a value."""
+
+    kind: Kind
+    nullable: bool
+    schema: JsonSchema
+    root: JsonSchema
+    branches: tuple[View, ...] = ()
+    """The kinds that a `union` may have; none of them a union."""
+
+    @property
+    def located(self) -> Located:
+        """The schema behind the view, null taken out."""
+        return Located(self.schema, self.root)
+
+
+def located(schema: JsonSchema) -> Located:
+    """Return a schema that stands for itself."""
+    return Located(schema, schema)
+
+
+OPEN: Final = located({})
+ANYTHING: Final = View("open", nullable=True, schema={}, root={})
+_SCALARS: Final[dict[str, Kind]] = {
+    "null": "null",
+    "boolean": "boolean",
+    "integer": "integer",
+    "number": "number",
+    "string": "string",
+    "array": "array",
+    "object": "object",
+}
+_SPECIAL: Final[dict[str, Kind]] = {
+    "timestamp": "timestamp",
+    "duration": "duration",
+    "bytes": "bytes",
+    "uint": "uint",
+    "type": "type",
+}
+
+
+def below(schema: Json, root: JsonSchema) -> Located:
+    """Return a schema found inside another; one that brings definitions of its own is looked up in itself."""
+    if not isinstance(schema, dict):
+        return OPEN
+    if any(word in schema for word in _DEFINITIONS):
+        return located(schema)
+    return Located(schema, root)
+
+
+def view(place: Located) -> View:
+    """Return what a schema says about the kind of a value."""
+    schema, root = _followed(place)
+    special = schema.get(CEL_TYPE)
+    if isinstance(special, str):
+        return View(_SPECIAL[special], nullable=False, schema=schema, root=root)
+    named = schema.get("type")
+    if isinstance(named, str):
+        kind = _SCALARS.get(named, "open")
+        return View(kind, nullable=kind in ("null", "open"), schema=schema, root=root)
+    if isinstance(named, list):
+        return _union([view(Located({**schema, "type": word}, root)) for word in named])
+    for word in ("anyOf", "oneOf"):
+        branches = schema.get(word)
+        if isinstance(branches, list) and branches and "properties" not in schema:
+            return _union([view(below(branch, root)) for branch in branches])
+    if isinstance(parts := schema.get("allOf"), list) and parts:
+        return _all_of(schema, parts, root)
+    return _untyped(schema, root)
+
+
+def _followed(place: Located) -> Located:
+    """Return the schema at the end of a chain of local references; an open one where it leads nowhere."""
+    for _ in range(_REFERENCES_FOLLOWED):
+        reference = place.schema.get("$ref")
+        if not isinstance(reference, str):
+            return place
+        found = _looked_up(reference, place.root)
+        if found is None:
+            return OPEN
+        place = below(found, place.root) if found is not place.root else Located(found, found)
+    return OPEN
+
+
+def _looked_up(reference: str, root: JsonSchema) -> JsonSchema | None:
+    if reference == "#":
+        return root
+    if not reference.startswith("#/"):
+        return None
+    node: Json = root
+    for part in reference[2:].split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(node, dict) or key not in node:
+            return None
+        node = node[key]
+    return node if isinstance(node, dict) else None
+
+
+def _untyped(schema: JsonSchema, root: JsonSchema) -> View:
+    if "const" in schema:
+        return view(Located({**schema, "type": _kind_word(schema["const"])}, root))
+    values = schema.get("enum")
+    if isinstance(values, list) and values:
+        words = sorted({_kind_word(value) for value in values})
+        return view(Located({**schema, "type": words[0] if len(words) == 1 else list[Json](words)}, root))
+    if "properties" in schema or "required" in schema or "additionalProperties" in schema:
+        return View("object", nullable=False, schema=schema, root=root)
+    if "items" in schema or "prefixItems" in schema:
+        return View("array", nullable=False, schema=schema, root=root)
+    return ANYTHING
+
+
+def _kind_word(value: Json) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _union(views: Sequence[View]) -> View:
+    flat: list[View] = []
+    nullable = False
+    for one in views:
+        nullable = nullable or one.nullable
+        if one.kind == "open":
+            return ANYTHING
+        for branch in one.branches or (one,):
+            if branch.kind == "null":
+                nullable = True
+            elif branch not in flat:
+                flat.append(branch)
+    if not flat:
+        return View("null", nullable=True, schema={"type": "null"}, root={})
+    if len(flat) == 1:
+        only = flat[0]
+        return View(only.kind, nullable, only.schema, only.root)
+    schema: JsonSchema = {"anyOf": [exported(branch.located) for branch in flat]}
+    return View("union", nullable, schema, schema, tuple(flat))
+
+
+def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema) -> View:
+    """Return the view of schemas that hold together: objects are merged, else the first that says a kind counts."""
+    rest: JsonSchema = {key: value for key, value in schema.items() if key != "allOf"}
+    views = [one for one in (view(below(part, root)) for part in parts) if one.kind != "open"]
+    if (own := _untyped(rest, root)).kind != "open":
+        views.append(own)
+    if not views:
+        return ANYTHING
+    if len(views) == 1 or any(one.kind != "object" for one in views):
+        return views[0]
+    properties: JsonSchema = {}
+    required: list[Json] = []
+    for one in views:
+        fields = one.schema.get("properties")
+        for name, field in (fields if isinstance(fields, dict) else {}).items():
+            properties[name] = exported(below(field, one.root))
+        required += _list(one.schema.get("required"))
+    merged: JsonSchema = {"type": "object", "properties": properties, "required": required}
+    return View("object", all(one.nullable for one in views), merged, merged)
+
+
+def exported(place: Located) -> JsonSchema:
+    """Return a schema that can be read on its own: definitions that its references need go with it."""
+    if place.schema is place.root or not _refers(place.schema):
+        return place.schema
+    carried = {word: place.root[word] for word in _DEFINITIONS if word in place.root}
+    return {**place.schema, **carried} if carried else place.schema
+
+
+def _refers(value: Json) -> bool:
+    if isinstance(value, dict):
+        return "$ref" in value or any(_refers(item) for item in value.values())
+    return isinstance(value, list) and any(_refers(item) for item in value)
+
+
+def either(one: Located, other: Located) -> Located:
+    """Return the schema of a value that fits one or the other."""
+    if one == other:
+        return one
+    if view(one).kind == "open" or view(other).kind == "open":
+        return OPEN
+    branches: list[Json] = []
+    for place in (one, other):
+        alternatives = place.schema.get("anyOf")
+        if isinstance(alternatives, list) and len(place.schema) == 1 and place.schema is place.root:
+            branches += [branch for branch in alternatives if branch not in branches]
+        elif (branch := exported(place)) not in branches:
+            branches.append(branch)
+    return located({"anyOf": branches}) if len(branches) > 1 else one
+
+
+def array_of(element: Located) -> Located:
+    """Return the schema of a list of such elements."""
+    return located({"type": "array", "items": exported(element)})
+
+
+def field(owner: View, name: str) -> Located | None:
+    """Return the schema of a field, or None where the value cannot have it."""
+    match owner.kind:
+        case "open":
+            return OPEN
+        case "object":
+            return _object_field(owner, name)
+        case "union":
+            found = [place for branch in owner.branches if (place := field(branch, name)) is not None]
+            if not found:
+                return None
+            joined = found[0]
+            for place in found[1:]:
+                joined = either(joined, place)
+            return joined
+        case _:
+            return None
+
+
+def _object_field(owner: View, name: str) -> Located | None:
+    properties = fields(owner)
+    if name in properties:
+        return below(properties[name], owner.root)
+    if "patternProperties" in owner.schema or "propertyNames" in owner.schema:
+        return OPEN
+    rest = owner.schema.get("additionalProperties")
+    if isinstance(rest, dict):
+        return below(rest, owner.root)
+    if rest is True or (rest is None and not properties):
+        return OPEN
+    return None
+
+
+def fields(owner: View) -> dict[str, Json]:
+    """Return the named fields of an object, or of every branch of a union."""
+    if owner.kind == "union":
+        return {name: schema for branch in owner.branches for name, schema in fields(branch).items()}
+    properties = owner.schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def element(owner: View, place: int | None = None) -> Located | None:
+    """Return the schema of a list's elements, or of the one at a place; None where the value is no list."""
+    match owner.kind:
+        case "open":
+            return OPEN
+        case "array":
+            first = owner.schema.get("prefixItems")
+            if isinstance(first, list):
+                if place is not None and place < len(first):
+                    return below(first[place], owner.root)
+                return OPEN
+            return below(owner.schema.get("items", {}), owner.root)
+        case "union":
+            found = [place_ for one in owner.branches if (place_ := element(one, place)) is not None]
+            if not found:
+                return None
+            joined = found[0]
+            for one in found[1:]:
+                joined = either(joined, one)
+            return joined
+        case _:
+            return None
+
+
+def describe(what: View) -> str:
+    """Return a kind as a field list shows it: `number`, `list of string`, `string or null`."""
+    text = _described(what)
+    return f"{text} or null" if what.nullable and what.kind not in ("open", "null") else text
+
+
+def _described(what: View) -> str:
+    match what.kind:
+        case "open":
+            return "any"
+        case "array":
+            inner = element(what)
+            of = describe(view(inner)) if inner is not None else "any"
+            return "list" if of == "any" or len(of) > 40 else f"list of {of}"
+        case "union":
+            return " or ".join(dict.fromkeys(_described(branch) for branch in what.branches))
+        case _:
+            return what.kind
+
+
+def with_article(what: View) -> str:
+    """Return a kind as a sentence names it: `a number`, `an object`."""
+    text = describe(what)
+    if text == "any":
+        return "any value"
+    if text == "null":
+        return text
+    return f"{'an' if text[0] in 'aeiou' and text != 'uint' else 'a'} {text}"
+
+
+def choices(what: View) -> list[Json] | None:
+    """Return the only values that a schema admits, or None where it does not list them."""
+    if "const" in what.schema:
+        return [what.schema["const"]]
+    values = what.schema.get("enum")
+    return values if isinstance(values, list) else None
+
+
+def required(what: View) -> list[str]:
+    """Return the names of the fields that an object must have."""
+    return [name for name in _list(what.schema.get("required")) if isinstance(name, str)]
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def without_cel_types(schema: JsonSchema) -> JsonSchema:
+    """Return a schema with the types that exist inside expressions only as the JSON that they come out as."""
+    return cast("JsonSchema", _plain(schema))
+
+
+def _plain(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items() if key != CEL_TYPE}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+INTEGER: Final = located({"type": "integer"})
+NUMBER: Final = located({"type": "number"})
+STRING: Final = located({"type": "string"})
+BOOLEAN: Final = located({"type": "boolean"})
+NULL: Final = located({"type": "null"})
+OBJECT: Final = located({"type": "object"})
+TIMESTAMP: Final = located({"type": "string", "format": "date-time", CEL_TYPE: "timestamp"})
+DURATION: Final = located({"type": "string", CEL_TYPE: "duration"})
+BYTES: Final = located({"type": "string", CEL_TYPE: "bytes"})
+UINT: Final = located({"type": "integer", CEL_TYPE: "uint"})
+TYPE: Final = located({"type": "string", CEL_TYPE: "type"})
