@@ -16,21 +16,26 @@ if TYPE_CHECKING:
         read_document,
         read_document_file,
     )
+    from wavewright.config.settings import Settings, load_settings
 
 __all__ = [
     "Document",
     "DocumentError",
     "Fault",
     "ReadLimits",
+    "Settings",
     "Source",
     "Span",
+    "load_settings",
     "read_document",
     "read_document_file",
 ]
+
+_OF_SETTINGS = frozenset({"Settings", "load_settings"})
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.documents")
+    module = importlib.import_module(f"{__name__}.{'settings' if name in _OF_SETTINGS else 'documents'}")
     return getattr(module, name)

@@ -8,9 +8,10 @@ that the checker, the executor and the reviewer see.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from wavewright.planner.models import Cap, Gate, Model, Plan, Step
 from wavewright.planner.types import ID_PATTERN, GateId, JsonObject, JsonSchema, Schedule, Seconds
@@ -22,7 +23,22 @@ def _in_utc(value: dt.datetime) -> dt.datetime:
     return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value
 
 
-Instant = Annotated[dt.datetime, Field(strict=False), AfterValidator(_in_utc)]
+def _no_number(value: object) -> object:
+    """Refuse what would be read as seconds since 1970: `2010` is no year there."""
+    if isinstance(value, dt.datetime) or (isinstance(value, str) and _DATE.match(value)):
+        return value
+    msg = "write a date (2010-03-01) or a date-time (2010-03-01T09:30:00Z)"
+    raise ValueError(msg)
+
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_InstantInput = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}")]
+Instant = Annotated[
+    dt.datetime,
+    Field(strict=False),
+    AfterValidator(_in_utc),
+    BeforeValidator(_no_number, json_schema_input_type=_InstantInput),
+]
 """A date or date-time in ISO 8601; UTC where it names no zone, the start of the day where it has no time."""
 
 

@@ -40,9 +40,9 @@ class Retry(Model):
     """Calls in all, the first included."""
     wait_initial: Seconds = 0.1
     wait_max: Seconds = 5.0
-    wait_jitter: Annotated[float, Field(ge=0, strict=False)] = 1.0
+    wait_jitter: Annotated[float, Field(ge=0)] = 1.0
     """Upper bound, in seconds, of the random part added to each wait."""
-    wait_exp_base: Annotated[float, Field(ge=1, strict=False)] = 2.0
+    wait_exp_base: Annotated[float, Field(ge=1)] = 2.0
     on: Annotated[tuple[str, ...], Field(strict=False)] = ("transient",)
     """Error kinds that are tried again: `transient`, `timeout`, `any`, or names of exception classes."""
 
@@ -53,7 +53,7 @@ class Budget(Model):
     seconds: Seconds | None = None
     calls: Annotated[int, Field(ge=1)] | None = None
     tokens: Annotated[int, Field(ge=1)] | None = None
-    usd: Annotated[float, Field(gt=0, strict=False)] | None = None
+    usd: Annotated[float, Field(gt=0)] | None = None
 
 
 class Step(Model):
@@ -152,7 +152,7 @@ class Cap(Model):
 
     field: _Id
     when: Expression = "true"
-    max: Annotated[float, Field(ge=0, le=1, strict=False)]
+    max: Annotated[float, Field(ge=0, le=1)]
     because: Annotated[str, Field(min_length=1)]
 
 

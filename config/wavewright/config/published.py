@@ -1,0 +1,122 @@
+"""JSON Schemas for editors, generated from the models that read the documents.
+
+A published schema says what its model says, with the models' docstrings as descriptions, so that an editor shows the
+reference while one writes.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast, get_args
+
+from pydantic import BaseModel, TypeAdapter
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def published_schema(shape: object, name: str, title: str, *, version: int = 1) -> dict[str, JsonValue]:
+    """Return the JSON Schema of a model, or of any type made of models."""
+    generated = TypeAdapter(cast("type[object]", shape)).json_schema(by_alias=True, mode="validation")
+    schema = cast("dict[str, JsonValue]", generated)
+    models = {model.__name__: model for model in _models_in(shape, set())}
+    definitions = schema.get("$defs", {})
+    for model_name, definition in definitions.items() if isinstance(definitions, dict) else ():
+        if isinstance(definition, dict) and model_name in models:
+            _describe(definition, models[model_name])
+    if isinstance(shape, type) and issubclass(shape, BaseModel):
+        _describe(schema, shape)
+    _tidy(schema)
+    return {"$schema": DIALECT, "$id": f"urn:wavewright:schema:{name}:{version}", **schema, "title": title}
+
+
+def _describe(definition: dict[str, JsonValue], model: type[BaseModel]) -> None:
+    """Put the docstrings of a model's fields beside their schemas, and take the generated titles away."""
+    properties = definition.get("properties")
+    if not isinstance(properties, dict):
+        return
+    docs = field_docs(model)
+    names = {field.alias or name: name for name, field in model.model_fields.items()}
+    for key, field in properties.items():
+        if not isinstance(field, dict):
+            continue
+        field.pop("title", None)
+        doc = docs.get(names.get(key, key))
+        if doc is not None:
+            field["description"] = doc
+
+
+def field_docs(model: type[BaseModel]) -> dict[str, str]:
+    """Return the docstring that stands under each field in the model's source, as far as there is source."""
+    docs: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if base is BaseModel or not issubclass(base, BaseModel):
+            continue
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
+        except (OSError, TypeError, SyntaxError):
+            continue
+        for statement in tree.body:
+            if isinstance(statement, ast.ClassDef):
+                docs.update(_docs_of(statement))
+    return docs
+
+
+def _docs_of(definition: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for field, doc in zip(definition.body, definition.body[1:], strict=False):
+        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+            continue
+        if (
+            isinstance(doc, ast.Expr)
+            and isinstance(doc.value, ast.Constant)
+            and isinstance(doc.value.value, str)
+        ):
+            yield field.target.id, inspect.cleandoc(doc.value.value)
+
+
+def _models_in(annotation: object, seen: set[object]) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if annotation in seen:
+            return
+        seen.add(annotation)
+        yield annotation
+        for field in annotation.model_fields.values():
+            yield from _models_in(field.annotation, seen)
+    for inner in get_args(annotation):
+        yield from _models_in(cast("object", inner), seen)
+
+
+def _tidy(node: JsonValue) -> None:
+    """Let a schema say no more than its model, in fewer words.
+
+    A list that is read into a set may hold an item twice; `gt` is a word of pydantic's; alternatives of alternatives
+    are alternatives; that a field may be absent needs no default of null.
+    """
+    if isinstance(node, list):
+        for inner in node:
+            _tidy(inner)
+    if not isinstance(node, dict):
+        return
+    for inner in node.values():
+        _tidy(inner)
+    if node.get("uniqueItems") is True and node.get("type") == "array":
+        del node["uniqueItems"]
+    if node.get("default", ...) is None and "anyOf" in node:
+        del node["default"]
+    alternatives = node.get("anyOf")
+    if isinstance(alternatives, list):
+        node.pop("gt", None)
+        node["anyOf"] = [one for branch in alternatives for one in _alternatives(branch)]
+
+
+def _alternatives(branch: JsonValue) -> list[JsonValue]:
+    if isinstance(branch, dict):
+        inner = branch.get("anyOf")
+        if isinstance(inner, list) and branch.keys() <= {"anyOf", "gt"}:
+            return inner
+    return [branch]
