@@ -28,11 +28,10 @@ from wavewright.config.documents import (
 from wavewright.config.shape import in_text_order, read_shape
 from wavewright.planner.diagnostics import Diagnostic, PlanError, diagnostic_of
 from wavewright.planner.models import Plan
-from wavewright.planner.repairs import MODEL_LIMITS, ModelLimits, Repair, repaired_answer
+from wavewright.planner.repairs import MODEL_LIMITS, Repair, repaired_answer
 
 __all__ = [
     "MODEL_LIMITS",
-    "ModelLimits",
     "PlanText",
     "Repair",
     "read_model",
@@ -85,7 +84,7 @@ def read_model_answer(
     content: str | bytes,
     name: str = "<model>",
     *,
-    limits: ModelLimits = MODEL_LIMITS,
+    limits: ReadLimits = MODEL_LIMITS,
     repair: bool = True,
 ) -> PlanText:
     """Read the plan in a language model's raw answer.

@@ -19,18 +19,11 @@ from wavewright.config.nodes import ListNode, Node, ObjectNode, plain, walk
 from wavewright.planner.answers import Answer, Find, take_apart
 from wavewright.planner.plan_nodes import PlanNode, as_written, is_step, unwrap
 
-__all__ = ["MODEL_LIMITS", "ModelLimits", "Repair", "RepairedAnswer", "repaired_answer"]
+__all__ = ["MODEL_LIMITS", "Repair", "RepairedAnswer", "repaired_answer"]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelLimits(ReadLimits):
-    """What is read of a model's answer."""
-
-    max_bytes: int = 256 * 2**10
-    max_depth: int = 32
-
-
-MODEL_LIMITS = ModelLimits()
+MODEL_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
+"""What is read of a model's answer, unless somebody says otherwise."""
 
 _MESSAGES = {
     "ambiguous_repeat": "the same plan stands {n} times more",
@@ -82,7 +75,7 @@ class RepairedAnswer:
     """What is wrong with the plan although it could be read."""
 
 
-def repaired_answer(content: str | bytes, name: str, limits: ModelLimits = MODEL_LIMITS) -> RepairedAnswer:
+def repaired_answer(content: str | bytes, name: str, limits: ReadLimits = MODEL_LIMITS) -> RepairedAnswer:
     """Read the one plan in an answer.
 
     Raises:
@@ -104,7 +97,7 @@ def repaired_answer(content: str | bytes, name: str, limits: ModelLimits = MODEL
     return RepairedAnswer(document, tuple(_repairs(notes)), tuple(plan.faults))
 
 
-def _plan_of(find: Find, source: Source, limits: ModelLimits) -> PlanNode | None:
+def _plan_of(find: Find, source: Source, limits: ReadLimits) -> PlanNode | None:
     """Return the plan that a value is or wraps, in the plan language's own terms.
 
     Raises:

@@ -1,0 +1,83 @@
+"""Diagnostics as SARIF 2.1.0, the form that editors and code hosts read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from wavewright.config.documents import Source
+from wavewright.planner.catalogue import CATALOGUE
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.rendering import Lines
+from wavewright.planner.types import Json, JsonObject
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+HELP_FOLDER = "docs/reference/diagnostics"
+
+
+def render_sarif(diagnostics: Sequence[Diagnostic], source: Source) -> str:
+    """Return the diagnostics as the text of a SARIF log."""
+    return json.dumps(sarif_log(diagnostics, source), indent=2, ensure_ascii=False)
+
+
+def sarif_log(diagnostics: Sequence[Diagnostic], source: Source) -> JsonObject:
+    """Return the diagnostics as a SARIF log; its rules are those that were broken."""
+    codes = sorted({diagnostic.code for diagnostic in diagnostics})
+    lines = Lines(source)
+    results: list[Json] = [_result(diagnostic, codes, lines) for diagnostic in diagnostics]
+    rules: list[Json] = [_rule(code) for code in codes]
+    driver: JsonObject = {"name": "wavewright", "rules": rules}
+    run: JsonObject = {
+        "tool": {"driver": driver},
+        # Columns are counted in characters, as everywhere else in this project, not in UTF-16 units.
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(code: str) -> JsonObject:
+    entry = CATALOGUE[code]
+    return {
+        "id": code,
+        "name": entry.kind,
+        "shortDescription": {"text": entry.title},
+        "fullDescription": {"text": entry.means},
+        "help": {"text": entry.mend},
+        "helpUri": f"{HELP_FOLDER}/{code}.md",
+        "defaultConfiguration": {"level": entry.severity},
+    }
+
+
+def _result(diagnostic: Diagnostic, codes: list[str], lines: Lines) -> JsonObject:
+    hint = f"\nHelp: {diagnostic.hint}" if diagnostic.hint else ""
+    location: JsonObject = {"physicalLocation": _physical(diagnostic, lines)}
+    if diagnostic.pointer:
+        location["logicalLocations"] = [{"fullyQualifiedName": diagnostic.pointer, "kind": "value"}]
+    return {
+        "ruleId": diagnostic.code,
+        "ruleIndex": codes.index(diagnostic.code),
+        "level": diagnostic.severity,
+        "message": {"text": f"{diagnostic.message}{hint}"},
+        "locations": [location],
+    }
+
+
+def _physical(diagnostic: Diagnostic, lines: Lines) -> JsonObject:
+    physical: JsonObject = {"artifactLocation": {"uri": _uri(lines.source.name)}}
+    if diagnostic.span is not None:
+        place = lines.place(diagnostic.span)
+        physical["region"] = {
+            "startLine": place.line,
+            "startColumn": place.column,
+            "endLine": place.end_line,
+            "endColumn": place.end_column,
+        }
+    return physical
+
+
+def _uri(name: str) -> str:
+    path = Path(name)
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())

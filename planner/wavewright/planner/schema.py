@@ -1,0 +1,50 @@
+"""The JSON Schemas of what people write: plans, patches, jobs, goal templates and lists of tools.
+
+They are generated from the models, so that an editor and the reader agree; what a model says in code only, such as
+that a gate is of exactly one kind, is added here in the words of JSON Schema.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wavewright.config.published import published_schema
+from wavewright.planner.goals import GoalTemplate, Job
+from wavewright.planner.models import Plan, PlanPatch
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+
+_SHAPES: Final[dict[str, tuple[object, str]]] = {
+    "plan": (Plan, "Plan of wavewright"),
+    "patch": (PlanPatch, "Patch of a plan of wavewright"),
+    "job": (Job, "Job of wavewright"),
+    "goal": (GoalTemplate, "Goal template of wavewright"),
+    "tools": (list[ToolSignature], "Signatures of tools of wavewright"),
+}
+
+SCHEMA_NAMES = tuple(_SHAPES)
+"""What `schema_of` knows."""
+
+GATE_KINDS = ("check", "schema", "fresh_within", "required", "judge")
+GATE_TARGETS = ("on", "on_tool")
+
+
+def schema_of(name: str) -> JsonSchema:
+    """Return a published schema (draft 2020-12).
+
+    Raises:
+        KeyError: there is no schema of that name; `SCHEMA_NAMES` lists them.
+    """
+    shape, title = _SHAPES[name]
+    schema = published_schema(shape, name, title)
+    definitions = schema.get("$defs")
+    gate = definitions.get("Gate") if isinstance(definitions, dict) else None
+    if isinstance(gate, dict):
+        gate["allOf"] = [{"oneOf": [_given(kind) for kind in kinds]} for kinds in (GATE_KINDS, GATE_TARGETS)]
+    return schema
+
+
+def _given(field: str) -> Json:
+    """Return a schema of objects in which a field is there and not null."""
+    not_null: JsonObject = {"not": {"type": "null"}}
+    return {"required": [field], "properties": {field: not_null}}
