@@ -207,7 +207,8 @@ class Folder:
                     file.write(content)
                 os.rename(draft, name, src_dir_fd=parent, dst_dir_fd=parent)
             except BaseException as error:
-                os.unlink(draft, dir_fd=parent)
+                with suppress(FileNotFoundError):  # somebody may have taken the folder away meanwhile
+                    os.unlink(draft, dir_fd=parent)
                 if isinstance(error, OSError):
                     _refuse(path, error)
                 raise

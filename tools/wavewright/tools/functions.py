@@ -20,6 +20,7 @@ from pydantic_core import PydanticSerializationError
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.calls import ToolError
 from wavewright.tools.schemas import UNSCHEMABLE, model_schema, schema_of
+from wavewright.tools.typed_dicts import portable
 
 RESERVED_PARAMETERS = frozenset({"config", "now", "idempotency_key"})
 """Keyword-only parameters that the engine fills; they never show in a tool's input schema."""
@@ -130,6 +131,7 @@ def _signature_of(
     try:
         parameters = list(inspect.signature(function).parameters.values())
         hints = typing.get_type_hints(_annotated_part(function), include_extras=True)
+        hints = {part: portable(hint) for part, hint in hints.items()}
     except NameError as error:
         raise ToolDefinitionError(
             f"tool {name!r}: an annotation of {place} names {error.name!r}, which is not there at run time",
