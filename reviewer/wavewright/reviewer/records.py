@@ -6,12 +6,18 @@ holds; the record keeps both figures and the reasons. Nothing here can lift a ga
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
+from wavewright.executor.events import GateRecord, StepStatus
 from wavewright.planner.models import Model
 from wavewright.planner.types import GateId, JsonObject, StepId
+
+RunStatus = Literal["achieved", "not_achieved", "failed", "interrupted"]
+
+EVERY_FIELD = "*"
+"""The field of a cap that bounds every confidence of a run, `overall` and all others."""
 
 
 class CapRecord(Model):
@@ -22,6 +28,9 @@ class CapRecord(Model):
     because: str
     applied: bool
     origin: Literal["plan", "goal", "engine"] = "plan"
+    when: str = "true"
+    fault: str | None = None
+    """Why the condition could not be evaluated; such a cap applies."""
 
 
 class Confidence(Model):
@@ -34,10 +43,13 @@ class Confidence(Model):
     """How the raw figure came about, then the caps that lowered it."""
 
 
+Action = Literal["refetch", "add_step", "replace_step", "provide_input", "configure"]
+
+
 class RecoveryAction(Model):
     """What would mend a red gate or a missing output, in a fixed vocabulary."""
 
-    action: Literal["refetch", "add_step", "replace_step", "provide_input", "configure"]
+    action: Action
     step: StepId | None = None
     gate: GateId | None = None
     hint: str
@@ -81,21 +93,83 @@ class SourceReference(Model):
     tier: str | None = None
 
 
+class Conflict(Model):
+    """Two statements about one thing that cannot both be right."""
+
+    subject: str
+    message: str
+    values: tuple[JsonValue, ...] = ()
+    steps: tuple[StepId, ...] = ()
+    origin: Literal["tool", "code"] = "tool"
+    """Who found it: a tool said so, or code compared the outputs."""
+
+
+class ChartSeries(Model):
+    """One line of a chart: dates (ISO 8601) in ascending order, with a figure each."""
+
+    name: str
+    points: Annotated[tuple[tuple[str, float], ...], Field(strict=False)]
+
+
+class Chart(Model):
+    """A chart that an output asked for, as figures; the report draws it."""
+
+    step: StepId
+    title: str
+    series: Annotated[tuple[ChartSeries, ...], Field(strict=False)]
+    normalise: bool = False
+    """Whether each line starts at 100, so that their shapes can be compared."""
+
+
 class StepReport(Model):
     """One line of the execution log."""
 
     id: StepId
     tool: str
     why: str | None = None
-    status: str
+    status: StepStatus | Literal["not_run"]
     wave: int
+    """Counted from 1."""
+    round: int = 0
+    """The recovery round in which it ended; 0 is the first execution."""
     depends_on: tuple[StepId, ...] = ()
+    optional: bool = False
+    supersedes: StepId | None = None
     started: float | None = None
+    """Seconds since the epoch (UTC)."""
     seconds: float = 0.0
     attempts: int = 0
     items: tuple[int, int] | None = None
+    """Succeeded and all, for a `for_each` step."""
+    output: str | None = None
+    """The shape of the output in a few words, never its text."""
     error: JsonObject | None = None
     reason: str | None = None
+
+
+class PatchReport(Model):
+    """One recovery patch: what it said, what it changed, what became of it."""
+
+    round: int
+    reason: str
+    patch: JsonObject
+    diff: str = ""
+    plan_hash: str | None = None
+    """Of the plan that it made."""
+
+
+class Timings(Model):
+    """When a run was at work; times are ISO 8601 in UTC."""
+
+    started: str | None = None
+    finished: str | None = None
+    seconds: float = 0.0
+    """Wall-clock time between the two."""
+    step_seconds: float = 0.0
+    """The steps' times added up: what one after another would have taken."""
+    waves: int = 0
+    rounds: int = 0
+    """Recovery rounds after the first execution."""
 
 
 class Package(Model):
@@ -105,20 +179,24 @@ class Package(Model):
     run: str
     job: str
     goal: str
-    status: Literal["achieved", "not_achieved", "failed", "interrupted"]
+    status: RunStatus
+    reason: str = ""
+    """Why it ended so, where a status alone does not say."""
     result: JsonValue = None
     documents: tuple[Document, ...] = ()
     sources: tuple[SourceReference, ...] = ()
-    conflicts: tuple[str, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
     warnings: tuple[str, ...] = ()
     review: ReviewResult | None = None
-    gates: tuple[JsonObject, ...] = ()
+    earlier_reviews: tuple[ReviewResult, ...] = ()
+    gates: tuple[GateRecord, ...] = ()
     plan: JsonObject
     plan_hash: str
     rung: str
-    patches: tuple[JsonObject, ...] = ()
+    patches: tuple[PatchReport, ...] = ()
     execution_log: tuple[StepReport, ...] = ()
-    timings: JsonObject = {}
+    timings: Timings = Timings()
     versions: dict[str, str] = {}
     now: str
     """The instant the run took for now."""

@@ -1,0 +1,74 @@
+"""Recovery actions: what would mend a finding, in a fixed vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from wavewright.planner.goals import Goal, Recipe
+from wavewright.reviewer.findings import BadEnd, RedGate
+from wavewright.reviewer.records import Action, RecoveryAction
+
+_FALLBACK_HINTS = {
+    "fresh_within": "fetch newer data, or set the job's as_of to the day that the data is of",
+    "required": "fetch again, or from a source that has the missing fields",
+    "schema": "fetch again, or correct the source whose output breaks the schema",
+    "check": "correct the data that the condition looks at, or the condition",
+    "judge": "configure a model, so that the rubric can be judged",
+}
+_BY_KIND: dict[str, Action] = {
+    "fresh_within": "refetch",
+    "required": "refetch",
+    "schema": "refetch",
+    "check": "replace_step",
+    "judge": "configure",
+}
+
+
+def recipe_for(gate: RedGate, goal: Goal | None) -> Recipe | None:
+    """Return the goal's recipe for a gate, found by its own id or by the template's."""
+    if goal is None:
+        return None
+    wanted = {gate.gate, gate.template_gate, gate.gate.partition("__")[0]}
+    return next((recipe for recipe in goal.recipes if recipe.gate in wanted), None)
+
+
+def recovery_actions(
+    gates: Iterable[RedGate], ends: Iterable[BadEnd], goal: Goal | None
+) -> tuple[RecoveryAction, ...]:
+    """Return one action for each red gate, and for each step that failed by itself."""
+    actions = [_for_gate(gate, goal) for gate in gates]
+    actions += [action for end in ends for action in _for_end(end)]
+    return tuple(dict.fromkeys(actions))
+
+
+def _for_gate(gate: RedGate, goal: Goal | None) -> RecoveryAction:
+    recipe = recipe_for(gate, goal)
+    hint = gate.hint or (recipe.reason if recipe else _FALLBACK_HINTS[gate.kind])
+    if recipe is not None:
+        action: Action = "add_step" if recipe.add and not recipe.set_params else "refetch"
+        return RecoveryAction(action=action, step=gate.step, gate=gate.gate, hint=hint, recipe=recipe.gate)
+    return RecoveryAction(action=_BY_KIND[gate.kind], step=gate.step, gate=gate.gate, hint=hint)
+
+
+def _for_end(end: BadEnd) -> Iterator[RecoveryAction]:
+    """Yield what would mend a step's own failure; a blocked step needs nothing but what blocked it."""
+    match end.error:
+        case None:
+            if end.status in {"cancelled", None}:
+                yield RecoveryAction(action="refetch", step=end.step, hint="resume the run")
+        case "transient" | "timeout":
+            hint = end.hint or "call it again later, or allow more attempts or a longer timeout"
+            yield RecoveryAction(action="refetch", step=end.step, hint=hint)
+        case "cancelled" | "interrupted":
+            yield RecoveryAction(action="refetch", step=end.step, hint=end.hint or "resume the run")
+        case "params" | "expression" | "items":
+            hint = end.hint or "correct the step's parameters, or the inputs that they are made from"
+            yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
+        case "output":
+            hint = (
+                end.hint or "the tool's output breaks its own schema: correct the source or use another tool"
+            )
+            yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
+        case "tool":
+            hint = end.hint or "provide what the tool could not find, or configure it"
+            yield RecoveryAction(action="provide_input", step=end.step, hint=hint)

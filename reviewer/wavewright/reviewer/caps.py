@@ -1,0 +1,162 @@
+"""Confidence: raw figures from what was found, and the caps that lower them.
+
+A *cap* is a ceiling on one field while its condition holds: the plan carries its own and the goal template's, the
+engine adds those for how the plan and the review were made. All run through here, each leaves a state, and a cap
+whose condition cannot be evaluated applies. Nothing raises a figure.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from wavewright.executor.state import RunState
+from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.goals import Goal
+from wavewright.planner.models import Cap, Plan
+from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.planner.uses import condition_use
+from wavewright.reviewer.evidence import Evidence, raw_overall
+from wavewright.reviewer.records import EVERY_FIELD, CapRecord, Confidence
+from wavewright.reviewer.scope import plan_scope
+from wavewright.reviewer.values import brief, shorten
+
+OVERALL = "overall"
+
+RUNG_CEILINGS: Mapping[str, tuple[float, str]] = {
+    "template": (0.9, "the plan is the goal template's own; no planner fitted it to this job"),
+}
+"""Ceilings for how the plan came about, by rung of the ladder."""
+CODE_REVIEW_CEILING = (0.8, "reviewed by code alone; no model read the result")
+
+
+def settle_caps(
+    plan: Plan, goal: Goal | None, state: RunState, now: dt.datetime, *, reviewer: Literal["code", "model"]
+) -> tuple[CapRecord, ...]:
+    """Return one record for each cap of the bound plan and of the engine, asked over inputs and present outputs."""
+    variables = plan_scope(plan, state)
+    of_goal = goal.caps if goal is not None else ()
+    asked = [_asked(cap, variables, now, "goal" if cap in of_goal else "plan") for cap in plan.caps]
+    return (*asked, *_engine_caps(state, reviewer))
+
+
+def settle_confidence(
+    evidence: tuple[Evidence, ...], claims: Mapping[str, Mapping[str, float]], caps: tuple[CapRecord, ...]
+) -> tuple[Confidence, ...]:
+    """Return the confidence of `overall`, of every field that an output states a figure for, and of every capped one.
+
+    Args:
+        evidence: What the steps brought; gives the raw `overall`.
+        claims: Field → who states it → figure. The lowest counts.
+        caps: What was asked; only those that hold lower anything.
+    """
+    overall = _overall(evidence, claims.get(OVERALL, {}))
+    named = [field for field in claims if field != OVERALL]
+    capped = [cap.field for cap in caps if cap.field not in {EVERY_FIELD, OVERALL}]
+    fields = dict.fromkeys((*named, *capped))
+    raws = [overall, *(_raw_field(field, claims.get(field), overall.raw) for field in fields)]
+    return tuple(_lowered(raw, caps) for raw in raws)
+
+
+def stated_confidence(outputs: Iterable[tuple[str, Json]]) -> dict[str, dict[str, float]]:
+    """Return the figures that outputs state under `confidence`, as field → place → figure within 0 and 1.
+
+    `{"confidence": {"trend": 0.8}}` speaks of `trend`, `{"confidence": 0.8}` of `overall`; a list is read entry by
+    entry. Whatever is not a number is no figure.
+    """
+    claims: dict[str, dict[str, float]] = {}
+    for name, output in outputs:
+        entries = enumerate(output) if isinstance(output, list) else [(None, output)]
+        for position, entry in entries:
+            place = name if position is None else f"{name}[{position}]"
+            for field, figure in _figures(entry):
+                claims.setdefault(field, {})[place] = min(1.0, max(0.0, figure))
+    return claims
+
+
+def _figures(output: Json) -> Iterator[tuple[str, float]]:
+    if not isinstance(output, dict):
+        return
+    stated = output.get("confidence")
+    fields = stated if isinstance(stated, dict) else {OVERALL: stated}
+    for field, figure in fields.items():
+        if isinstance(figure, (int, float)) and not isinstance(figure, bool) and math.isfinite(figure):
+            yield field, float(figure)
+
+
+def _asked(cap: Cap, variables: JsonObject, now: dt.datetime, origin: Literal["plan", "goal"]) -> CapRecord:
+    fault: str | None = None
+    applied = True
+    try:
+        answer = evaluate(condition_use(cap.when, "", "cap").expression, variables, now)
+        if isinstance(answer, bool):
+            applied = answer
+        else:
+            fault = f"gave {brief(answer)} instead of true or false"
+    except ExpressionFault as error:
+        fault = shorten(error.message, 200)
+    return CapRecord(
+        field=cap.field,
+        max=cap.max,
+        because=cap.because,
+        applied=applied,
+        origin=origin,
+        when=cap.when,
+        fault=fault,
+    )
+
+
+def _engine_caps(state: RunState, reviewer: Literal["code", "model"]) -> Iterator[CapRecord]:
+    # A patch improves on the plan that it patches; it does not change where that one came from.
+    rung = state.plans[0].rung if state.plans else ""
+    ceilings = [RUNG_CEILINGS[rung]] if rung in RUNG_CEILINGS else []
+    if reviewer == "code":
+        ceilings.append(CODE_REVIEW_CEILING)
+    for ceiling, because in ceilings:
+        yield CapRecord(field=EVERY_FIELD, max=ceiling, because=because, applied=True, origin="engine")
+
+
+def _overall(evidence: tuple[Evidence, ...], stated: Mapping[str, float]) -> Confidence:
+    found = raw_overall(evidence)
+    whole = sum(1 for part in evidence if part.share == 1.0)
+    why = [f"{whole} of {len(evidence)} steps brought all that they should, which weighs {found:.2f}"]
+    why += [f"{part.step}: {part.why}, counts {part.share:.2f}" for part in evidence if part.why]
+    lowest = min(stated.items(), key=lambda claim: claim[1], default=None)
+    if lowest is not None and lowest[1] < found:
+        why.append(f"{lowest[0]} states {lowest[1]:.2f}")
+        found = lowest[1]
+    return Confidence(field=OVERALL, raw=found, capped=found, why=tuple(why))
+
+
+def _raw_field(field: str, stated: Mapping[str, float] | None, overall: float) -> Confidence:
+    if not stated:
+        why = "no output states a figure, so overall stands for it"
+        return Confidence(field=field, raw=overall, capped=overall, why=(why,))
+    place, figure = min(stated.items(), key=lambda claim: claim[1])
+    of = f", the lowest of {len(stated)}" if len(stated) > 1 else ""
+    return Confidence(field=field, raw=figure, capped=figure, why=(f"stated by {place}{of}",))
+
+
+def _lowered(confidence: Confidence, caps: tuple[CapRecord, ...]) -> Confidence:
+    figure, why = confidence.raw, list(confidence.why)
+    for cap in caps:
+        if not cap.applied or cap.field not in {confidence.field, EVERY_FIELD}:
+            continue
+        doubt = f" (its condition could not be evaluated: {cap.fault})" if cap.fault else ""
+        if cap.max < figure:
+            figure = cap.max
+            why.append(f"at most {cap.max:g}: {cap.because}{doubt}")
+        elif doubt:
+            why.append(f"at most {cap.max:g}: {cap.because}{doubt}")
+    return Confidence(field=confidence.field, raw=confidence.raw, capped=figure, why=tuple(why))
+
+
+def claimants(terminal: Iterable[StepId], state: RunState, result: Json) -> Iterator[tuple[str, Json]]:
+    """Yield who may state a confidence, with what they say: the terminal steps that are present, and the result."""
+    outputs = {step_id: state.steps[step_id].output for step_id in terminal if state.is_present(step_id)}
+    for step_id, output in outputs.items():
+        yield f"step {step_id!r}", output
+    if result not in outputs.values():
+        yield "the result", result

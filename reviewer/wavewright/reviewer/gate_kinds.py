@@ -1,0 +1,222 @@
+"""How each kind of gate finds its verdict.
+
+A gate is prepared once (its expression compiled, its schema's validator built) into a question that is put to one
+*call*: an output, with the item that it was made from where the step runs once an item. The answer is a *finding*:
+a verdict, what was looked at with the values found, and why it is red. A gate that cannot be asked is red.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from wavewright.executor.ports import GateView
+from wavewright.planner.expressions import ExpressionFault, compile_dynamic
+from wavewright.planner.references import reads
+from wavewright.planner.types import Json, JsonObject, JsonSchema, Seconds, StepId
+from wavewright.planner.validators import BadSchemaError, validator_of
+from wavewright.reviewer.misfits import misfit_texts
+from wavewright.reviewer.times import duration_text, iso, read_time
+from wavewright.reviewer.values import ABSENT, brief, is_empty, look_up, shorten
+
+_MOST_VALUES = 4
+"""Values of an expression that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a gate is put to: the whole output of a step, or the output for one item."""
+
+    step: StepId
+    output: Json
+    whole: Json
+    """The step's output, of which `output` is an entry for a `for_each` step."""
+    view: GateView
+    item: Json = None
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer of a gate."""
+
+    verdict: Literal["pass", "fail", "error"]
+    looked_at: str
+    message: str = ""
+
+
+Question: TypeAlias = Callable[[Call], Finding]
+
+
+def ask_check(expression: str, now: dt.datetime) -> Question:
+    """Return the question whether a CEL condition holds.
+
+    Raises:
+        ExpressionFault: it is no expression.
+    """
+    evaluate = compile_dynamic(expression)
+    wanted = reads(expression)
+    names = frozenset(read.name for read in wanted if read.root == "steps")
+    roots = frozenset(read.root for read in wanted)
+    paths = tuple(_paths_of(expression))[:_MOST_VALUES]
+
+    def ask(call: Call) -> Finding:
+        variables = _variables(call, roots, names)
+        looked_at = _with_values(expression, paths, variables)
+        try:
+            answer = evaluate(variables, now)
+        except ExpressionFault as fault:
+            return Finding("error", looked_at, f"could not be evaluated: {shorten(fault.message, 200)}")
+        if not isinstance(answer, bool):
+            return Finding("error", looked_at, f"gave {brief(answer)} instead of true or false")
+        return Finding("pass", looked_at) if answer else Finding("fail", looked_at, "the condition is false")
+
+    return ask
+
+
+def ask_schema(schema: JsonSchema) -> Question:
+    """Return the question whether an output fits a JSON Schema; a reference out of the schema is never fetched."""
+    try:
+        validator = validator_of(schema)
+    except BadSchemaError as error:
+        return cannot_ask("the gate's schema", f"not a JSON Schema: {shorten(str(error), 200)}")
+
+    def ask(call: Call) -> Finding:
+        looked_at = f"the output, {brief(call.output)}"
+        misfits = validator.misfits(call.output)
+        if not misfits:
+            return Finding("pass", looked_at)
+        return Finding("fail", looked_at, "; ".join(misfit_texts(misfits)))
+
+    return ask
+
+
+def ask_fresh_within(
+    seconds: Seconds, field: str | None, tool: str, now: dt.datetime, *, leeway: float
+) -> Question:
+    """Return the question whether the time in a tool's freshness field is young enough.
+
+    A date alone counts from the end of its day, and is of the future only where its day has not begun. Where a list
+    stands on the way to the field, the oldest entry decides.
+    """
+    if field is None:
+        return cannot_ask("no field", f"tool {tool!r} declares no freshness field, so no age can be found")
+    path = field.split(".")
+
+    def ask(call: Call) -> Finding:
+        worst: Finding | None = None
+        oldest = -1.0
+        for place, value, found in look_up(call.output, path):
+            looked_at = f"{place} = {brief(value) if found else ABSENT}, now = {iso(now)}"
+            span = read_time(value) if found else None
+            if span is None:
+                return Finding("fail", looked_at, _no_time(place, value, found=found))
+            if span.is_after(now, leeway):
+                ahead = duration_text((span.begin - now).total_seconds())
+                return Finding("fail", looked_at, f"{place} is from the future, {ahead} after now")
+            age = span.age(now)
+            if age > oldest:
+                oldest, worst = age, _judged_age(place, age, seconds, looked_at)
+        return worst or Finding("fail", f"{field} = {ABSENT}", f"{field} is missing, so the age is unknown")
+
+    return ask
+
+
+def ask_required(fields: tuple[str, ...]) -> Question:
+    """Return the question whether fields are there and neither null nor empty."""
+
+    def ask(call: Call) -> Finding:
+        missing: list[str] = []
+        shown: list[str] = []
+        for field in fields:
+            for place, value, found in look_up(call.output, field.split(".")):
+                if found and not is_empty(value):
+                    shown.append(f"{place} = {brief(value, 30)}")
+                else:
+                    missing.append(f"{place} ({brief(value) if found else ABSENT})")
+        looked_at = _listed([*missing, *shown], _MOST_VALUES + 2)
+        if missing:
+            return Finding("fail", looked_at, f"missing: {_listed(missing, 6)}")
+        return Finding("pass", looked_at)
+
+    return ask
+
+
+def ask_judge(rubric: str) -> Question:
+    """Return the question that only a model can answer, and that stays open where none is configured."""
+    return cannot_ask(
+        f"rubric: {shorten(rubric, 120)}", "needs a model and none is configured, so nobody judged it"
+    )
+
+
+def cannot_ask(looked_at: str, message: str) -> Question:
+    """Return the question that has no answer, which is red."""
+    finding = Finding("error", shorten(looked_at, 160), message)
+    return lambda _call: finding
+
+
+def _variables(call: Call, roots: frozenset[str], names: frozenset[str | None]) -> JsonObject:
+    """Return what an expression may read, and no more: a run of ten thousand steps is not copied for a gate."""
+    variables: JsonObject = {"inputs": call.view.inputs}
+    if "steps" in roots:
+        present = call.view.steps
+        wanted = present if None in names else [name for name in names if name in present]
+        steps: JsonObject = {name: present[name] for name in wanted if name is not None}
+        steps[call.step] = call.whole
+        variables["steps"] = steps
+    else:
+        variables["steps"] = {}
+    variables["output"] = call.output
+    if call.index is not None:
+        variables["item"] = call.item
+        variables["index"] = call.index
+    return variables
+
+
+_STRING = re.compile(r"""r?('''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")""", re.DOTALL)
+_PATH = re.compile(r"(?<![\w.])(?:inputs|steps|output|item|index)\b(?:\.[A-Za-z_]\w*(?!\w*\s*\())*")
+
+
+def _paths_of(expression: str) -> Iterator[str]:
+    """Yield each dotted path that an expression reads, once, without the methods called on it."""
+    seen: set[str] = set()
+    for found in _PATH.finditer(_STRING.sub('""', expression)):
+        path = found.group()
+        if path not in seen and path not in {"steps", "inputs"}:
+            seen.add(path)
+            yield path
+
+
+def _with_values(expression: str, paths: tuple[str, ...], variables: Mapping[str, Json]) -> str:
+    values: list[str] = []
+    for path in paths:
+        for _place, value, found in look_up(dict(variables), path.split(".")):
+            values.append(f"{path} = {brief(value) if found else ABSENT}")
+            break
+    shown = shorten(expression, 160)
+    return f"{shown} with {', '.join(values)}" if values else shown
+
+
+def _no_time(place: str, value: Json, *, found: bool) -> str:
+    if not found or value is None:
+        return f"{place} is missing, so the age is unknown"
+    return f"{place} is {brief(value)}, which is no ISO 8601 date or date-time"
+
+
+def _judged_age(place: str, age: float, allowed: Seconds, looked_at: str) -> Finding:
+    if age <= allowed:
+        return Finding("pass", f"{looked_at}, age {duration_text(age)}")
+    return Finding(
+        "fail",
+        looked_at,
+        f"{place} is {duration_text(age)} old, and at most {duration_text(allowed)} is allowed",
+    )
+
+
+def _listed(parts: list[str], most: int) -> str:
+    if len(parts) <= most:
+        return ", ".join(parts)
+    return f"{', '.join(parts[:most])} and {len(parts) - most} more"

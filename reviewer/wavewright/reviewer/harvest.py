@@ -1,0 +1,255 @@
+"""What outputs carry for the package: documents, sources, charts and conflicts.
+
+A tool says what it brings by reserved keys of its output, or of each entry of it: `document` or `documents`,
+`source` or `sources`, `chart` or `charts`, `conflict` or `conflicts`. The reviewer knows these keys and no tool. What
+stands there in another shape is left out and named in a warning; it never fails a run that is already done.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.reviewer.records import Chart, ChartSeries, Conflict, Document, SourceReference
+from wavewright.reviewer.times import read_time
+from wavewright.reviewer.values import brief, shorten
+
+_FACTS_OF_A_SOURCE = ("value", "hash", "sha256", "checksum", "location", "tier")
+"""On these, two mentions of one source id must agree; times and titles may differ."""
+
+_Entry = TypeVar("_Entry")
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """What was found in the outputs, in the plan's order."""
+
+    documents: tuple[Document, ...] = ()
+    sources: tuple[SourceReference, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def harvest(outputs: Iterable[tuple[StepId, Json]]) -> Harvest:
+    """Return what the outputs carry; equal documents, sources and charts count once."""
+    basket = _Basket()
+    for step, output in outputs:
+        entries = output if isinstance(output, list) else [output]
+        for entry in entries:
+            if isinstance(entry, dict):
+                basket.take(step, entry)
+    conflicts = [
+        *basket.conflicts,
+        *_disagreeing_sources(basket.mentions),
+        *_disagreeing_documents(basket.documents),
+    ]
+    return Harvest(
+        documents=_once(basket.documents, lambda found: found.model_dump_json(exclude={"step"})),
+        sources=_once(basket.sources, lambda found: found.model_dump_json(exclude={"step"})),
+        charts=_once(basket.charts, lambda found: found.model_dump_json(exclude={"step"})),
+        conflicts=_once(conflicts, lambda found: found.model_dump_json()),
+        warnings=tuple(dict.fromkeys(basket.warnings)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    step: StepId
+    source: JsonObject
+
+
+@dataclass(slots=True)
+class _Basket:
+    documents: list[Document] = field(default_factory=list[Document])
+    sources: list[SourceReference] = field(default_factory=list[SourceReference])
+    charts: list[Chart] = field(default_factory=list[Chart])
+    conflicts: list[Conflict] = field(default_factory=list[Conflict])
+    warnings: list[str] = field(default_factory=list[str])
+    mentions: dict[str, list[_Mention]] = field(default_factory=dict[str, list[_Mention]])
+
+    def take(self, step: StepId, carrier: JsonObject) -> None:
+        for found in _under(carrier, "document"):
+            # A document named by a word alone is a reference to one, which some other output carries.
+            if isinstance(found, dict):
+                self._take_document(step, found)
+        for found in _under(carrier, "source"):
+            self._take_source(step, found)
+        for found in _under(carrier, "chart"):
+            self._take_chart(step, found)
+        for found in _under(carrier, "conflict"):
+            self._take_conflict(step, found)
+
+    def _take_document(self, step: StepId, found: JsonObject) -> None:
+        markdown, content = found.get("markdown"), found.get("content")
+        if not isinstance(markdown, str):
+            markdown = None
+        if markdown is None and content is None:
+            self.warnings.append(f"step {step!r} brought a document without content: {brief(found)}")
+            return
+        name = _text(found, "id") or f"{step}_{sum(1 for other in self.documents if other.step == step) + 1}"
+        tags = found.get("tags")
+        self.documents.append(
+            Document(
+                id=name,
+                step=step,
+                title=_text(found, "title") or name,
+                tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
+                content=content,
+                markdown=markdown,
+            )
+        )
+        for source in _under(found, "source"):
+            self._take_source(step, source)
+
+    def _take_source(self, step: StepId, found: Json) -> None:
+        if isinstance(found, str) and found:
+            self.sources.append(SourceReference(name=shorten(found, 500), step=step))
+            return
+        name = (
+            _text(found, "name", "title", "id", "location", "url", "path")
+            if isinstance(found, dict)
+            else None
+        )
+        if not isinstance(found, dict) or name is None:
+            self.warnings.append(f"step {step!r} named a source without a name: {brief(found)}")
+            return
+        self.sources.append(
+            SourceReference(
+                name=name,
+                location=_text(found, "location", "url", "path"),
+                step=step,
+                as_of=_text(found, "as_of", "date", "published"),
+                accessed=_text(found, "accessed", "accessed_at", "retrieved_at"),
+                tier=_text(found, "tier"),
+            )
+        )
+        source_id = _text(found, "id")
+        if source_id is not None:
+            self.mentions.setdefault(source_id, []).append(_Mention(step, found))
+
+    def _take_chart(self, step: StepId, found: Json) -> None:
+        series = found.get("series") if isinstance(found, dict) else None
+        if not isinstance(found, dict) or not isinstance(series, list):
+            self.warnings.append(f"step {step!r} brought a chart without series: {brief(found)}")
+            return
+        lines = [line for entry in series if isinstance(entry, dict) for line in _line(entry)]
+        if len(lines) < len(series):
+            left_out = len(series) - len(lines)
+            self.warnings.append(
+                f"step {step!r} brought a chart of which {left_out} series hold no dated figures"
+            )
+        if lines:
+            self.charts.append(
+                Chart(
+                    step=step,
+                    title=_text(found, "title") or step,
+                    series=tuple(lines),
+                    normalise=found.get("normalise") is True,
+                )
+            )
+
+    def _take_conflict(self, step: StepId, found: Json) -> None:
+        if isinstance(found, str) and found:
+            self.conflicts.append(Conflict(subject=step, message=found, steps=(step,)))
+            return
+        message = _text(found, "message", "description", "note") if isinstance(found, dict) else None
+        subject = _text(found, "subject", "field", "name", "id") if isinstance(found, dict) else None
+        if not isinstance(found, dict) or (message is None and subject is None):
+            self.warnings.append(f"step {step!r} reported a conflict that says nothing: {brief(found)}")
+            return
+        values = found.get("values")
+        self.conflicts.append(
+            Conflict(
+                subject=subject or step,
+                message=message or f"there are different values of {subject}",
+                values=tuple(values) if isinstance(values, list) else (),
+                steps=(step,),
+            )
+        )
+
+
+def _under(carrier: JsonObject, key: str) -> Iterator[Json]:
+    """Yield what stands under a reserved key, in the singular or in the plural."""
+    for name in (key, f"{key}s"):
+        value = carrier.get(name)
+        if isinstance(value, list):
+            yield from value
+        elif value is not None and value != "":
+            yield value
+
+
+def _text(carrier: JsonObject, *names: str) -> str | None:
+    """Return the first of the fields that holds a text or a number, as a text."""
+    for name in names:
+        value = carrier.get(name)
+        if isinstance(value, str) and value.strip():
+            return value
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return str(value)
+    return None
+
+
+def _line(entry: JsonObject) -> Iterator[ChartSeries]:
+    points = entry.get("points")
+    dated = [point for found in (points if isinstance(points, list) else []) for point in _point(found)]
+    if dated:
+        yield ChartSeries(name=_text(entry, "name") or "series", points=tuple(sorted(dated)))
+
+
+def _point(found: Json) -> Iterator[tuple[str, float]]:
+    match found:
+        case [str(date), int() | float() as figure] if (
+            read_time(date) and not isinstance(figure, bool) and math.isfinite(figure)
+        ):
+            yield date, float(figure)
+        case _:
+            return
+
+
+def _disagreeing_sources(mentions: dict[str, list[_Mention]]) -> Iterator[Conflict]:
+    for source_id, found in mentions.items():
+        for fact in _FACTS_OF_A_SOURCE:
+            told = [mention for mention in found if fact in mention.source]
+            values = _distinct([mention.source[fact] for mention in told])
+            if len(values) > 1:
+                yield Conflict(
+                    subject=source_id,
+                    message=f"outputs give {len(values)} different values of {fact!r} for source {source_id!r}",
+                    values=tuple(values),
+                    steps=tuple(dict.fromkeys(mention.step for mention in told)),
+                    origin="code",
+                )
+
+
+def _disagreeing_documents(documents: list[Document]) -> Iterator[Conflict]:
+    by_id: dict[str, list[Document]] = {}
+    for document in documents:
+        by_id.setdefault(document.id, []).append(document)
+    for document_id, found in by_id.items():
+        contents = _distinct([[document.content, document.markdown] for document in found])
+        if len(contents) > 1:
+            yield Conflict(
+                subject=document_id,
+                message=f"{len(contents)} documents of different content share the id {document_id!r}",
+                steps=tuple(dict.fromkeys(document.step for document in found)),
+                origin="code",
+            )
+
+
+def _distinct(values: list[Json]) -> list[Json]:
+    distinct: list[Json] = []
+    for value in values:
+        if value not in distinct:
+            distinct.append(value)
+    return distinct
+
+
+def _once(entries: Iterable[_Entry], identity: Callable[[_Entry], Hashable]) -> tuple[_Entry, ...]:
+    seen: dict[Hashable, _Entry] = {}
+    for entry in entries:
+        seen.setdefault(identity(entry), entry)
+    return tuple(seen.values())

@@ -1,0 +1,256 @@
+"""The package: all that leaves a run, as one JSON document.
+
+A *package* holds what was found (result, documents, sources, charts), how sure that is (review, gates, caps,
+conflicts, warnings) and how it came about (plan, patches, execution log, timings). Documents stand apart from the
+execution log. Built from the run's state alone, written whole or not at all, and equal when read back.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from wavewright.executor.events import PlanAccepted, StepFinished
+from wavewright.executor.state import SUCCESSES, RunState
+from wavewright.planner.goals import Goal
+from wavewright.planner.graph import PlanGraph
+from wavewright.planner.hashing import canonical_json, plan_hash
+from wavewright.planner.models import Plan
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import JsonObject
+from wavewright.reviewer.evidence import superseded_steps
+from wavewright.reviewer.files import write_whole
+from wavewright.reviewer.harvest import harvest
+from wavewright.reviewer.records import Package, PatchReport, ReviewResult, RunStatus, StepReport, Timings
+from wavewright.reviewer.results import read_result
+from wavewright.reviewer.review import instant_of
+from wavewright.reviewer.times import iso, iso_of_epoch
+from wavewright.reviewer.values import shape, shorten
+
+PACKAGE_NAME = "package.json"
+
+
+class PackageError(Exception):
+    """A file that is no package of this version; the message names the place and the mend."""
+
+
+def build_package(
+    plan: Plan,
+    goal: Goal,
+    state: RunState,
+    review: ReviewResult | None,
+    tools: Mapping[str, ToolSignature],
+    *,
+    status: RunStatus | None = None,
+    warnings: tuple[str, ...] = (),
+    now: dt.datetime | None = None,
+) -> Package:
+    """Return the package of a run.
+
+    Args:
+        plan: The bound plan in force, patches included.
+        goal: What was asked for.
+        state: What happened; reviews that were noted under `review` become the earlier reviews.
+        review: The last verdict; none where the run did not come that far.
+        tools: Signatures by name.
+        status: How the run ended; found from the state and the review where absent.
+        warnings: What a phase above has to say.
+        now: What `now()` gives; the run's own instant where absent.
+    """
+    now = now or instant_of(state)
+    assert state.started is not None
+    replaced = superseded_steps(plan)
+    outputs = state.outputs()
+    found = harvest(
+        (step.id, outputs[step.id]) for step in plan.steps if step.id in outputs and step.id not in replaced
+    )
+    return Package(
+        run=state.started.run,
+        job=state.started.job,
+        goal=goal.text,
+        status=status or _status(state, review),
+        reason=state.finished.reason if state.finished else "",
+        result=read_result(plan, state, tools, now).value,
+        documents=found.documents,
+        sources=found.sources,
+        charts=found.charts,
+        conflicts=found.conflicts,
+        warnings=tuple(dict.fromkeys((*_warnings(plan, state), *found.warnings, *warnings))),
+        review=review,
+        earlier_reviews=_earlier_reviews(state, review),
+        gates=state.gates,
+        plan=plan.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"version": plan.version},
+        plan_hash=state.plan_hash or plan_hash(plan),
+        rung=state.rung or "given",
+        patches=tuple(_patches(state.plans)),
+        execution_log=_execution_log(plan, state),
+        timings=_timings(state),
+        versions=state.started.versions,
+        now=iso(now),
+    )
+
+
+def package_bytes(package: Package) -> bytes:
+    """Return a package as canonical JSON: equal packages have equal bytes."""
+    return canonical_json(package.model_dump(mode="json")) + b"\n"
+
+
+def write_package(package: Package, folder: Path) -> Path:
+    """Write a package into a folder and return its path.
+
+    Raises:
+        FileNotWrittenError: the disk is full or read-only, or the folder may not be written to.
+    """
+    return write_whole(folder / PACKAGE_NAME, package_bytes(package))
+
+
+def read_package(content: bytes, name: str = PACKAGE_NAME) -> Package:
+    """Return the package that a file holds.
+
+    Raises:
+        PackageError: it is no package, or one of another version.
+    """
+    try:
+        return Package.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the whole"
+        msg = (
+            f"{name!r} is no package of this version ({place}: {shorten(first['msg'], 120)}); "
+            "make it again from the run"
+        )
+        raise PackageError(msg) from error
+
+
+def package_schema() -> JsonObject:
+    """Return the JSON Schema of a package."""
+    schema: JsonObject = Package.model_json_schema(mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _status(state: RunState, review: ReviewResult | None) -> RunStatus:
+    if state.finished is not None:
+        return state.finished.status
+    if review is None:
+        return "failed"
+    return "achieved" if review.goal_achieved else "not_achieved"
+
+
+def _earlier_reviews(state: RunState, last: ReviewResult | None) -> tuple[ReviewResult, ...]:
+    noted: list[ReviewResult] = []
+    for note in state.notes:
+        if note.topic != "review":
+            continue
+        try:
+            noted.append(ReviewResult.model_validate_json(json.dumps(note.body)))
+        except ValidationError:
+            # Written by another version: the last review still stands, so the package is none the worse.
+            continue
+    return tuple(review for review in noted if last is None or review.round < last.round)
+
+
+def _warnings(plan: Plan, state: RunState) -> list[str]:
+    texts: list[str] = []
+    for accepted in state.plans:
+        texts += [_message(warning) for warning in accepted.warnings]
+    texts += [_message(note.body) for note in state.notes if note.topic == "warning"]
+    texts += [
+        f"gate {gate.gate!r} on step {gate.step!r}: {gate.message}"
+        for gate in state.gates
+        if gate.is_red and gate.severity == "warn"
+    ]
+    for step in plan.steps:
+        end = state.steps.get(step.id)
+        if end is None:
+            texts.append(f"step {step.id!r} never ran")
+        elif step.optional and end.status not in {*SUCCESSES, "skipped"}:
+            texts.append(f"optional step {step.id!r} is absent: {end.status}")
+        elif end.status in SUCCESSES and end.items and end.items[0] < end.items[1]:
+            texts.append(f"step {step.id!r} went on with {end.items[0]} of {end.items[1]} items")
+    return texts
+
+
+def _message(body: JsonObject) -> str:
+    code, message = body.get("code"), body.get("message")
+    text = message if isinstance(message, str) else shorten(json.dumps(body), 300)
+    return f"{code}: {text}" if isinstance(code, str) else text
+
+
+def _patches(plans: tuple[PlanAccepted, ...]) -> list[PatchReport]:
+    reports: list[PatchReport] = []
+    for accepted in plans:
+        if accepted.patch is None:
+            continue
+        reason = accepted.patch.get("reason")
+        reports.append(
+            PatchReport(
+                round=accepted.round,
+                reason=reason if isinstance(reason, str) else "",
+                patch=accepted.patch,
+                plan_hash=accepted.plan_hash,
+            )
+        )
+    return reports
+
+
+def _execution_log(plan: Plan, state: RunState) -> tuple[StepReport, ...]:
+    graph = PlanGraph.of(plan)
+    wave_of = graph.wave_of()
+    place = {step.id: number for number, step in enumerate(plan.steps)}
+    log: list[StepReport] = []
+    for step in plan.steps:
+        end = state.steps.get(step.id)
+        log.append(
+            StepReport(
+                id=step.id,
+                tool=step.tool,
+                why=step.why,
+                status=end.status if end else "not_run",
+                wave=wave_of.get(step.id, 0) + 1,
+                round=_round_of(end, state),
+                depends_on=tuple(sorted(graph.dependencies[step.id], key=place.__getitem__)),
+                optional=step.optional,
+                supersedes=step.supersedes,
+                started=end.started if end else None,
+                seconds=end.seconds if end else 0.0,
+                attempts=end.attempts if end else 0,
+                items=end.items if end else None,
+                output=shape(end.output) if end and end.status in SUCCESSES else None,
+                error=_error(end),
+                reason=end.reason if end else "never ran",
+            )
+        )
+    return tuple(log)
+
+
+def _error(end: StepFinished | None) -> JsonObject | None:
+    if end is None or end.error is None:
+        return None
+    error = end.error
+    body: JsonObject = {"kind": error.kind, "message": error.message, "attempts": error.attempts}
+    return body | {"hint": error.hint} if error.hint else body
+
+
+def _round_of(end: StepFinished | None, state: RunState) -> int:
+    """Return the round in which a step ended: that of the last plan accepted before it did."""
+    if end is None:
+        return state.round
+    return max((accepted.round for accepted in state.plans if accepted.at <= end.at), default=0)
+
+
+def _timings(state: RunState) -> Timings:
+    assert state.started is not None
+    ends = [end.at for end in state.steps.values()]
+    last = state.finished.at if state.finished else max(ends, default=state.started.at)
+    return Timings(
+        started=iso_of_epoch(state.started.at),
+        finished=iso_of_epoch(last),
+        seconds=max(0.0, last - state.started.at),
+        step_seconds=sum(end.seconds for end in state.steps.values()),
+        waves=len(state.wave_records),
+        rounds=state.round,
+    )

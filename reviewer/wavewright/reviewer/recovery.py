@@ -1,0 +1,184 @@
+"""Recovery without a model: from red gates, through the template's recipes, to a patch.
+
+A *recipe* says what to try when a gate is red. What it is given to decide on is a *recovery view*: ids, statuses and
+kinds from fixed lists, and nothing that a tool wrote; the types of this module show that no text from outside can
+reach a patch. A patch only adds: a finished step is superseded, never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from wavewright.executor.events import ErrorKind, StepStatus
+from wavewright.executor.state import RunState
+from wavewright.planner.binding import GATE_JOINT
+from wavewright.planner.goals import Goal, Recipe
+from wavewright.planner.hashing import plan_hash
+from wavewright.planner.models import AddStep, Gate, Plan, PlanPatch, Step
+from wavewright.planner.patches import fingerprint
+from wavewright.planner.types import GateId, StepId
+from wavewright.reviewer.findings import red_gates
+from wavewright.reviewer.records import ReviewResult
+from wavewright.reviewer.review import instant_of
+
+GateKind: TypeAlias = Literal["check", "schema", "fresh_within", "required", "judge"]
+
+_LONGEST_ID = 63
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """How a step ended, without a word of what it brought."""
+
+    step: StepId
+    status: StepStatus | None
+    error: ErrorKind | None
+
+
+@dataclass(frozen=True, slots=True)
+class RedGateView:
+    """A red block gate: which, where and of what kind."""
+
+    gate: GateId
+    template_gate: GateId | None
+    step: StepId
+    kind: GateKind
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryView:
+    """All that a recovery planner may see of a run, besides the approved plan and the goal."""
+
+    round: int
+    steps: tuple[StepView, ...]
+    red: tuple[RedGateView, ...]
+
+
+def view_for_recovery(plan: Plan, goal: Goal, state: RunState) -> RecoveryView:
+    """Return the view: statuses in the plan's order, and the red block gates that count."""
+    steps: list[StepView] = []
+    for step in plan.steps:
+        end = state.steps.get(step.id)
+        error = end.error.kind if end and end.error else None
+        steps.append(StepView(step.id, end.status if end else None, error))
+    kinds: dict[GateId, GateKind] = {gate.id: gate.kind for gate in plan.gates}
+    red = tuple(
+        RedGateView(gate.gate, gate.template_gate, gate.step, kinds[gate.gate])
+        for gate in red_gates(plan, goal, state, instant_of(state))
+        if gate.severity == "block" and gate.gate in kinds
+    )
+    return RecoveryView(state.round, tuple(steps), red)
+
+
+def propose_patch(
+    plan: Plan, goal: Goal, state: RunState, review: ReviewResult, seen: Collection[str] = ()
+) -> PlanPatch | None:
+    """Return the patch that the template's recipes give for the red gates, or None where nothing is left to try.
+
+    Nothing is proposed for a goal that is achieved, beyond the goal's rounds, where a recipe would call a step again
+    with the very same parameters, or where the same gates gave the same patch before.
+
+    Args:
+        plan: The bound plan in force, which the patch is bound to by its hash.
+        goal: Carries recipes and the number of rounds.
+        state: What happened.
+        review: The last verdict.
+        seen: Fingerprints of what was tried; see `wavewright.planner.patches.fingerprint`.
+    """
+    if review.goal_achieved:
+        return None
+    view = view_for_recovery(plan, goal, state)
+    if view.round >= goal.limits.rounds:
+        return None
+    patch = patch_from_recipes(plan, goal, view)
+    if patch is None or fingerprint(plan, patch, [gate.gate for gate in view.red]) in seen:
+        return None
+    return patch
+
+
+def patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch | None:
+    """Return the patch for what the view shows. Pure: the plan, the goal and the view decide it alone."""
+    taken = {step.id.lower() for step in plan.steps}
+    refetched: dict[StepId, Step] = {}
+    added: dict[StepId, Step] = {}
+    reasons: list[str] = []
+    expect: list[GateId] = []
+    for gate in view.red:
+        for recipe in _recipes(goal, gate):
+            steps = list(_steps_of(recipe, plan, gate, taken, refetched, added))
+            if steps:
+                reasons.append(recipe.reason)
+                expect.append(_expected(gate, plan, refetched))
+    if not reasons:
+        return None
+    return PlanPatch(
+        base=plan_hash(plan),
+        reason="; ".join(dict.fromkeys(reasons)),
+        ops=tuple(AddStep(step=step) for step in (*added.values(), *refetched.values())),
+        expect=tuple(dict.fromkeys(expect)),
+    )
+
+
+def _recipes(goal: Goal, gate: RedGateView) -> Iterator[Recipe]:
+    for recipe in goal.recipes:
+        if recipe.gate in {gate.gate, gate.template_gate, gate.gate.partition(GATE_JOINT)[0]}:
+            yield recipe
+
+
+def _steps_of(
+    recipe: Recipe,
+    plan: Plan,
+    gate: RedGateView,
+    taken: set[str],
+    refetched: dict[StepId, Step],
+    added: dict[StepId, Step],
+) -> Iterator[Step]:
+    """Yield the steps that one recipe asks for and that the plan lacks, and note them in what the patch holds."""
+    for step in recipe.add:
+        if step.id in added or step.id.lower() not in taken:
+            taken.add(step.id.lower())
+            added[step.id] = step
+            yield step
+    if not recipe.set_params:
+        return
+    old = refetched.get(gate.step) or plan.step(gate.step)
+    params = {**old.params, **recipe.set_params}
+    if params == old.params:
+        return
+    # Two gates may be red on one step: it is called again once, with what both recipes set.
+    new_id = old.id if gate.step in refetched else _next_id(plan.step(gate.step), plan, taken)
+    taken.add(new_id.lower())
+    new = old.model_copy(
+        update={"id": new_id, "params": params, "supersedes": gate.step, "why": recipe.reason}
+    )
+    refetched[gate.step] = new
+    yield new
+
+
+def _next_id(step: Step, plan: Plan, taken: set[str]) -> StepId:
+    """Return `<id>_2`, or the next number that is free, counted from the step that was there first."""
+    first = step
+    while first.supersedes is not None:
+        first = plan.step(first.supersedes)
+    number = 2
+    while True:
+        suffix = f"_{number}"
+        new_id = first.id[: _LONGEST_ID - len(suffix)] + suffix
+        if new_id.lower() not in taken:
+            return StepId(new_id)
+        number += 1
+
+
+def _expected(gate: RedGateView, plan: Plan, refetched: dict[StepId, Step]) -> GateId:
+    """Return the id that the gate has on the step which takes over: a gate made of a tool's gate is made anew."""
+    new = refetched.get(gate.step)
+    made = f"{gate.template_gate}{GATE_JOINT}{gate.step}"
+    if new is None or gate.template_gate is None or gate.gate != made or _has(plan.gates, gate.template_gate):
+        return gate.gate
+    return GateId(f"{gate.template_gate}{GATE_JOINT}{new.id}")
+
+
+def _has(gates: tuple[Gate, ...], gate_id: GateId) -> bool:
+    return any(gate.id == gate_id for gate in gates)

@@ -1,0 +1,257 @@
+"""Line charts of dated figures.
+
+A chart comes as figures and is drawn here, twice: for a wide page and for a narrow one, so that its words are never
+scaled. With `normalise` every line stands at 100 on the first day that all of them have, and a logarithmic axis is
+taken where the figures differ by more than a factor of twelve: equal growth then has an equal slope.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from wavewright.reviewer.records import Chart, ChartSeries
+from wavewright.reviewer.report.scales import (
+    Scale,
+    Tick,
+    figure_text,
+    linear_ticks,
+    log_ticks,
+    scale,
+    time_ticks,
+)
+from wavewright.reviewer.times import read_time
+
+COLOURS = 8
+"""Colours there are; the next round of lines is dashed."""
+
+_MOST_SERIES = 24
+_MOST_POINTS = 400
+_MOST_MARKS = 900
+_LABEL_GAP = 15.0
+_WIDE_RANGE = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point that says its figure when it is pointed at."""
+
+    x: float
+    y: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One series, drawn."""
+
+    name: str
+    colour: int
+    is_dashed: bool
+    path: str
+    marks: tuple[Mark, ...]
+    end_x: float
+    end_y: float
+    label_y: float
+    last: str
+    """The last figure, as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tick where it is drawn."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A chart in one size."""
+
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    lines: tuple[Line, ...]
+    across: tuple[Place, ...]
+    up: tuple[Place, ...]
+    base: float | None
+    """Where every line stands at 100."""
+    is_labelled: bool
+    """Whether the lines' names stand at their ends; they are in the legend as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnChart:
+    """A chart, ready for the page."""
+
+    title: str
+    step: str
+    note: str
+    """What the axis shows."""
+    wide: Drawing
+    narrow: Drawing
+
+
+_Points = list[tuple[float, float, str]]
+
+
+def draw_chart(chart: Chart) -> DrawnChart | None:
+    """Return the drawings of a chart, or None where it holds no figures."""
+    series = [(line.name, _dated(line)) for line in chart.series[:_MOST_SERIES]]
+    series = [(name, points) for name, points in series if points]
+    if not series:
+        return None
+    base: float | None = None
+    notes: list[str] = []
+    if chart.normalise:
+        series, base = _indexed(series)
+        notes.append(
+            f"each line is 100 on {_day(base)}, the first day that all of them have"
+            if base is not None
+            else "each line is 100 on its first day"
+        )
+    figures = [figure for _name, points in series for _when, figure, _date in points]
+    is_log = chart.normalise and min(figures) > 0 and max(figures) / min(figures) > _WIDE_RANGE
+    if is_log:
+        notes.append("logarithmic axis")
+    if len(chart.series) > _MOST_SERIES:
+        notes.append(f"{len(chart.series) - _MOST_SERIES} more series are not drawn")
+    return DrawnChart(
+        title=chart.title,
+        step=chart.step,
+        note="; ".join(notes),
+        wide=_drawing(series, base, width=1040, height=380, is_log=is_log, labels=True),
+        narrow=_drawing(series, base, width=360, height=280, is_log=is_log, labels=False),
+    )
+
+
+def _dated(line: ChartSeries) -> _Points:
+    dated = [
+        (span.begin.timestamp(), figure, date) for date, figure in line.points if (span := read_time(date))
+    ]
+    dated.sort()
+    return _thinned(dated)
+
+
+def _thinned(points: _Points) -> _Points:
+    """Keep, of each stretch, the lowest and the highest figure, so that no peak is lost."""
+    if len(points) <= _MOST_POINTS:
+        return points
+    stretch = -(-2 * len(points) // _MOST_POINTS)
+    kept: _Points = [points[0]]
+    for start in range(0, len(points), stretch):
+        part = points[start : start + stretch]
+        ends = {min(part, key=lambda point: point[1]), max(part, key=lambda point: point[1])}
+        kept.extend(sorted(ends))
+    kept.append(points[-1])
+    return list(dict.fromkeys(kept))
+
+
+def _indexed(series: Sequence[tuple[str, _Points]]) -> tuple[list[tuple[str, _Points]], float | None]:
+    start = max(points[0][0] for _name, points in series)
+    shared = all(points[-1][0] >= start for _name, points in series)
+    indexed: list[tuple[str, _Points]] = []
+    for name, points in series:
+        first = next((figure for when, figure, _date in points if not shared or when >= start), 0.0)
+        if first > 0:
+            indexed.append((name, [(when, figure / first * 100, date) for when, figure, date in points]))
+    return (indexed, start if shared else None) if indexed else (list(series), None)
+
+
+def _drawing(
+    series: Sequence[tuple[str, _Points]],
+    base: float | None,
+    *,
+    width: float,
+    height: float,
+    is_log: bool,
+    labels: bool,
+) -> Drawing:
+    figures = [figure for _name, points in series for _when, figure, _date in points]
+    times = [when for _name, points in series for when, _figure, _date in points]
+    low, high = _range(min(figures), max(figures), is_log=is_log)
+    up = log_ticks(low, high, 7) if is_log else linear_ticks(low, high, 6)
+    left = 16 + 7.2 * max((len(tick.label) for tick in up), default=1)
+    names = max(len(name) for name, _points in series)
+    is_labelled = labels and len(series) <= 12
+    right = width - (26 + 7.4 * min(names, 18) if is_labelled else 14)
+    top, bottom = 14.0, height - 30
+    x = scale(min(times), max(times), left, right)
+    y = scale(low, high, bottom, top, log=is_log)
+    with_marks = len(figures) <= _MOST_MARKS and labels
+    lines = [
+        _line(number, name, points, x, y, with_marks=with_marks)
+        for number, (name, points) in enumerate(series)
+    ]
+    ticks = time_ticks(min(times), max(times), 8 if labels else 4)
+    return Drawing(
+        width=width,
+        height=height,
+        left=left,
+        right=right,
+        top=top,
+        bottom=bottom,
+        lines=tuple(_with_labels(lines, top, bottom)),
+        across=_places(ticks, x),
+        up=_places(up, y),
+        base=x(base) if base is not None and base > min(times) else None,
+        is_labelled=is_labelled,
+    )
+
+
+def _range(low: float, high: float, *, is_log: bool) -> tuple[float, float]:
+    if is_log:
+        return low / 1.08, high * 1.08
+    if low == high:
+        return low - 1, high + 1
+    # A line that nearly reaches zero is read against zero.
+    bottom = 0.0 if 0 <= low < 0.4 * high else low - 0.04 * (high - low)
+    return bottom, high + 0.04 * (high - low)
+
+
+def _line(number: int, name: str, points: _Points, x: Scale, y: Scale, *, with_marks: bool) -> Line:
+    placed = [(x(when), y(figure), date, figure) for when, figure, date in points]
+    path = "M" + "L".join(f"{left:.1f} {up:.1f}" for left, up, _date, _figure in placed)
+    if len(placed) == 1:
+        path += "h0.01"
+    marks = tuple(
+        Mark(left, up, f"{name}, {date[:10]}: {figure_text(figure)}") for left, up, date, figure in placed
+    )
+    end_x, end_y, _date, last = placed[-1]
+    return Line(
+        name=name,
+        colour=number % COLOURS,
+        is_dashed=number >= COLOURS,
+        path=path,
+        marks=marks if with_marks else (),
+        end_x=end_x,
+        end_y=end_y,
+        label_y=end_y,
+        last=figure_text(last),
+    )
+
+
+def _with_labels(lines: Sequence[Line], top: float, bottom: float) -> list[Line]:
+    """Move the names at the lines' ends apart, from the top down and then back up from the bottom."""
+    order = sorted(range(len(lines)), key=lambda number: lines[number].end_y)
+    places = {number: lines[number].end_y for number in order}
+    edge = top - _LABEL_GAP
+    for number in order:
+        edge = places[number] = max(places[number], edge + _LABEL_GAP)
+    edge = bottom + _LABEL_GAP
+    for number in reversed(order):
+        edge = places[number] = min(places[number], edge - _LABEL_GAP)
+    return [replace(line, label_y=places[number]) for number, line in enumerate(lines)]
+
+
+def _places(ticks: Sequence[Tick], to_place: Scale) -> tuple[Place, ...]:
+    return tuple(Place(to_place(tick.value), tick.label) for tick in ticks)
+
+
+def _day(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%d")

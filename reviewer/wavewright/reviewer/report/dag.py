@@ -1,0 +1,275 @@
+"""The plan as a picture: where each step and each edge goes.
+
+A *layer* is a wave; an edge that passes over layers takes a *slot* in each, so that no line runs through a box. Within
+a layer the order is found by barycentres and the positions by isotonic regression, which keeps the order and the
+gaps and comes as near as can be to every step's neighbours. The layout reads no clock and no chance: the same log
+gives the same picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+from wavewright.planner.types import StepId
+from wavewright.reviewer.records import StepReport
+
+Direction = Literal["across", "down"]
+
+_NODE_WIDTH, _NODE_HEIGHT = 164.0, 44.0
+_SLOT = 10.0
+"""Room, across the layer, of an edge that passes by."""
+_PAD = 20.0
+_TITLE = 26.0
+"""Room above a layer for its name."""
+_SWEEPS = 6
+_MOST_SLOTS = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A step's box, by its upper left corner."""
+
+    step: StepReport
+    x: float
+    y: float
+    width: float = _NODE_WIDTH
+    height: float = _NODE_HEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A line from a step to one that waits for it, as an SVG path."""
+
+    source: StepId
+    target: StepId
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A wave's stretch of the picture."""
+
+    name: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Everything to draw, in pixels."""
+
+    width: float
+    height: float
+    direction: Direction
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    bands: tuple[Band, ...]
+
+
+@dataclass(eq=False, slots=True)
+class _Slot:
+    layer: int
+    size: float
+    """Across the layer."""
+    step: StepReport | None = None
+    centre: float = 0.0
+    before: list[_Slot] = field(default_factory=list["_Slot"])
+    after: list[_Slot] = field(default_factory=list["_Slot"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """An edge as the slots that it runs through, both ends included."""
+
+    source: StepId
+    target: StepId
+    slots: tuple[_Slot, ...]
+
+
+def draw_plan(log: Sequence[StepReport]) -> Picture:
+    """Return the picture of an execution log."""
+    waves = sorted({entry.wave for entry in log})
+    widest = max((sum(1 for entry in log if entry.wave == wave) for wave in waves), default=0)
+    direction: Direction = "down" if len(waves) > 6 and widest <= 5 else "across"
+    layers, chains = _layers(log, waves, direction)
+    _order(layers)
+    _place(layers, gap=28.0 if direction == "down" else 14.0)
+    return _measured(layers, chains, waves, direction)
+
+
+def _layers(
+    log: Sequence[StepReport], waves: Sequence[int], direction: Direction
+) -> tuple[list[list[_Slot]], list[_Chain]]:
+    layer_of = {wave: number for number, wave in enumerate(waves)}
+    size = _NODE_WIDTH if direction == "down" else _NODE_HEIGHT
+    layers: list[list[_Slot]] = [[] for _ in waves]
+    slots: dict[StepId, _Slot] = {}
+    for entry in log:
+        slot = _Slot(layer_of[entry.wave], size, entry)
+        slots[entry.id] = slot
+        layers[slot.layer].append(slot)
+    chains: list[_Chain] = []
+    room = _MOST_SLOTS
+    for entry in log:
+        for source in entry.depends_on:
+            if source in slots and slots[source].layer < slots[entry.id].layer:
+                chain = _chain(slots[source], slots[entry.id], layers, with_slots=room > 0)
+                room -= len(chain)
+                chains.append(_Chain(source, entry.id, chain))
+    return layers, chains
+
+
+def _chain(first: _Slot, last: _Slot, layers: list[list[_Slot]], *, with_slots: bool) -> tuple[_Slot, ...]:
+    chain = [first]
+    if with_slots:
+        for layer in range(first.layer + 1, last.layer):
+            passing = _Slot(layer, _SLOT)
+            layers[layer].append(passing)
+            chain.append(passing)
+    chain.append(last)
+    for one, next_one in pairwise(chain):
+        if next_one.layer == one.layer + 1:
+            one.after.append(next_one)
+            next_one.before.append(one)
+    return tuple(chain)
+
+
+def _order(layers: list[list[_Slot]]) -> None:
+    """Order every layer by the mean place of its neighbours, down and up in turn; ties keep the plan's order."""
+    for sweep in range(_SWEEPS):
+        down = sweep % 2 == 0
+        for layer in layers if down else reversed(layers):
+            layer.sort(key=_barycentres(layers, layer, down=down).__getitem__)
+
+
+def _barycentres(layers: list[list[_Slot]], layer: list[_Slot], *, down: bool) -> dict[_Slot, float]:
+    if not layer:
+        return {}
+    other = layer[0].layer + (-1 if down else 1)
+    beside = layers[other] if 0 <= other < len(layers) else []
+    place = {slot: number / max(1, len(beside) - 1) for number, slot in enumerate(beside)}
+    own = {slot: number / max(1, len(layer) - 1) for number, slot in enumerate(layer)}
+    return {
+        slot: _mean([place[neighbour] for neighbour in (slot.before if down else slot.after)], own[slot])
+        for slot in layer
+    }
+
+
+def _mean(values: Sequence[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
+
+
+def _place(layers: list[list[_Slot]], *, gap: float) -> None:
+    """Give every slot its centre across the layer: near its neighbours, in order, never closer than the gap."""
+    for layer in layers:
+        edge = 0.0
+        for slot in layer:
+            slot.centre = edge + slot.size / 2
+            edge += slot.size + gap
+        for slot in layer:
+            slot.centre -= edge / 2
+    for sweep in range(_SWEEPS + 2):
+        for layer in layers if sweep % 2 == 0 else reversed(layers):
+            wishes = [
+                _mean([neighbour.centre for neighbour in (*slot.before, *slot.after)], slot.centre)
+                for slot in layer
+            ]
+            for slot, centre in zip(layer, _spread(layer, wishes, gap), strict=True):
+                slot.centre = centre
+
+
+def _spread(layer: Sequence[_Slot], wishes: Sequence[float], gap: float) -> list[float]:
+    """Return the centres nearest to the wishes, in least squares, that keep order and gaps."""
+    offsets = [0.0]
+    for one, next_one in pairwise(layer):
+        tight = gap / 2 if one.step is None and next_one.step is None else gap
+        offsets.append(offsets[-1] + (one.size + next_one.size) / 2 + tight)
+    blocks: list[tuple[float, int]] = []
+    for wish, offset in zip(wishes, offsets, strict=False):
+        total, count = wish - offset, 1
+        while blocks and blocks[-1][0] / blocks[-1][1] > total / count:
+            earlier_total, earlier_count = blocks.pop()
+            total, count = total + earlier_total, count + earlier_count
+        blocks.append((total, count))
+    flat = [total / count for total, count in blocks for _ in range(count)]
+    return [place + offset for place, offset in zip(flat, offsets, strict=False)]
+
+
+def _measured(
+    layers: list[list[_Slot]], chains: Sequence[_Chain], waves: Sequence[int], direction: Direction
+) -> Picture:
+    low = min((slot.centre - slot.size / 2 for layer in layers for slot in layer), default=0.0)
+    high = max((slot.centre + slot.size / 2 for layer in layers for slot in layer), default=0.0)
+    down = direction == "down"
+    depth = _NODE_HEIGHT if down else _NODE_WIDTH
+    stride = depth + (52.0 if down else 60.0)
+    main = [_PAD + (_TITLE if down else 0.0) + number * stride for number in range(len(layers))]
+    across = _PAD - low + (0.0 if down else _TITLE)
+    if down:
+        across += 44.0
+
+    def corner(slot: _Slot) -> tuple[float, float]:
+        side = across + slot.centre - slot.size / 2
+        return (side, main[slot.layer]) if down else (main[slot.layer], side)
+
+    length = 2 * _PAD + max(0, len(layers) - 1) * stride + depth + (_TITLE / 2 if down else 0.0)
+    breadth = across + high + _PAD
+    width, height = (breadth, length) if down else (length, breadth)
+    return Picture(
+        width=width,
+        height=height,
+        direction=direction,
+        nodes=tuple(
+            Node(slot.step, *corner(slot)) for layer in layers for slot in layer if slot.step is not None
+        ),
+        edges=tuple(
+            Edge(chain.source, chain.target, _path(chain, main, across, depth, down=down)) for chain in chains
+        ),
+        bands=tuple(_bands(waves, main, depth, width, height, down=down)),
+    )
+
+
+def _path(chain: _Chain, main: Sequence[float], across: float, depth: float, *, down: bool) -> str:
+    points: list[tuple[float, float]] = []
+    for number, slot in enumerate(chain.slots):
+        side = across + slot.centre
+        if number > 0:
+            points.append((main[slot.layer], side))
+        if number < len(chain.slots) - 1:
+            points.append((main[slot.layer] + depth, side))
+
+    def at(point: tuple[float, float]) -> str:
+        first, second = (point[1], point[0]) if down else point
+        return f"{first:.1f} {second:.1f}"
+
+    parts = [f"M{at(points[0])}"]
+    for one, next_one in pairwise(points):
+        if one[1] == next_one[1]:
+            parts.append(f"L{at(next_one)}")
+            continue
+        bend = (next_one[0] - one[0]) / 2
+        parts.append(f"C{at((one[0] + bend, one[1]))} {at((next_one[0] - bend, next_one[1]))} {at(next_one)}")
+    return "".join(parts)
+
+
+def _bands(
+    waves: Sequence[int], main: Sequence[float], depth: float, width: float, height: float, *, down: bool
+) -> Iterator[Band]:
+    for wave, start in zip(waves, main, strict=True):
+        if down:
+            yield Band(f"wave {wave}", 0.0, start - 14, width, depth + 28)
+        else:
+            yield Band(f"wave {wave}", start - 14, 0.0, depth + 28, height)
+
+
+def statuses(log: Sequence[StepReport]) -> Mapping[str, int]:
+    """Return how many steps ended in each status, in the order in which they first occur."""
+    counts: dict[str, int] = {}
+    for entry in log:
+        counts[entry.status] = counts.get(entry.status, 0) + 1
+    return counts

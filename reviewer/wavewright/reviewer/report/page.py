@@ -1,0 +1,312 @@
+"""The report: a run's package as one page that opens from disk.
+
+A *report* is made from a package alone. It holds no script, fetches nothing, and says so to the browser by a content
+security policy that allows nothing but its own style sheet. Every text goes through Jinja's escaping, and characters
+that could make a text look like another one are shown as their code points; so whatever a tool or a planner wrote is
+words on the page and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import cast
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from wavewright.executor.events import GateRecord
+from wavewright.planner.types import GateId, GateSeverity, Json, StepId
+from wavewright.reviewer.records import Confidence, Document, Package
+from wavewright.reviewer.report.charts import draw_chart
+from wavewright.reviewer.report.dag import Node, draw_plan, statuses
+from wavewright.reviewer.report.gantt import draw_gantt
+from wavewright.reviewer.report.markdown import markdown_to_html
+from wavewright.reviewer.times import duration_text
+from wavewright.reviewer.values import brief, shape, shorten, visible
+
+_VERDICTS = {
+    "achieved": "Goal achieved",
+    "not_achieved": "Goal not achieved",
+    "failed": "Run failed",
+    "interrupted": "Run interrupted",
+}
+_RUNGS = {
+    "given": "given by the user",
+    "template": "the template's own",
+    "llm": "a model",
+    "repaired": "a model, repaired",
+    "suggested": "suggested tool calls",
+    "minimal": "the forced minimum",
+}
+_MOST_LINES = 40
+_MOST_ROWS = 400
+_MOST_RECORDS = 60
+_MOST_JSON = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class GateGroup:
+    """The records of one gate on one step."""
+
+    gate: GateId
+    step: StepId
+    kind: str
+    severity: GateSeverity
+    records: tuple[GateRecord, ...]
+    """Red ones first."""
+    red: int
+    asked: int
+    hidden: int
+    is_replaced: bool
+
+    @property
+    def colour(self) -> str:
+        """The class that colours it."""
+        if not self.red:
+            return "s-ok"
+        return "s-failed" if self.severity == "block" else "s-blocked"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDocument:
+    """A document, rendered."""
+
+    title: str
+    tags: tuple[str, ...]
+    step: StepId
+    html: Markup | None
+    text: str
+
+
+def render_report(package: Package) -> str:
+    """Return the report of a package: one HTML document, complete in itself."""
+    css = _style_sheet()
+    log = package.execution_log
+    replaced = {entry.supersedes: entry.id for entry in log if entry.supersedes is not None}
+    gates = _groups(package.gates, replaced)
+    review = package.review
+    overall = (
+        next((found for found in review.confidences if found.field == "overall"), None) if review else None
+    )
+    charts = [drawn for chart in package.charts if (drawn := draw_chart(chart))]
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            package=package,
+            policy=_policy(css),
+            css=Markup(css),  # noqa: S704 - the style sheet is a file of this package
+            verdict=_VERDICTS[package.status],
+            summary=_summary(package),
+            review=review,
+            overall=overall,
+            lowering=_lowering(package, overall),
+            facts=_facts(package),
+            sections=_sections(package, has_charts=bool(charts)),
+            charts=charts,
+            documents=[_shown(document) for document in package.documents],
+            counts=statuses(log),
+            picture=draw_plan(log),
+            gantt=draw_gantt(log),
+            numbers={entry.id: number for number, entry in enumerate(log)},
+            replaced=replaced,
+            red_steps=_red_steps(gates),
+            several_rounds=any(entry.round for entry in log),
+            gates=gates,
+            green=sum(1 for group in gates if not group.red),
+            most=_MOST_LINES,
+            most_rows=_MOST_ROWS,
+        )
+    )
+
+
+def _policy(css: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+@lru_cache(maxsize=1)
+def _style_sheet() -> str:
+    css = files("wavewright.reviewer.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
+    assert "</" not in css, "the style sheet could end its own element"
+    return "\n" + css
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("wavewright.reviewer.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_made_visible,
+        auto_reload=False,
+        trim_blocks=False,
+    )
+    # jinja2 infers the type of this table from its own filters.
+    filters = cast("dict[str, Callable[..., object]]", environment.filters)
+    filters |= {
+        "two": _two,
+        "percent": _percent,
+        "px": _number,
+        "arc": _arc,
+        "words": _words,
+        "duration": duration_text,
+        "pretty": _pretty,
+        "shape": shape,
+        "brief": brief,
+        "cut": shorten,
+        "subline": _subline,
+        "difflines": _diff_lines,
+    }
+    return environment
+
+
+def _made_visible(value: object) -> object:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _summary(package: Package) -> str:
+    if package.review is not None:
+        return package.review.summary
+    return package.reason or "The run ended before it could be reviewed."
+
+
+def _lowering(package: Package, overall: Confidence | None) -> list[str]:
+    if package.review is None or overall is None:
+        return []
+    return [
+        cap.because
+        for cap in package.review.caps
+        if cap.applied and cap.field in {"*", "overall"} and cap.max < overall.raw
+    ]
+
+
+def _facts(package: Package) -> list[tuple[str, str, str]]:
+    timings = package.timings
+    ended_well = sum(1 for entry in package.execution_log if entry.status in {"ok", "reused", "empty"})
+    together = duration_text(timings.step_seconds)
+    return [
+        ("As of", package.now.replace("T00:00:00Z", "").replace("T", " ").replace("Z", " UTC"), package.now),
+        ("Took", duration_text(timings.seconds), f"one step after another: {together}"),
+        ("Steps", f"{ended_well} of {len(package.execution_log)}", "that ended with an output"),
+        ("Waves", str(timings.waves), ""),
+        ("Recovery", "none" if not timings.rounds else _count(timings.rounds, "round"), ""),
+        ("Plan from", _RUNGS.get(package.rung, package.rung), package.plan_hash),
+    ]
+
+
+def _sections(package: Package, *, has_charts: bool) -> list[tuple[str, str]]:
+    review = package.review
+    known = (
+        ("verdict", "Verdict", True),
+        ("missing", "Missing", review is not None and bool(review.missing_data or review.recovery_actions)),
+        ("charts", "Charts", has_charts),
+        ("documents", "Result", bool(package.documents) or package.result is not None),
+        ("confidence", "Confidence", review is not None),
+        ("plan", "Plan", True),
+        ("gates", "Gates", bool(package.gates)),
+        ("warnings", "Warnings", bool(package.warnings or package.conflicts)),
+        ("sources", "Sources", bool(package.sources)),
+        ("rounds", "Rounds", bool(package.patches or package.earlier_reviews)),
+        ("about", "About", True),
+    )
+    return [(anchor, name) for anchor, name, is_there in known if is_there]
+
+
+def _shown(document: Document) -> ShownDocument:
+    html = markdown_to_html(document.markdown) if document.markdown is not None else None
+    text = document.content if isinstance(document.content, str) else _pretty(document.content)
+    return ShownDocument(document.title, document.tags, document.step, html, text)
+
+
+def _groups(records: Sequence[GateRecord], replaced: Mapping[StepId, StepId]) -> list[GateGroup]:
+    """Return the gates with their records: red block gates first, then warnings, then green ones."""
+    by_gate: dict[tuple[GateId, StepId], list[GateRecord]] = {}
+    for record in records:
+        by_gate.setdefault((record.gate, record.step), []).append(record)
+    groups = [_group(found, is_replaced=step in replaced) for (_gate, step), found in by_gate.items()]
+    rank = {"s-failed": 0, "s-blocked": 1, "s-ok": 2}
+    return sorted(groups, key=lambda group: (group.is_replaced and bool(group.red), rank[group.colour]))
+
+
+def _group(records: Sequence[GateRecord], *, is_replaced: bool) -> GateGroup:
+    first = records[0]
+    ordered = sorted(records, key=lambda record: not record.is_red)
+    return GateGroup(
+        gate=first.gate,
+        step=first.step,
+        kind=first.kind,
+        severity=first.severity,
+        records=tuple(ordered[:_MOST_RECORDS]),
+        red=sum(1 for record in records if record.is_red),
+        asked=len(records),
+        hidden=max(0, len(records) - _MOST_RECORDS),
+        is_replaced=is_replaced,
+    )
+
+
+def _red_steps(gates: Sequence[GateGroup]) -> dict[StepId, GateSeverity]:
+    red: dict[StepId, GateSeverity] = {}
+    for group in gates:
+        if group.red and red.get(group.step) != "block":
+            red[group.step] = group.severity
+    return red
+
+
+def _subline(node: Node) -> str:
+    """Return what stands under a step's id in its box."""
+    step = node.step
+    items = f"{step.items[0]}/{step.items[1]}" if step.items else ""
+    took = duration_text(step.seconds) if step.seconds else ""
+    parts = [part for part in (items, took) if part]
+    room = 21 - sum(len(part) + 3 for part in parts)
+    return " · ".join([shorten(step.tool, max(6, room)), *parts])
+
+
+def _two(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _percent(share: float) -> str:
+    return f"{max(0.0, min(1.0, share)) * 100:.1f}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _number(value: float) -> str:
+    text = f"{value:.2f}"
+    return text.rstrip("0").rstrip(".")
+
+
+def _arc(share: float) -> str:
+    """Return a half circle, from the left, of which `share` is drawn."""
+    angle = math.pi * (1 - max(0.0, min(1.0, share)))
+    return f"M14 80A66 66 0 0 1 {80 + 66 * math.cos(angle):.2f} {80 - 66 * math.sin(angle):.2f}"
+
+
+def _pretty(value: Json) -> str:
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    if len(text) <= _MOST_JSON:
+        return text
+    return f"{text[:_MOST_JSON]}\n… {len(text) - _MOST_JSON:,} more characters are in the package"
+
+
+def _diff_lines(text: str) -> Iterator[tuple[str, str]]:
+    kinds = {"+": "added", "-": "removed", "~": "changed", "!": "changed"}
+    for line in text.splitlines():
+        yield kinds.get(line.lstrip()[:1], "same"), line
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"

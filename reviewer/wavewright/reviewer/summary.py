@@ -1,0 +1,112 @@
+"""A package in plain text: for a terminal, a pipe or a mail.
+
+Short, without colour, at most 100 characters wide; no character of a tool's text can steer a terminal.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from wavewright.reviewer.records import Package, StepReport
+from wavewright.reviewer.times import duration_text
+from wavewright.reviewer.values import shorten, visible
+
+_WIDTH = 100
+_MOST = 12
+_VERDICTS = {
+    "achieved": "GOAL ACHIEVED",
+    "not_achieved": "GOAL NOT ACHIEVED",
+    "failed": "RUN FAILED",
+    "interrupted": "RUN INTERRUPTED",
+}
+_SIGNS = {
+    "ok": "ok",
+    "reused": "reused",
+    "empty": "empty",
+    "skipped": "skipped",
+    "blocked": "BLOCKED",
+    "failed": "FAILED",
+    "cancelled": "CANCELLED",
+    "not_run": "not run",
+}
+
+
+def render_summary(package: Package) -> str:
+    """Return a package as plain text that ends with a line break."""
+    return "\n".join(visible(line) for line in _lines(package)) + "\n"
+
+
+def _lines(package: Package) -> Iterator[str]:
+    review = package.review
+    yield f"{_VERDICTS[package.status]}  {shorten(package.job, 60)}"
+    yield from _wrapped(review.summary if review else package.reason or "The run ended before its review.")
+    yield ""
+    yield (
+        f"run {package.run}   now {package.now}   took {duration_text(package.timings.seconds)}   "
+        f"plan {package.rung}, {package.timings.waves} waves, {package.timings.rounds} recovery rounds"
+    )
+    yield ""
+    yield from _steps(package.execution_log)
+    if review:
+        yield ""
+        yield "Confidence"
+        for found in review.confidences:
+            raw = f"   raw {found.raw:.2f}" if found.raw > found.capped else ""
+            yield f"  {shorten(found.field, 30):<30} {found.capped:.2f}{raw}"
+            for why in found.why:
+                yield from _wrapped(why, "      ")
+        yield from _section("Missing", review.missing_data)
+        yield from _section(
+            "What would mend it", dict.fromkeys(action.hint for action in review.recovery_actions)
+        )
+    yield from _section(
+        "Conflicts", (f"{conflict.subject}: {conflict.message}" for conflict in package.conflicts)
+    )
+    yield from _section("Warnings", package.warnings)
+    yield from _section(
+        "Documents", (_document_line(document.title, document.tags) for document in package.documents)
+    )
+    yield from _section("Sources", (_source_line(source.name, source.as_of) for source in package.sources))
+
+
+def _steps(log: tuple[StepReport, ...]) -> Iterator[str]:
+    yield "Steps"
+    id_width = min(32, max((len(entry.id) for entry in log), default=2))
+    tool_width = min(28, max((len(entry.tool) for entry in log), default=4))
+    for entry in log:
+        items = f"{entry.items[0]}/{entry.items[1]}" if entry.items else ""
+        took = duration_text(entry.seconds) if entry.seconds else ""
+        reason = (entry.error or {}).get("message") or entry.reason or entry.output or ""
+        step, tool = shorten(entry.id, id_width), shorten(entry.tool, tool_width)
+        line = (
+            f"  {entry.wave:>3}  {step:<{id_width}}  {tool:<{tool_width}}"
+            f"  {_SIGNS[entry.status]:<9} {items:>7}  {took:>8}"
+        )
+        yield f"{line}  {shorten(str(reason), max(20, _WIDTH - len(line)))}".rstrip()
+
+
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    found = list(lines)
+    if not found:
+        return
+    yield ""
+    yield title
+    for line in found[:_MOST]:
+        yield from _wrapped(line, "  - ", "    ")
+    if len(found) > _MOST:
+        yield f"  and {len(found) - _MOST} more"
+
+
+def _document_line(title: str, tags: tuple[str, ...]) -> str:
+    return f"{title} ({', '.join(tags)})" if tags else title
+
+
+def _source_line(name: str, as_of: str | None) -> str:
+    return f"{name} (as of {as_of})" if as_of else name
+
+
+def _wrapped(text: str, first: str = "", rest: str | None = None) -> Iterator[str]:
+    yield from textwrap.wrap(
+        text, _WIDTH, initial_indent=first, subsequent_indent=first if rest is None else rest
+    ) or [first.rstrip()]
