@@ -8,13 +8,16 @@ import re
 import typing
 
 import pytest
+from pydantic import BaseModel
 
 from tests.repository.tree import ROOT
+from wavewright.config.settings import VARIABLES, SettingsFile, Variable
 from wavewright.executor import events
 from wavewright.planner.cel_functions import FUNCTIONS
 from wavewright.planner.goals import GoalTemplate, Job, Limits, Recipe, Rules
-from wavewright.planner.models import Cap, Gate, Model, Plan, Retry, Step
+from wavewright.planner.models import Cap, Gate, Plan, Retry, Step
 from wavewright.reviewer.records import Package, ReviewResult
+from wavewright.tools.user_tools import ToolOptions
 
 REFERENCE = ROOT / "docs" / "reference"
 UPDATE = os.environ.get("UPDATE_DOCS") == "1"
@@ -53,11 +56,12 @@ def test_every_function_of_expressions_is_listed() -> None:
         pytest.param("jobs-and-goals.md", Rules, id="rules"),
         pytest.param("jobs-and-goals.md", Limits, id="limits"),
         pytest.param("jobs-and-goals.md", Recipe, id="recipe"),
+        pytest.param("settings.md", SettingsFile, id="settings"),
         pytest.param("package.md", Package, id="package"),
         pytest.param("package.md", ReviewResult, id="review"),
     ],
 )
-def test_every_field_of_a_document_is_described(page: str, model: type[Model]) -> None:
+def test_every_field_of_a_document_is_described(page: str, model: type[BaseModel]) -> None:
     text = (REFERENCE / page).read_text(encoding="utf-8")
     fields = [field.alias or name for name, field in model.model_fields.items()]
 
@@ -75,3 +79,16 @@ def test_every_event_and_its_fields_are_described(event: type) -> None:
 def own_fields(event: type) -> list[str]:
     """Return what only this event has; `at` stands in every one and is described once."""
     return [entry.name for entry in dataclasses.fields(event) if entry.name != "at"]
+
+
+@pytest.mark.parametrize("variable", VARIABLES, ids=lambda variable: variable.name)
+def test_every_environment_variable_is_described_with_its_setting(variable: Variable) -> None:
+    text = (REFERENCE / "settings.md").read_text(encoding="utf-8")
+
+    assert f"| `{variable.name}` | `{variable.setting}`" in text
+
+
+def test_every_option_of_a_function_is_described_where_tools_are_written() -> None:
+    text = (ROOT / "docs" / "how-to" / "write-a-tool.md").read_text(encoding="utf-8")
+
+    assert [name for name in ToolOptions.model_fields if f"`{name}`" not in text] == []
