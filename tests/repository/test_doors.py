@@ -45,7 +45,8 @@ def test_a_door_lists_each_name_once(room: str) -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_door_shows_no_public_name_that_it_does_not_promise(room: str) -> None:
     door = importlib.import_module(f"wavewright.{room}")
-    shown = {name for name, value in vars(door).items() if not name.startswith("_") and is_own(value)}
+    public = {name: value for name, value in vars(door).items() if not name.startswith("_")}
+    shown = {name for name, value in public.items() if is_own(value)} - {"TYPE_CHECKING"}
 
     assert shown <= set(promised_names(door))
 
