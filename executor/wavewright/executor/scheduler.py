@@ -57,6 +57,7 @@ class Scheduler:
         self._settled_early: set[StepId] = set()
         self._freed: deque[StepId] = deque()
         self._is_admitting = False
+        self._is_stopped = False
         self._place = {step_id: number for number, step_id in enumerate(program.graph.steps)}
         self._performer = Performer(
             self, runner, ledger, journal, prior=prior, retry_failed=retry_failed, clock=clock
@@ -84,6 +85,8 @@ class Scheduler:
 
     def apply(self, events: Iterable[Event]) -> None:
         """Let committed events have their effect: outputs are seen, dependants and waves start."""
+        if self._is_stopped:
+            return
         for event in events:
             if isinstance(event, StepFinished):
                 if event.step in self._settled_early:
@@ -100,16 +103,17 @@ class Scheduler:
             await self._ledger.commit_all(self.apply)
 
     def cancel_rest(self, reason: str) -> None:
-        """End every step that has not ended as cancelled."""
+        """End every step that has not ended as cancelled; nothing starts after that."""
+        self._is_stopped = True
         written = {step_id for step_id, _ in self._ledger.state.begun}
         for step_id in self._program.graph.steps:
             if step_id not in self._readiness.ended:
                 error = _UNCLEAR_WRITE if step_id in written else None
-                self.end(
-                    StepFinished(
-                        at=self._clock.wall(), step=step_id, status="cancelled", error=error, reason=reason
-                    )
+                ending = StepFinished(
+                    at=self._clock.wall(), step=step_id, status="cancelled", error=error, reason=reason
                 )
+                self._ledger.record(ending)
+                self._readiness.ended[step_id] = "cancelled"
 
     def visible(self, step_id: StepId) -> JsonObject:
         """Return the outputs that a step may read."""
@@ -139,6 +143,8 @@ class Scheduler:
         self._is_admitting = False
 
     def _admit(self, step_id: StepId) -> None:
+        if step_id in self._readiness.ended:
+            return
         stop = self._readiness.stop(step_id)
         if stop is not None:
             self._end_without_call(step_id, stop.status, stop.reason)
