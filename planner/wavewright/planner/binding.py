@@ -10,11 +10,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
+from wavewright.planner.expressions import evaluate
 from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
-from wavewright.planner.models import Gate, Plan, Step
+from wavewright.planner.models import Cap, Gate, Plan, Step
+from wavewright.planner.references import render
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.types import GateId, Json, JsonObject
+from wavewright.planner.superseding import point_cap, point_gate, replacements
+from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 GATE_JOINT = "__"
 """Stands between a template gate's id and a step's in the id of the gate that was made of them."""
@@ -29,20 +32,34 @@ def bind_plan(plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]) -> Pla
     gate a step calling it, with the id `<gate>__<step>`. Whatever the plan has under such an id already, and any
     argument it sets itself, is left for the checker to judge.
     """
-    del tools  # what a goal adds follows from the goal alone; whether its tools exist is the checker's question
+    del (
+        tools
+    )  # what a goal adds follows from the goal alone; whether its tools exist is the checker's question
     return plan.model_copy(
         update={
             "inputs": {**plan.inputs, **goal.inputs},
             "steps": _with_terminal_params(plan, goal),
             "gates": _with_gates(plan, goal),
-            "caps": (*plan.caps, *(cap for cap in goal.caps if cap not in plan.caps)),
+            "caps": (*plan.caps, *(cap for cap in mandatory_caps(plan, goal) if cap not in plan.caps)),
         }
     )
 
 
 def mandatory_gates(plan: Plan, goal: Goal) -> tuple[Gate, ...]:
-    """Return the goal's gates as they stand in a plan that is bound to it."""
-    return tuple(made for gate in goal.gates for made in _on_steps(gate, plan))
+    """Return the goal's gates as they stand in a plan that is bound to it.
+
+    Nothing is asked of a step that was superseded: the step that stands for it answers instead.
+    """
+    replaced = replacements(plan)
+    return tuple(made for gate in goal.gates for made in _on_steps(_pointed(gate, replaced), plan, replaced))
+
+
+def mandatory_caps(plan: Plan, goal: Goal) -> tuple[Cap, ...]:
+    """Return the goal's caps as they stand in a plan that is bound to it."""
+    caps = list(goal.caps)
+    for old, new in replacements(plan).items():
+        caps = [point_cap(cap, old, new) for cap in caps]
+    return tuple(caps)
 
 
 def template_gate_of(gate: GateId, goal: Goal) -> GateId | None:
@@ -55,9 +72,6 @@ def terminal_params(goal: Goal) -> dict[str, JsonObject]:
     """Return, by tool, the parameters that the goal sets on terminal steps, as literals."""
     if not goal.rules.terminal:
         return {}
-    from wavewright.planner.expressions import evaluate
-    from wavewright.planner.references import render
-
     variables: JsonObject = {"inputs": goal.inputs, "goal": _goal_as_json(goal)}
     now = goal.as_of or _EPOCH
 
@@ -110,7 +124,13 @@ def _with_gates(plan: Plan, goal: Goal) -> tuple[Gate, ...]:
     return (*plan.gates, *(gate for gate in mandatory_gates(plan, goal) if gate.id not in taken))
 
 
-def _on_steps(gate: Gate, plan: Plan) -> list[Gate]:
+def _pointed(gate: Gate, replaced: Mapping[StepId, StepId]) -> Gate:
+    for old, new in replaced.items():
+        gate = point_gate(gate, old, new)
+    return gate
+
+
+def _on_steps(gate: Gate, plan: Plan, replaced: Mapping[StepId, StepId]) -> list[Gate]:
     if gate.on_tool is None:
         return [gate]
     return [
@@ -118,5 +138,5 @@ def _on_steps(gate: Gate, plan: Plan) -> list[Gate]:
             update={"id": GateId(f"{gate.id}{GATE_JOINT}{step.id}"), "on": step.id, "on_tool": None}
         )
         for step in {step.id: step for step in plan.steps}.values()
-        if step.tool == gate.on_tool
+        if step.tool == gate.on_tool and step.id not in replaced
     ]

@@ -144,9 +144,9 @@ class PlanGraph:
         return graph
 
     def _seconds(self, seconds: Durations) -> Mapping[StepId, float]:
-        if isinstance(seconds, Mapping):
-            return seconds
-        return {step_id: seconds(step) for step_id, step in self.steps.items()}
+        if callable(seconds):
+            return {step_id: seconds(step) for step_id, step in self.steps.items()}
+        return seconds
 
     @staticmethod
     def _first_longest(steps: Iterable[StepId], remaining: Mapping[StepId, float]) -> StepId:

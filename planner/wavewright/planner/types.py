@@ -35,7 +35,7 @@ GATE_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,127}$"
 
 RESERVED_IDS = frozenset(
     {
-        "steps", "goal", "input", "inputs", "output", "outputs", "item", "index", "now", "has", "self",
+        "steps", "goal", "input", "inputs", "output", "outputs", "item", "now", "has", "self",
         "root", "constructor", "prototype", "none", "null", "true", "false", "in",
     }
 )  # fmt: skip

@@ -7,16 +7,15 @@ step reads.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from wavewright.planner.cel_tree import Has, Logic, Name, Node, Select, read_tree, without_parens
+from wavewright.planner.expressions import ExpressionFault
 from wavewright.planner.models import Gate, Step
-from wavewright.planner.types import Json
-
-_REFERENCE = re.compile(r"(?<!\$)\$\{((?:[^{}]|\{[^{}]*\})*)\}")
-_STEP = re.compile(r"(?<![\w.\"'])steps\.([A-Za-z]\w*)")
+from wavewright.planner.references import Embedded, bare_expression, parse_text, reads, walk_params
+from wavewright.planner.types import Json, StepId
 
 Role: TypeAlias = Literal["params", "for_each", "when", "gate", "cap", "result"]
 
@@ -36,45 +35,101 @@ class Use:
     role: Role
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One text that may hold expressions."""
+
+    pointer: str
+    text: str
+    role: Role
+
+    def uses(self) -> list[Use]:
+        """Return its expressions.
+
+        Raises:
+            ExpressionFault: a `${` is not closed; the fault's offset is one of the text.
+        """
+        if self.role in _BARE:
+            return [condition_use(self.text, self.pointer, self.role)]
+        return text_uses(self.text, self.pointer, self.role)
+
+
+_BARE: frozenset[Role] = frozenset({"when", "gate", "cap"})
+"""Roles whose texts are expressions without `${…}`."""
+
+
 def text_uses(text: str, pointer: str, role: Role) -> list[Use]:
-    """Return the expressions that a text embeds as `${…}`."""
+    """Return the expressions that a text embeds as `${…}`.
+
+    Raises:
+        ExpressionFault: a `${` is not closed.
+    """
+    if "${" not in text:
+        return []
+    parts = parse_text(text)
+    whole = len(parts) == 1
     return [
-        Use(pointer, found.group(1), found.start(1), whole=found.group() == text, role=role)
-        for found in _REFERENCE.finditer(text)
+        Use(pointer, part.expression, part.offset, whole, role)
+        for part in parts
+        if isinstance(part, Embedded)
     ]
 
 
 def condition_use(text: str, pointer: str, role: Role) -> Use:
-    """Return the expression of a field that holds bare CEL; a `${…}` around all of it is taken off."""
-    if text.lstrip().startswith("${"):
-        uses = text_uses(text.strip(), pointer, role)
-        if len(uses) == 1 and uses[0].whole:
-            return uses[0]
-    return Use(pointer, text, 0, whole=True, role=role)
+    """Return the expression of a field that holds bare CEL; a `${…}` around all of it is taken off.
+
+    Raises:
+        ExpressionFault: it begins as `${…}` and is not closed.
+    """
+    bare = bare_expression(text)
+    return Use(pointer, bare.expression, bare.offset, whole=True, role=role)
 
 
-def step_uses(step: Step, pointer: str) -> Iterator[Use]:
-    """Yield every expression of a step, in the order of its fields."""
-    for place, text, role in _texts(step, pointer):
-        yield from [condition_use(text, place, role)] if role == "when" else text_uses(text, place, role)
+def step_texts(step: Step, pointer: str) -> Iterator[Text]:
+    """Yield every text of a step that may hold an expression, in the order of its fields."""
+    if step.params and holds_expression(step.params):
+        for place, text in walk_params(step.params, f"{pointer}/params"):
+            if "${" in text:
+                yield Text(place, text, "params")
+    if step.for_each is not None:
+        for place, text in walk_params(step.for_each, f"{pointer}/for_each"):
+            yield Text(place, text, "for_each")
+    if step.when is not None:
+        yield Text(f"{pointer}/when", step.when, "when")
 
 
-def step_reads(step: Step) -> frozenset[str]:
-    """Return the ids of the steps that a step's expressions read; faulty expressions read nothing."""
-    found: set[str] | None = None
-    for use in step_uses(step, ""):
-        found = (found or set()) | expression_reads(use.expression)
-    return frozenset(found) if found else _NOTHING
+def step_reads(step: Step) -> frozenset[StepId]:
+    """Return the ids of the steps that a step's expressions read; a faulty one reads nothing."""
+    found: frozenset[StepId] = frozenset()
+    for text in step_texts(step, ""):
+        found |= _reads_of(text)
+    return found
 
 
-def gate_reads(gate: Gate) -> frozenset[str]:
+def gate_reads(gate: Gate) -> frozenset[StepId]:
     """Return the ids of the steps that a gate's check reads."""
-    return _NOTHING if gate.check is None else expression_reads(gate.check)
+    return frozenset() if gate.check is None else _reads_of(Text("", gate.check, "gate"))
 
 
-def expression_reads(expression: str) -> frozenset[str]:
-    """Return the ids of the steps that an expression reads."""
-    return frozenset(_STEP.findall(expression))
+def condition_reads(condition: str) -> frozenset[StepId]:
+    """Return the ids of the steps that a bare expression reads."""
+    return _reads_of(Text("", condition, "cap"))
+
+
+def value_reads(value: Json) -> frozenset[StepId]:
+    """Return the ids of the steps that the expressions in a value read."""
+    found: set[StepId] = set()
+    for place, text in walk_params(value):
+        found |= _reads_of(Text(place, text, "result"))
+    return frozenset(found)
+
+
+def assured_steps(condition: str) -> frozenset[str]:
+    """Return the steps that are there for certain where a condition holds: it asks `has()` for each."""
+    try:
+        return _assured(read_tree(condition_use(condition, "", "when").expression))
+    except ExpressionFault:
+        return _NOTHING
 
 
 def holds_expression(value: Json) -> bool:
@@ -88,26 +143,36 @@ def holds_expression(value: Json) -> bool:
     return False
 
 
-def _texts(step: Step, pointer: str) -> Iterator[tuple[str, str, Role]]:
-    """Yield pointer, text and role of every text of a step that may hold an expression."""
-    if step.for_each is not None:
-        for place, text in walk_params(step.for_each, f"{pointer}/for_each"):
-            yield place, text, "for_each"
-    if step.params and holds_expression(step.params):
-        for place, text in walk_params(step.params, f"{pointer}/params"):
-            if "${" in text:
-                yield place, text, "params"
-    if step.when is not None:
-        yield f"{pointer}/when", step.when, "when"
+def _reads_of(text: Text) -> frozenset[StepId]:
+    try:
+        return frozenset(
+            StepId(read.name)
+            for use in text.uses()
+            for read in reads(use.expression)
+            if read.root == "steps" and read.name is not None
+        )
+    except ExpressionFault:
+        return frozenset()
 
 
-def walk_params(value: Json, pointer: str = "") -> Iterator[tuple[str, str]]:
-    """Yield pointer and text of every string in a value."""
-    if isinstance(value, str):
-        yield pointer, value
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from walk_params(item, f"{pointer}/{number}")
-    elif isinstance(value, dict):
-        for name, member in value.items():
-            yield from walk_params(member, f"{pointer}/{name}")
+def _assured(node: Node) -> frozenset[str]:
+    match without_parens(node):
+        case Logic(operator="&&", operands=operands):
+            return _NOTHING.union(*map(_assured, operands))
+        case Logic(operands=operands):
+            first, *others = map(_assured, operands)
+            return first.intersection(*others)
+        case Has(selection=selection):
+            return _step_of(selection)
+        case _:
+            return _NOTHING
+
+
+def _step_of(node: Node) -> frozenset[str]:
+    """Return the step that a selection below `steps` names."""
+    while isinstance(node, Select):
+        operand = without_parens(node.operand)
+        if isinstance(operand, Name):
+            return frozenset({node.field}) if operand.name == "steps" else _NOTHING
+        node = operand
+    return _NOTHING

@@ -1,0 +1,216 @@
+"""Family E5: the rules of the goal, which no plan can bend.
+
+Rules are data of the goal template. What they ask is proved from the plan as it stands: from literal values,
+from references to inputs, and from who depends on whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from wavewright.planner.binding import mandatory_caps, template_gate_of
+from wavewright.planner.check_subject import Subject, fault
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.goals import Goal, TagRules
+from wavewright.planner.known_values import known_values
+from wavewright.planner.pointers import child
+from wavewright.planner.suggestions import listing
+from wavewright.planner.types import Json, StepId
+
+
+def check_goal_rules(subject: Subject) -> Iterator[Diagnostic]:
+    """Yield which of the goal's rules the plan breaks."""
+    goal = subject.goal
+    if goal is None:
+        return
+    yield from _gates(subject, goal)
+    yield from _caps(subject, goal)
+    if subject.plan.steps:
+        yield from _tags(subject, goal.rules.tags)
+        yield from _analyses(subject, goal)
+        yield from _targets(subject, goal)
+        yield from _terminal(subject, goal)
+        yield from _required_tools(subject, goal)
+
+
+def _gates(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
+    mandatory = {gate.id.lower(): gate for gate in subject.mandatory_gates}
+    template_ids = {gate.id.lower() for gate in goal.gates}
+    present: set[str] = set()
+    for number, gate in enumerate(subject.plan.gates):
+        wanted = mandatory.get(gate.id.lower())
+        present.add(gate.id.lower())
+        if wanted == gate:
+            continue
+        if wanted is not None or gate.id.lower() in template_ids:
+            origin = template_gate_of(gate.id, goal) or gate.id
+            yield fault(
+                "E502",
+                f"/gates/{number}",
+                f"gate {gate.id!r} would change the goal's gate {origin!r}, which no plan can",
+                "remove the gate, or give your own gate another id",
+            )
+    for folded, gate in mandatory.items():
+        if folded not in present:
+            yield fault(
+                "E502",
+                "/gates",
+                f"the goal's gate {gate.id!r} on {gate.on!r} is missing",
+                "bind the plan to its goal before it is checked",
+            )
+
+
+def _caps(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
+    for cap in mandatory_caps(subject.plan, goal):
+        if cap not in subject.plan.caps:
+            yield fault(
+                "E502",
+                "/caps",
+                f"the goal's cap on {cap.field!r} ({cap.because}) is missing",
+                "bind the plan to its goal before it is checked",
+            )
+
+
+def _tags(subject: Subject, rules: TagRules | None) -> Iterator[Diagnostic]:
+    if rules is None:
+        return
+    covered: set[str] = set()
+    all_known = True
+    for number, step in enumerate(subject.plan.steps):
+        if rules.param not in step.params:
+            continue
+        calls = [_texts(value) for value in known_values(subject.plan, step, step.params[rules.param])]
+        all_known = all_known and bool(calls)
+        covered.update(*calls)
+        for exclusive in rules.exclusive:
+            named = next((sorted(tags & exclusive) for tags in calls if len(tags & exclusive) > 1), None)
+            if named:
+                yield fault(
+                    "E501",
+                    child(f"/steps/{number}/params", rules.param),
+                    f"step {step.id!r} asks for {_and(named)} in one call, and the goal allows one of them at a time",
+                    f"make one step for each: {rules.param}: [{named[0]}] in one, [{named[1]}] in the other",
+                )
+    missing = sorted(rules.required - covered)
+    if missing and all_known:
+        yield fault(
+            "E506",
+            "/steps",
+            f"no step asks for {_and(missing)}, which the goal requires",
+            f"name it in the {rules.param!r} of a step",
+        )
+
+
+def _analyses(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
+    analysis = goal.rules.analysis_tools
+    if not analysis:
+        return
+    tagged = {
+        name for name in subject.allowed if name in subject.tools and "data" in subject.tools[name].tags
+    }
+    data = goal.rules.data_tools or tagged
+    supported = _resting_on(subject, data)
+    for number, step in enumerate(subject.plan.steps):
+        if step.tool in analysis and step.id not in supported and step.id not in subject.misled:
+            yield fault(
+                "E503",
+                f"/steps/{number}",
+                f"step {step.id!r} calls {step.tool!r} and rests on no step that fetches data",
+                listing(data, what="read, or depend on, a step that calls one of"),
+            )
+
+
+def _resting_on(subject: Subject, tools: Collection[str]) -> set[StepId]:
+    """Return the steps that a call of one of these tools comes before, directly or not."""
+    graph = subject.graph
+    calls = {step_id for step_id, step in subject.steps.items() if step.tool in tools}
+    resting: set[StepId] = set()
+    for step_id in graph.order():
+        if any(other in calls or other in resting for other in graph.dependencies[step_id]):
+            resting.add(step_id)
+    return resting
+
+
+def _targets(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
+    if not goal.rules.primary_params:
+        return
+    names = goal.targets
+    benchmarks = _identities(subject.plan.inputs.get(names.benchmarks), names.key)
+    benchmarks -= _identities(subject.plan.inputs.get(names.variables), names.key)
+    for number, step in enumerate(subject.plan.steps):
+        param = goal.rules.primary_params.get(step.tool)
+        if not benchmarks or param is None or param not in step.params:
+            continue
+        values = known_values(subject.plan, step, step.params[param])
+        wrong = next(
+            (found for value in values if (found := _identities(value, names.key) & benchmarks)), set[str]()
+        )
+        if wrong:
+            yield fault(
+                "E504",
+                child(f"/steps/{number}/params", param),
+                f"step {step.id!r} takes the benchmark {_and(sorted(wrong))} as a primary target",
+                f"{param!r} of {step.tool!r} takes values of `inputs.{names.variables}`;"
+                f" `inputs.{names.benchmarks}` is for comparison only",
+            )
+
+
+def _identities(value: Json, key: str | None) -> set[str]:
+    """Return what identifies a target, or each target of a list; case and blanks around it do not count."""
+    if isinstance(value, list):
+        return set[str]().union(*(_identities(item, key) for item in value))
+    if isinstance(value, dict):
+        return _identities(value[key], None) if key is not None and key in value else set()
+    return {value.strip().upper()} if isinstance(value, str) else set()
+
+
+def _terminal(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
+    wanted = subject.engine_params
+    if not wanted or subject.graph.cycles:
+        return
+    terminal = frozenset(subject.graph.terminal)
+    calls = [
+        (number, step)
+        for number, step in enumerate(subject.plan.steps)
+        if step.tool in wanted and step.id in terminal
+    ]
+    if not calls:
+        yield fault(
+            "E505",
+            "/steps",
+            f"the goal {goal.name!r} requires its output of {_or(sorted(wanted))}, and no last step calls it",
+            "end the plan with a step that calls it, and let no other step read that one",
+        )
+    for number, step in calls:
+        missing = [name for name in wanted[step.tool] if name not in step.params]
+        if missing:
+            yield fault(
+                "E505",
+                f"/steps/{number}/params",
+                f"the last step {step.id!r} lacks {_and(missing)}, which the goal sets",
+                "bind the plan to its goal before it is checked",
+            )
+
+
+def _required_tools(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
+    called = {step.tool for step in subject.plan.steps}
+    for tool in sorted(goal.rules.required_tools - called):
+        yield fault(
+            "E506",
+            "/steps",
+            f"no step calls {tool!r}, which the goal requires",
+            f"add a step that calls {tool!r}",
+        )
+
+
+def _texts(value: Json) -> frozenset[str]:
+    items = value if isinstance(value, list) else [value]
+    return frozenset(item for item in items if isinstance(item, str))
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(map(repr, names))
+
+
+def _or(names: Sequence[str]) -> str:
+    return " or ".join(map(repr, names))

@@ -1,0 +1,135 @@
+"""Family E4: dependencies, cycles and the limits of size.
+
+A *cycle* is named once for each knot of steps, with its path; where there is one, waves mean nothing and are not
+counted. Every bound that a plan passes is reported, never applied silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wavewright.planner.check_subject import Subject, fault
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.known_values import known_items
+from wavewright.planner.models import Step
+from wavewright.planner.suggestions import choice
+from wavewright.planner.types import StepId
+
+_PATH_SHOWN = 12
+
+
+def check_graph(subject: Subject) -> Iterator[Diagnostic]:
+    """Yield what keeps the plan from being ordered, and which limits it passes."""
+    for number, step in enumerate(subject.plan.steps):
+        yield from _dependencies(subject, step, f"/steps/{number}")
+        yield from _supersedes(subject, step, f"/steps/{number}")
+        yield from _items(subject, step, f"/steps/{number}")
+    yield from _cycles(subject)
+    yield from _size(subject)
+    for number, gate in enumerate(subject.plan.gates):
+        if gate.on is not None and gate.on not in subject.steps:
+            yield fault(
+                "E407",
+                f"/gates/{number}/on",
+                f"gate {gate.id!r} is on {gate.on!r}, which no step defines",
+                choice(gate.on, subject.steps, what="steps"),
+            )
+
+
+def _dependencies(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
+    for number, name in enumerate(step.depends_on):
+        place = f"{pointer}/depends_on/{number}"
+        if name == step.id:
+            yield fault("E402", place, f"step {step.id!r} depends on itself", "remove it from `depends_on`")
+        elif name not in subject.steps:
+            yield fault(
+                "E403",
+                place,
+                f"step {step.id!r} depends on {name!r}, which no step defines",
+                choice(name, subject.steps, what="steps"),
+            )
+
+
+def _supersedes(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
+    name = step.supersedes
+    if name is not None and (name == step.id or name not in subject.steps):
+        itself = "itself" if name == step.id else f"{name!r}, which no step defines"
+        yield fault(
+            "E408",
+            f"{pointer}/supersedes",
+            f"step {step.id!r} supersedes {itself}",
+            "`supersedes` names the finished step that a patch redoes",
+        )
+    if step.id in subject.replaced:
+        return
+    # Gates are no longer asked of a superseded step, so nothing that counts may rest on it.
+    for old in sorted(subject.graph.dependencies[step.id] & subject.replaced.keys()):
+        new = subject.replaced[old]
+        yield fault(
+            "E408",
+            pointer,
+            f"step {step.id!r} reads {old!r}, which {new!r} supersedes",
+            f"read {new!r} instead",
+        )
+
+
+def _items(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
+    items = known_items(subject.plan, step) if step.for_each is not None else None
+    if items is None:
+        return
+    signature = subject.signature(step)
+    own = step.max_items or (signature.max_items if signature else subject.limits.max_items)
+    limit = min(own, subject.limits.max_items)
+    if len(items) > limit:
+        yield fault(
+            "E406",
+            f"{pointer}/for_each",
+            f"step {step.id!r} would run for {len(items)} items, and {limit} are allowed",
+            "shorten the list" + (", or raise the step's `max_items`" if own == limit else ""),
+        )
+
+
+def _cycles(subject: Subject) -> Iterator[Diagnostic]:
+    numbers = {step.id: number for number, step in reversed(list(enumerate(subject.plan.steps)))}
+    for cycle in subject.graph.cycles:
+        yield fault(
+            "E401",
+            f"/steps/{numbers[cycle[0]]}",
+            f"these steps wait for each other: {path_text((*cycle, cycle[0]))}",
+            _cycle_hint(subject, cycle),
+        )
+
+
+def _cycle_hint(subject: Subject, cycle: tuple[StepId, ...]) -> str:
+    waiting, awaited = cycle[-1], cycle[0]
+    how = "`depends_on`" if awaited in subject.steps[waiting].depends_on else "a reference"
+    return f"each waits for the next; {waiting!r} waits for {awaited!r} through {how}, for example"
+
+
+def _size(subject: Subject) -> Iterator[Diagnostic]:
+    count, limits, graph = len(subject.plan.steps), subject.limits, subject.graph
+    if count > limits.max_steps:
+        yield fault(
+            "E404",
+            f"/steps/{limits.max_steps}",
+            f"the plan has {count} steps, and {limits.max_steps} are allowed",
+            "calls that differ only in an item are one step with `for_each`",
+        )
+    if not graph.cycles and graph.depth > limits.max_waves:
+        chain = graph.critical_path(dict.fromkeys(graph.steps, 1.0)).steps
+        numbers = {step.id: number for number, step in enumerate(subject.plan.steps)}
+        yield fault(
+            "E405",
+            f"/steps/{numbers[chain[limits.max_waves]]}",
+            f"the plan takes {graph.depth} waves, one after the other, and {limits.max_waves} are allowed",
+            f"the longest chain is {path_text(chain)}",
+        )
+
+
+def path_text(path: tuple[StepId, ...]) -> str:
+    """Return `a -> b -> c`, with the middle left out where it is long."""
+    if len(path) <= _PATH_SHOWN:
+        return " -> ".join(path)
+    ends = _PATH_SHOWN // 2
+    left_out = len(path) - 2 * ends
+    return " -> ".join((*path[:ends], f"… {left_out} more …", *path[-ends:]))

@@ -1,0 +1,276 @@
+"""Family E3: what expressions read, and whether they mean anything.
+
+Every expression is looked at once: first what it reads (steps, inputs, items), then, if all of that exists, its
+types. A step *may be absent* when it is optional or has a condition; whoever reads it must ask `has()` for it, in
+the expression or in the reading step's `when`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from wavewright.config.documents import Span
+from wavewright.planner.catalogue import CODE_OF
+from wavewright.planner.check_subject import Subject, fault
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.models import Gate, Step
+from wavewright.planner.references import Read, reads, walk_params
+from wavewright.planner.suggestions import choice, fields_listing, type_name
+from wavewright.planner.types import JsonSchema, StepId
+from wavewright.planner.types_fit import misfit
+from wavewright.planner.uses import Text, Use, assured_steps, step_texts
+
+_WORD = re.compile(r"\w+")
+_CONDITION: JsonSchema = {"type": "boolean"}
+_LIST: JsonSchema = {"type": "array"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Who reads: decides on what there is to read, and is named in messages."""
+
+    name: str
+    """`step 'a'`, `gate 'fresh'`, …"""
+    step: Step | None = None
+    """The step whose `item` and `index` may be read."""
+    present: frozenset[str] = frozenset()
+    """Steps that are there for certain when the expression is asked."""
+    output: JsonSchema | None = None
+    """What `output` is, in a gate."""
+    own: str | None = None
+    """Id of the step that is being computed, and so cannot be read."""
+    tolerates_absence: bool = False
+
+
+def check_references(subject: Subject) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the plan's expressions."""
+    for number, step in enumerate(subject.plan.steps):
+        yield from _step(subject, step, f"/steps/{number}")
+    for number, gate in enumerate(subject.plan.gates):
+        yield from _gate(subject, gate, f"/gates/{number}")
+    for number, cap in enumerate(subject.plan.caps):
+        text = Text(f"/caps/{number}/when", cap.when, "cap")
+        yield from _text(subject, text, _Reader(f"the cap on {cap.field!r}"))
+    reader = _Reader("the result", tolerates_absence=True)
+    for pointer, value in walk_params(subject.plan.result, "/result"):
+        yield from _text(subject, Text(pointer, value, "result"), reader)
+
+
+def _step(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
+    reader: _Reader | None = None
+    for text in step_texts(step, pointer):
+        if reader is None:
+            present = assured_steps(step.when) if step.when is not None else frozenset[str]()
+            reader = _Reader(f"step {step.id!r}", step=step, present=present, own=step.id)
+        yield from _text(subject, text, reader)
+    if isinstance(step.for_each, str) and "${" not in step.for_each:
+        yield fault(
+            "E309",
+            f"{pointer}/for_each",
+            f"step {step.id!r} is to run for each item of {step.for_each!r}, which is text",
+            "write a list, or one whole ${…} that gives a list",
+        )
+
+
+def _gate(subject: Subject, gate: Gate, pointer: str) -> Iterator[Diagnostic]:
+    on = subject.steps.get(gate.on) if gate.on is not None else None
+    if on is None:
+        return
+    output = subject.types.call_output(on)
+    if gate.check is not None:
+        assured = assured_steps(on.when) if on.when is not None else frozenset[str]()
+        once_a_call = "output" in {read.root for read in _reads_or_none(gate.check)}
+        reader = _Reader(
+            f"gate {gate.id!r}", step=on if once_a_call else None, present=assured | {on.id}, output=output
+        )
+        yield from _text(subject, Text(f"{pointer}/check", gate.check, "gate"), reader)
+    for number, path in enumerate(gate.required or ()):
+        unknown = _unknown_field(output, path.split("."))
+        if unknown is not None:
+            name, schema = unknown
+            yield fault(
+                "E303",
+                f"{pointer}/required/{number}",
+                f"gate {gate.id!r} requires {path!r}, and the output of {on.id!r} has no field {name!r}",
+                fields_listing(schema, what="fields"),
+            )
+
+
+def _text(subject: Subject, text: Text, reader: _Reader) -> Iterator[Diagnostic]:
+    try:
+        uses = text.uses()
+    except ExpressionFault as found:
+        yield _expression_fault(found, text.pointer, 0, text.text)
+        return
+    for use in uses:
+        faults = list(_reads(subject, use, reader))
+        yield from faults
+        if all(each.code == "E306" for each in faults):
+            yield from _types(subject, use, reader)
+    if text.role == "for_each" and text.pointer.endswith("/for_each") and uses and not uses[0].whole:
+        yield fault(
+            "E309",
+            text.pointer,
+            f"{reader.name} is to run for each item of a text",
+            "write one whole ${…} that gives a list, with nothing around it",
+        )
+
+
+def _reads(subject: Subject, use: Use, reader: _Reader) -> Iterator[Diagnostic]:
+    try:
+        found = reads(use.expression)
+    except ExpressionFault as unreadable:
+        yield _expression_fault(unreadable, use.pointer, use.start, use.expression)
+        return
+    reported: set[tuple[str, str | None]] = set()
+    for read in found:
+        key = (read.root, read.name)
+        check = _CHECKS.get(read.root)
+        wrong = None if check is None or key in reported else check(subject, use, reader, read)
+        if wrong is not None:
+            reported.add(key)
+            yield wrong
+
+
+def _step_read(subject: Subject, use: Use, reader: _Reader, read: Read) -> Diagnostic | None:
+    name = read.name
+    if name is None:
+        return None
+    if name == reader.own:
+        return _at(
+            use,
+            read,
+            "E311",
+            f"{reader.name} reads its own output",
+            "ask what you want of its output in a gate",
+        )
+    step = subject.steps.get(StepId(name))
+    if step is None:
+        return _at(
+            use,
+            read,
+            "E301",
+            f"{reader.name} reads {name!r}, which no step defines",
+            choice(name, subject.steps, what="steps"),
+        )
+    may_be_absent = step.optional or step.when is not None
+    if may_be_absent and not (read.guarded or name in reader.present or reader.tolerates_absence):
+        why = "it is optional" if step.optional else "it has a condition"
+        where = (
+            ""
+            if reader.step is None or use.role == "when"
+            else f", or give {reader.name} `when: has(steps.{name})`"
+        )
+        return _at(
+            use,
+            read,
+            "E306",
+            f"{reader.name} reads {name!r}, which may be absent: {why}",
+            f"ask first: has(steps.{name}) ? … : …{where}",
+        )
+    return None
+
+
+def _input_read(subject: Subject, use: Use, reader: _Reader, read: Read) -> Diagnostic | None:
+    known = subject.types.inputs["properties"]
+    if read.name is None or not isinstance(known, dict) or read.name in known:
+        return None
+    return _at(
+        use,
+        read,
+        "E302",
+        f"{reader.name} reads the input {read.name!r}, which does not exist",
+        choice(read.name, known, what="inputs") or "the plan has no inputs",
+    )
+
+
+def _item_read(_: Subject, use: Use, reader: _Reader, read: Read) -> Diagnostic | None:
+    if reader.step is not None and reader.step.for_each is not None and use.role != "for_each":
+        return None
+    if use.role == "for_each":
+        why, hint = "there is no item yet while the list is made", "read the list itself"
+    elif use.role == "gate":
+        why = "the gate is not asked once an item"
+        hint = "read `output` as well, in a gate on a step with `for_each`"
+    else:
+        why, hint = (
+            "only a step with `for_each` has it",
+            "give the step a `for_each`, or read the list itself",
+        )
+    return _at(use, read, "E305", f"{reader.name} reads {read.root!r}: {why}", hint)
+
+
+_CHECKS: dict[str, Callable[[Subject, Use, _Reader, Read], Diagnostic | None]] = {
+    "steps": _step_read,
+    "inputs": _input_read,
+    "item": _item_read,
+    "index": _item_read,
+}
+
+
+def _types(subject: Subject, use: Use, reader: _Reader) -> Iterator[Diagnostic]:
+    typed = subject.types.typed(use, reader.step, output=reader.output)
+    if isinstance(typed, ExpressionFault):
+        yield _expression_fault(typed, use.pointer, use.start, use.expression)
+        return
+    if use.role in ("when", "gate", "cap") and misfit(typed, _CONDITION) is not None:
+        yield fault(
+            "E308",
+            use.pointer,
+            f"the condition of {reader.name} gives {_with_article(type_name(typed))}, not true or false",
+            "compare it with something, or test it with has(…) or size() > 0",
+        )
+    if (
+        use.role == "for_each"
+        and use.whole
+        and use.pointer.endswith("/for_each")
+        and misfit(typed, _LIST) is not None
+    ):
+        yield fault(
+            "E309",
+            use.pointer,
+            f"{reader.name} is to run for each item of {use.expression.strip()!r},"
+            f" which is {_with_article(type_name(typed))}",
+            fields_listing(typed, what="its fields") or "for_each takes a list",
+        )
+
+
+def _expression_fault(found: ExpressionFault, pointer: str, start: int, expression: str) -> Diagnostic:
+    within = None
+    if found.offset is not None:
+        word = _WORD.match(expression, found.offset)
+        end = word.end() if word else found.offset + 1
+        within = Span(start + found.offset, start + end)
+    return fault(CODE_OF[found.kind], pointer, found.message, found.hint, within=within)
+
+
+def _at(use: Use, read: Read, code: str, message: str, hint: str | None) -> Diagnostic:
+    start = use.start + read.offset
+    return fault(code, use.pointer, message, hint, within=Span(start, start + len(read.name or read.root)))
+
+
+def _reads_or_none(check: str) -> tuple[Read, ...]:
+    try:
+        return reads(Text("", check, "gate").uses()[0].expression)
+    except ExpressionFault:
+        return ()
+
+
+def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema] | None:
+    """Return the first field of a dotted path that a closed object schema does not have, and that schema."""
+    for name in path:
+        properties = schema.get("properties")
+        if not isinstance(properties, dict) or schema.get("additionalProperties", True) is not False:
+            return None
+        if name not in properties:
+            return name, schema
+        part = properties[name]
+        schema = part if isinstance(part, dict) else {}
+    return None
+
+
+def _with_article(name: str) -> str:
+    return name if name in ("any", "null") else ("an " if name[0] in "aeio" else "a ") + name

@@ -1,0 +1,95 @@
+"""What one check looks at: the plan, what it may use, and what was derived from them once.
+
+A *subject* answers the questions that several families of checks ask, so that each is computed once and all
+families agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from wavewright.config.documents import Span
+from wavewright.planner.binding import mandatory_gates, terminal_params
+from wavewright.planner.catalogue import severity_of
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.goals import Goal, Limits
+from wavewright.planner.graph import PlanGraph
+from wavewright.planner.models import Gate, Plan, Step
+from wavewright.planner.plan_types import PlanTypes
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.superseding import replacements
+from wavewright.planner.types import JsonObject, StepId
+from wavewright.planner.uses import step_reads
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A bound plan, its goal, and the tools that are installed."""
+
+    plan: Plan
+    goal: Goal | None
+    tools: Mapping[str, ToolSignature]
+    limits: Limits
+
+    @cached_property
+    def steps(self) -> Mapping[StepId, Step]:
+        """Steps by id; of two with one id the first."""
+        return self.graph.steps
+
+    @cached_property
+    def graph(self) -> PlanGraph:
+        """The plan's graph."""
+        return PlanGraph.of(self.plan)
+
+    @cached_property
+    def allowed(self) -> frozenset[str]:
+        """Names of the tools that the plan may use."""
+        return frozenset(self.tools) if self.goal is None else self.goal.tool_names
+
+    @cached_property
+    def engine_params(self) -> Mapping[str, JsonObject]:
+        """Arguments that only the engine sets, by tool, with their values."""
+        return {} if self.goal is None else terminal_params(self.goal)
+
+    @cached_property
+    def mandatory_gates(self) -> tuple[Gate, ...]:
+        """The goal's gates as they have to stand in the plan."""
+        return () if self.goal is None else mandatory_gates(self.plan, self.goal)
+
+    @cached_property
+    def types(self) -> PlanTypes:
+        """What the plan's expressions give."""
+        return PlanTypes(self.plan, self.goal, self.tools)
+
+    @cached_property
+    def reads(self) -> Mapping[StepId, frozenset[str]]:
+        """Names of steps that each step's expressions read, whether there are such steps or not."""
+        return {step_id: step_reads(step) for step_id, step in self.steps.items()}
+
+    @cached_property
+    def misled(self) -> frozenset[StepId]:
+        """Steps that wait for something that is not there, or for each other: reported, so not judged further."""
+        unknown = (
+            step_id
+            for step_id, step in self.steps.items()
+            if not self.reads[step_id] <= self.steps.keys() or not self.steps.keys() >= set(step.depends_on)
+        )
+        return frozenset(unknown) | (frozenset(self.steps) - frozenset(self.graph.order()))
+
+    @cached_property
+    def replaced(self) -> Mapping[StepId, StepId]:
+        """Steps that another one supersedes, with that one."""
+        return replacements(self.plan)
+
+    def signature(self, step: Step) -> ToolSignature | None:
+        """Return the signature of a step's tool, where there is such a tool."""
+        return self.tools.get(step.tool)
+
+
+def fault(
+    code: str, pointer: str, message: str, hint: str | None = None, *, within: Span | None = None
+) -> Diagnostic:
+    """Return a diagnostic of a code from the catalogue."""
+    return Diagnostic(code, message, pointer, hint, severity=severity_of(code), within=within)

@@ -1,0 +1,139 @@
+"""Family E2: tools and their arguments.
+
+A step calls a tool that exists and that the goal allows, with arguments that fit its input schema; references
+are held to the same schema by what they give (`E304`). Arguments that the goal sets on terminal steps are the
+engine's alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wavewright.planner.check_subject import Subject, fault
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.fit_params import REFERENCE, InputSchema, TypeOf, input_schema
+from wavewright.planner.models import Step
+from wavewright.planner.pointers import child, tokens
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.suggestions import choice, did_you_mean, fields_listing, type_name
+from wavewright.planner.types import Json, JsonSchema
+from wavewright.planner.validators import BadSchemaError, Misfit
+
+
+def check_tools(subject: Subject) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the steps' tools and arguments."""
+    schemas: dict[str, InputSchema | None] = {}
+    for number, step in enumerate(subject.plan.steps):
+        pointer = f"/steps/{number}"
+        signature = subject.signature(step)
+        if signature is None or step.tool not in subject.allowed:
+            yield _unusable(subject, step, pointer)
+            continue
+        if step.tool not in schemas:
+            schemas[step.tool] = _prepared(signature)
+        schema = schemas[step.tool]
+        if schema is None:
+            yield fault(
+                "E201",
+                f"{pointer}/tool",
+                f"tool {step.tool!r} cannot be called: its input schema is no JSON Schema",
+                "mend the tool's signature; references inside a schema must stay inside it",
+            )
+            continue
+        yield from _reserved(subject, step, pointer)
+        for misfit in schema.misfits(step.params, f"{pointer}/params", _type_of(subject, step)):
+            yield _argument_fault(step, schema, misfit, pointer)
+
+
+def _unusable(subject: Subject, step: Step, pointer: str) -> Diagnostic:
+    place = f"{pointer}/tool"
+    if step.tool in subject.tools:
+        return fault(
+            "E202",
+            place,
+            f"step {step.id!r} calls {step.tool!r}, which this goal does not allow",
+            choice(step.tool, subject.allowed, what="allowed tools"),
+        )
+    known = subject.allowed & subject.tools.keys() or subject.tools.keys()
+    return fault(
+        "E201",
+        place,
+        f"step {step.id!r} calls {step.tool!r}, and there is no such tool",
+        choice(step.tool, known, what="tools"),
+    )
+
+
+def _prepared(signature: ToolSignature) -> InputSchema | None:
+    try:
+        return input_schema(signature.input_schema)
+    except BadSchemaError:
+        return None
+
+
+def _type_of(subject: Subject, step: Step) -> TypeOf:
+    return lambda use: subject.types.result(use, step)
+
+
+def _reserved(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
+    for name, value in subject.engine_params.get(step.tool, {}).items():
+        if name in step.params and step.params[name] != value:
+            yield fault(
+                "E206",
+                child(f"{pointer}/params", name),
+                f"step {step.id!r} sets {name!r} of {step.tool!r}, which only the goal sets",
+                "remove the argument; it is filled in when the plan is bound to its goal",
+            )
+
+
+def _argument_fault(step: Step, schema: InputSchema, misfit: Misfit, pointer: str) -> Diagnostic:
+    top = misfit.pointer == f"{pointer}/params"
+    where = tokens(misfit.pointer)[3:]
+    if top and misfit.keyword == "required" and misfit.name is not None:
+        return fault(
+            "E204",
+            misfit.pointer,
+            f"step {step.id!r} lacks the argument {misfit.name!r} of {step.tool!r}",
+            _parameter_hint(schema.schema, misfit.name),
+        )
+    if top and misfit.name is not None:
+        hints = (
+            did_you_mean(misfit.name, schema.properties),
+            fields_listing(schema.schema, what=f"parameters of {step.tool!r}"),
+        )
+        return fault(
+            "E203",
+            child(misfit.pointer, misfit.name),
+            f"{step.tool!r} takes no argument {misfit.name!r}",
+            "; ".join(hint for hint in hints if hint) or f"{step.tool!r} takes no arguments",
+        )
+    if misfit.keyword == REFERENCE:
+        return fault(
+            "E304",
+            misfit.pointer,
+            f"argument {_path(where)!r} of {step.tool!r}: {misfit.message}",
+            _parameter_hint(schema.schema, where[0]),
+        )
+    subject_name = (
+        f"argument {_path(where)!r} of {step.tool!r}" if where else f"the arguments of {step.tool!r}"
+    )
+    return fault(
+        "E205",
+        misfit.pointer,
+        f"{subject_name} {misfit.message}",
+        _parameter_hint(schema.schema, where[0]) if where else None,
+    )
+
+
+def _path(where: list[str]) -> str:
+    """Return `filters[0].tag` for the keys that lead to a part of an argument."""
+    return "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in where).removeprefix(".")
+
+
+def _parameter_hint(schema: JsonSchema, name: str) -> str | None:
+    """Return a parameter's type and what its tool says of it."""
+    properties = schema.get("properties")
+    part: Json = properties.get(name) if isinstance(properties, dict) else None
+    if not isinstance(part, dict):
+        return None
+    said = part.get("description")
+    return f"{name} takes {type_name(part)}" + (f" ({said})" if isinstance(said, str) and said else "")

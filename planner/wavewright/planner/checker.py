@@ -1,0 +1,53 @@
+"""Prove a plan sound before anything runs, or say everything that is wrong with it.
+
+`check` is pure: it calls no tool, reads no clock and no file. It finds every fault at once, in file order, and names
+each once: what follows from a fault that is reported already is not reported again. Lint is asked only of a plan
+without errors, because unread output is no news where the reading expression is misspelt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from wavewright.planner.check_document import check_document
+from wavewright.planner.check_goal_rules import check_goal_rules
+from wavewright.planner.check_graph import check_graph
+from wavewright.planner.check_references import check_references
+from wavewright.planner.check_subject import Subject
+from wavewright.planner.check_tools import check_tools
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.goals import Goal, Limits
+from wavewright.planner.lint import lint
+from wavewright.planner.models import Plan
+from wavewright.planner.pointers import place_of
+from wavewright.planner.signatures import ToolSignature
+
+
+def check(
+    plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature], *, limits: Limits | None = None
+) -> list[Diagnostic]:
+    """Return everything that is wrong with a bound plan, in file order.
+
+    Args:
+        plan: The plan, bound to its goal where there is one (`bind_plan`).
+        goal: What was asked for, with its rules; without it the families that depend on rules are silent.
+        tools: The signatures of the tools that are installed.
+        limits: Bounds of size; the goal's, or the defaults, where absent.
+    """
+    subject = Subject(plan, goal, tools, limits or (goal.limits if goal else Limits()))
+    found = [
+        *check_document(subject),
+        *check_tools(subject),
+        *check_references(subject),
+        *check_graph(subject),
+        *check_goal_rules(subject),
+    ]
+    return in_file_order(found or lint(subject), plan)
+
+
+def in_file_order(diagnostics: Iterable[Diagnostic], plan: Plan) -> list[Diagnostic]:
+    """Return diagnostics by place, then errors before warnings, then by code; each only once."""
+    unique = {(each.code, each.pointer, each.message): each for each in diagnostics}.values()
+    return sorted(
+        unique, key=lambda each: (place_of(plan, each.pointer), each.severity == "warning", each.code)
+    )

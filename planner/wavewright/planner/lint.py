@@ -1,0 +1,192 @@
+"""Family W8: what is allowed and probably not meant.
+
+Lint is asked only of a plan without errors. A warning never keeps a plan from running; each says what to do.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+from wavewright.planner.check_subject import Subject, fault
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.hashing import canonical_json
+from wavewright.planner.models import Step
+from wavewright.planner.references import reads
+from wavewright.planner.types import Json, StepId
+from wavewright.planner.uses import (
+    assured_steps,
+    condition_reads,
+    condition_use,
+    gate_reads,
+    holds_expression,
+    value_reads,
+)
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+_LOOKED_AT = 1000
+"""Steps that are looked at, at most, to find another way from one step to another: keeps lint linear."""
+
+_BATCH = 3
+"""So many calls that differ in one literal are worth one `for_each`."""
+
+
+def lint(subject: Subject) -> Iterator[Diagnostic]:
+    """Yield what looks like a slip."""
+    yield from _unread(subject)
+    yield from _repeated(subject)
+    yield from _redundant(subject)
+    yield from _batchable(subject)
+    yield from _unreachable(subject)
+
+
+def _unread(subject: Subject) -> Iterator[Diagnostic]:
+    """Without a `result` the outputs of terminal steps are the result, so every output has a reader."""
+    if subject.plan.result is None:
+        return
+    used = _used_steps(subject)
+    for number, step in enumerate(subject.plan.steps):
+        signature = subject.signature(step)
+        only_looks = signature is not None and signature.effects <= {"read"}
+        if only_looks and step.id not in used and step.tool not in subject.engine_params:
+            yield fault(
+                "W801",
+                f"/steps/{number}",
+                f"nobody reads the output of step {step.id!r}",
+                f"read it with ${{steps.{step.id}}}, or remove the step",
+            )
+
+
+def _used_steps(subject: Subject) -> set[str]:
+    """Return what is read, waited for or watched; a gate that the goal put there is no use of the author's."""
+    plan = subject.plan
+    used = set[str]().union(*subject.reads.values())
+    used.update(name for step in plan.steps for name in step.depends_on)
+    used |= value_reads(plan.result)
+    for cap in plan.caps:
+        used |= condition_reads(cap.when)
+    imposed = frozenset(gate.id for gate in subject.mandatory_gates)
+    for gate in plan.gates:
+        used |= gate_reads(gate) - {gate.on}
+        if gate.id not in imposed and gate.on is not None:
+            used.add(gate.on)
+    return used
+
+
+def _repeated(subject: Subject) -> Iterator[Diagnostic]:
+    first: dict[bytes, StepId] = {}
+    for number, step in enumerate(subject.plan.steps):
+        signature = subject.signature(step)
+        if signature is None or signature.writes or step.supersedes is not None:
+            continue
+        call = canonical_json([step.tool, step.params, step.for_each, step.when])
+        same = first.setdefault(call, step.id)
+        if same != step.id:
+            yield fault(
+                "W802",
+                f"/steps/{number}",
+                f"step {step.id!r} makes the same call as step {same!r}",
+                f"remove it and read `steps.{same}` instead",
+            )
+
+
+def _redundant(subject: Subject) -> Iterator[Diagnostic]:
+    wave = subject.graph.wave_of()
+    for number, step in enumerate(subject.plan.steps):
+        for place, name in enumerate(step.depends_on):
+            why = _why_redundant(subject, step, place, name, wave)
+            if why is not None:
+                yield fault(
+                    "W803",
+                    f"/steps/{number}/depends_on/{place}",
+                    f"step {step.id!r} waits for {name!r} anyway: {why}",
+                    f"remove {name!r} from `depends_on`",
+                )
+
+
+def _why_redundant(
+    subject: Subject, step: Step, place: int, name: StepId, wave: dict[StepId, int]
+) -> str | None:
+    if name in step.depends_on[:place]:
+        return "it is named twice"
+    if name in subject.reads[step.id]:
+        return "an expression reads it"
+    others = sorted(subject.graph.dependencies[step.id] - {name})
+    between = next((other for other in others if _waits_for(subject, other, name, wave)), None)
+    return None if between is None else f"{between!r} waits for it"
+
+
+def _waits_for(subject: Subject, step_id: StepId, name: StepId, wave: dict[StepId, int]) -> bool:
+    """Return whether a step waits for another; a way that is not found soon counts as none."""
+    waiting, seen = [step_id], {step_id}
+    while waiting and len(seen) <= _LOOKED_AT:
+        following = subject.graph.dependencies[waiting.pop()]
+        if name in following:
+            return True
+        new = {other for other in following if wave[other] > wave[name]} - seen
+        seen |= new
+        waiting.extend(new)
+    return False
+
+
+def _batchable(subject: Subject) -> Iterator[Diagnostic]:
+    groups: dict[tuple[str, str, bytes], list[tuple[int, Step]]] = {}
+    for number, step in enumerate(subject.plan.steps):
+        if step.for_each is not None or step.when is not None or step.supersedes is not None:
+            continue
+        for name, value in step.params.items():
+            if isinstance(value, str | int | float) and not holds_expression(value):
+                rest: Json = {other: step.params[other] for other in step.params if other != name}
+                key = (step.tool, name, canonical_json([rest, *sorted(step.depends_on)]))
+                groups.setdefault(key, []).append((number, step))
+    reported: set[StepId] = set()
+    for (tool, name, _), members in groups.items():
+        if len(members) < _BATCH or members[0][1].id in reported:
+            continue
+        reported.update(step.id for _, step in members)
+        shown = ", ".join(repr(step.id) for _, step in members[:4]) + (", …" if len(members) > 4 else "")
+        yield fault(
+            "W804",
+            f"/steps/{members[0][0]}",
+            f"steps {shown} call {tool!r} with arguments that differ in {name!r} only",
+            f"one step with `for_each` over the {len(members)} values and {name}: ${{item}} does the same",
+        )
+
+
+def _unreachable(subject: Subject) -> Iterator[Diagnostic]:
+    never: set[str] = set()
+    numbers = {step.id: number for number, step in enumerate(subject.plan.steps)}
+    for step_id in subject.graph.order():
+        step = subject.steps[step_id]
+        why, field = _why_never(step, never)
+        if why is not None:
+            never.add(step_id)
+            yield fault(
+                "W805",
+                f"/steps/{numbers[step_id]}/{field}",
+                f"step {step_id!r} can never run: {why}",
+                "remove the step"
+                + (", or mend the condition" if field == "when" else ", or give the list items"),
+            )
+
+
+def _why_never(step: Step, never: set[str]) -> tuple[str | None, str]:
+    if step.for_each == []:
+        return "its list is empty", "for_each"
+    if step.when is None:
+        return None, "when"
+    condition = condition_use(step.when, "", "when").expression
+    absent = sorted(assured_steps(step.when) & never)
+    if absent:
+        return f"it asks for {absent[0]!r}, which never runs", "when"
+    return ("its condition is always false" if _is_always_false(condition) else None), "when"
+
+
+def _is_always_false(condition: str) -> bool:
+    """Return whether a condition that reads nothing is false."""
+    try:
+        return not reads(condition) and "now" not in condition and evaluate(condition, {}, _EPOCH) is False
+    except ExpressionFault:
+        return False

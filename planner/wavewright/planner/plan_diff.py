@@ -1,0 +1,215 @@
+"""What changes between two plans, as people approve it and programs read it.
+
+A *diff* compares plans by step id: what is added, removed and changed field by field, and what that does to edges,
+waves, width and the expected length of the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from wavewright.planner.estimates import expected_seconds
+from wavewright.planner.graph import PlanGraph
+from wavewright.planner.hashing import plan_hash
+from wavewright.planner.models import Plan, Step
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import Json, JsonObject, PlanHash, StepId
+
+Edge = tuple[StepId, StepId]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One value that differs; `None` on a side where it is not there."""
+
+    path: str
+    old: Json
+    new: Json
+
+
+@dataclass(frozen=True, slots=True)
+class StepChange:
+    """A step that both plans have, with what differs."""
+
+    step: StepId
+    fields: tuple[FieldChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A plan's size."""
+
+    hash: PlanHash
+    steps: int
+    waves: int
+    width: int
+    seconds: float
+    """Expected length of its critical path."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDiff:
+    """What changes from one plan to another."""
+
+    old: Shape
+    new: Shape
+    added: tuple[Step, ...]
+    removed: tuple[Step, ...]
+    changed: tuple[StepChange, ...]
+    edges_added: tuple[Edge, ...]
+    edges_removed: tuple[Edge, ...]
+    elsewhere: tuple[FieldChange, ...]
+    """Changes of inputs, gates, caps and the result."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the plans do the same."""
+        return self.old.hash == self.new.hash
+
+    def to_json(self) -> JsonObject:
+        """Return the diff for programs."""
+        return {
+            "old": _shape_as_json(self.old),
+            "new": _shape_as_json(self.new),
+            "added": [_step_as_json(step) for step in self.added],
+            "removed": [step.id for step in self.removed],
+            "changed": [
+                {"id": change.step, "fields": [_field_as_json(field) for field in change.fields]}
+                for change in self.changed
+            ],
+            "edges_added": [list(edge) for edge in self.edges_added],
+            "edges_removed": [list(edge) for edge in self.edges_removed],
+            "elsewhere": [_field_as_json(field) for field in self.elsewhere],
+        }
+
+    def __str__(self) -> str:
+        """Return the diff for people."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.is_empty:
+            yield "the plans do the same"
+            return
+        for step in self.added:
+            instead = f", instead of {step.supersedes}" if step.supersedes else ""
+            yield f"+ {step.id}: {step.tool}{instead}"
+            yield from (
+                f"    {name}: {_text(value)}"
+                for name, value in _step_as_json(step).items()
+                if name not in _SHOWN
+            )
+        yield from (f"- {step.id}: {step.tool}" for step in self.removed)
+        for change in self.changed:
+            yield f"~ {change.step}"
+            yield from (f"    {_change_text(field)}" for field in change.fields)
+        yield from (f"~ {_change_text(field)}" for field in self.elsewhere)
+        yield from (f"+ {before} -> {after}" for before, after in self.edges_added)
+        yield from (f"- {before} -> {after}" for before, after in self.edges_removed)
+        yield f"steps   {_figures(self.old.steps, self.new.steps)}"
+        yield f"waves   {_figures(self.old.waves, self.new.waves)}"
+        yield f"width   {_figures(self.old.width, self.new.width)}"
+        yield f"seconds {_figures(self.old.seconds, self.new.seconds)}"
+
+
+_SHOWN = frozenset({"id", "tool", "supersedes"})
+_TEXT_WIDTH = 80
+
+
+def diff_plans(old: Plan, new: Plan, tools: Mapping[str, ToolSignature]) -> PlanDiff:
+    """Return what changes from one plan to another; prose does not count."""
+    before, after = PlanGraph.of(old), PlanGraph.of(new)
+    return PlanDiff(
+        old=_shape(old, before, tools),
+        new=_shape(new, after, tools),
+        added=tuple(step for step in new.steps if step.id not in before.steps),
+        removed=tuple(step for step in old.steps if step.id not in after.steps),
+        changed=tuple(_changes(old, new)),
+        edges_added=tuple(edge for edge in after.edges if edge not in frozenset(before.edges)),
+        edges_removed=tuple(edge for edge in before.edges if edge not in frozenset(after.edges)),
+        elsewhere=tuple(_elsewhere(old, new)),
+    )
+
+
+def _shape(plan: Plan, graph: PlanGraph, tools: Mapping[str, ToolSignature]) -> Shape:
+    return Shape(
+        hash=plan_hash(plan),
+        steps=len(plan.steps),
+        waves=graph.depth,
+        width=graph.width,
+        seconds=graph.critical_path(expected_seconds(plan, tools)).seconds,
+    )
+
+
+def _changes(old: Plan, new: Plan) -> Iterator[StepChange]:
+    before = {step.id: _step_as_json(step) for step in old.steps}
+    for step in new.steps:
+        if step.id in before:
+            fields = tuple(_differences(before[step.id], _step_as_json(step), ""))
+            if fields:
+                yield StepChange(step.id, fields)
+
+
+def _elsewhere(old: Plan, new: Plan) -> Iterator[FieldChange]:
+    sides: list[JsonObject] = [
+        {
+            "inputs": plan.inputs,
+            "gates": {
+                str(gate.id): gate.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+                for gate in plan.gates
+            },
+            "caps": [cap.model_dump(mode="json") for cap in plan.caps],
+            "result": plan.result,
+        }
+        for plan in (old, new)
+    ]
+    yield from _differences(sides[0], sides[1], "")
+
+
+def _differences(old: Json, new: Json, path: str) -> Iterator[FieldChange]:
+    """Yield the smallest differing parts; lists differ as wholes, because their items have no names."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in dict.fromkeys((*old, *new)):
+            below = f"{path}.{name}" if path else name
+            if name in old and name in new:
+                yield from _differences(old[name], new[name], below)
+            else:
+                yield FieldChange(below, old.get(name), new.get(name))
+    elif old != new or type(old) is not type(new):
+        yield FieldChange(path, old, new)
+
+
+def _step_as_json(step: Step) -> JsonObject:
+    return step.model_dump(mode="json", exclude_defaults=True, exclude={"why"})
+
+
+def _shape_as_json(shape: Shape) -> JsonObject:
+    return {
+        "hash": shape.hash,
+        "steps": shape.steps,
+        "waves": shape.waves,
+        "width": shape.width,
+        "seconds": shape.seconds,
+    }
+
+
+def _field_as_json(field: FieldChange) -> JsonObject:
+    return {"path": field.path, "old": field.old, "new": field.new}
+
+
+def _change_text(field: FieldChange) -> str:
+    if field.old is None:
+        return f"{field.path}: {_text(field.new)} (added)"
+    if field.new is None:
+        return f"{field.path}: removed"
+    return f"{field.path}: {_text(field.old)} -> {_text(field.new)}"
+
+
+def _text(value: Json) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 1] + "…"
+
+
+def _figures(old: float, new: float) -> str:
+    return f"{old:g}" if old == new else f"{old:g} -> {new:g}"

@@ -1,0 +1,144 @@
+"""What the expressions of a plan give, as JSON Schemas.
+
+Types come from the tools' output schemas and from the inputs; a `for_each` step gives a list of its tool's outputs,
+and `item` is an element of the list that it runs over. An expression is typed once, when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from wavewright.planner.expressions import ExpressionFault, TypedEnvironment
+from wavewright.planner.goals import Goal
+from wavewright.planner.hashing import canonical_json
+from wavewright.planner.inferred import schema_of
+from wavewright.planner.models import Plan, Step
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import JsonObject, JsonSchema
+from wavewright.planner.uses import Use, holds_expression, text_uses
+
+_SCOPES: tuple[str, ...] = ("$defs", "definitions")
+_INDEX: JsonSchema = {"type": "integer"}
+
+Typed = JsonSchema | ExpressionFault
+
+
+class PlanTypes:
+    """The types of one plan."""
+
+    def __init__(self, plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]) -> None:
+        self._plan = plan
+        self._goal = goal
+        self._tools = tools
+        self._environments: dict[bytes, TypedEnvironment] = {}
+        self._typed: dict[tuple[str, bytes], Typed] = {}
+        # By identity: a plan under check may have two steps of one id.
+        self._items: dict[int, JsonSchema | None] = {}
+
+    @cached_property
+    def inputs(self) -> JsonSchema:
+        """What is known of the inputs: as declared where the goal declares them, else as they are."""
+        declared = self._goal.inputs_schema if self._goal else {}
+        properties = declared.get("properties")
+        shown: JsonObject = {name: schema_of(value) for name, value in self._plan.inputs.items()}
+        known = (
+            shown | {name: part for name, part in properties.items() if part}
+            if isinstance(properties, dict)
+            else shown
+        )
+        return {
+            **scope_of(declared),
+            "type": "object",
+            "properties": known,
+            "required": list(self._plan.inputs),
+            "additionalProperties": False,
+        }
+
+    @cached_property
+    def outputs(self) -> dict[str, JsonSchema]:
+        """What each step gives."""
+        found: dict[str, JsonSchema] = {}
+        for step in self._plan.steps:
+            found.setdefault(step.id, self._output(step))
+        return found
+
+    def call_output(self, step: Step) -> JsonSchema:
+        """Return what one call of a step gives."""
+        signature = self._tools.get(step.tool)
+        return {} if signature is None else signature.output_schema
+
+    def result(self, use: Use, step: Step | None, *, output: JsonSchema | None = None) -> JsonSchema | None:
+        """Return what an expression gives, or nothing where it is faulty."""
+        typed = self.typed(use, step, output=output)
+        return None if isinstance(typed, ExpressionFault) else typed
+
+    def typed(self, use: Use, step: Step | None, *, output: JsonSchema | None = None) -> Typed:
+        """Return what an expression gives, or what is wrong with it.
+
+        Args:
+            use: The expression and where it stands.
+            step: The step it belongs to (for a gate, the step it is on), which decides on `item` and `index`.
+            output: What `output` stands for, in a gate.
+        """
+        extra: dict[str, JsonSchema] = {} if output is None else {"output": output}
+        if step is not None and step.for_each is not None and use.role != "for_each":
+            extra |= {"item": self.item(step) or {}, "index": _INDEX}
+        scope = canonical_json(dict(extra)) if extra else b""
+        key = (use.expression, scope)
+        typed = self._typed.get(key)
+        if typed is None:
+            typed = self._typed[key] = self._compile(use.expression, scope, extra)
+        return typed
+
+    def item(self, step: Step) -> JsonSchema | None:
+        """Return what `item` is in a step with `for_each`; nothing where its list is faulty."""
+        if id(step) not in self._items:
+            self._items[id(step)] = self._item(step)
+        return self._items[id(step)]
+
+    def _output(self, step: Step) -> JsonSchema:
+        output = self.call_output(step)
+        if step.for_each is None:
+            return output
+        return {**scope_of(output), "type": "array", "items": output}
+
+    def _item(self, step: Step) -> JsonSchema | None:
+        if isinstance(step.for_each, list):
+            if holds_expression(step.for_each):
+                return {}
+            items = schema_of(step.for_each).get("items")
+            return items if isinstance(items, dict) else {}
+        try:
+            uses = text_uses(step.for_each or "", "", "for_each")
+        except ExpressionFault:
+            return None
+        if len(uses) != 1 or not uses[0].whole:
+            return None
+        listed = self.result(uses[0], step)
+        if listed is None:
+            return None
+        items = listed.get("items")
+        return {**scope_of(listed), **items} if isinstance(items, dict) else {}
+
+    def _compile(self, expression: str, scope: bytes, extra: dict[str, JsonSchema]) -> Typed:
+        try:
+            return self._environment(scope, extra).result_schema(expression)
+        except ExpressionFault as found:
+            return found
+
+    def _environment(self, scope: bytes, extra: dict[str, JsonSchema]) -> TypedEnvironment:
+        environment = self._environments.get(scope)
+        if environment is None:
+            base = self._base
+            environment = self._environments[scope] = base.with_extra(extra) if extra else base
+        return environment
+
+    @cached_property
+    def _base(self) -> TypedEnvironment:
+        return TypedEnvironment(inputs=self.inputs, steps=self.outputs)
+
+
+def scope_of(schema: JsonSchema) -> JsonSchema:
+    """Return the definitions that references inside a schema lead to."""
+    return {name: schema[name] for name in _SCOPES if name in schema}

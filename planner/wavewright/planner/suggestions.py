@@ -1,0 +1,88 @@
+"""Words for hints: what the author may have meant, and what there is to choose from.
+
+A *suggestion* is shown and never acted on: no name is ever corrected on the author's behalf.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+
+from wavewright.planner.types import Json, JsonSchema
+
+_MANY = 300
+"""Above so many names only the cheap comparison is made, so that a bad plan costs linear time."""
+
+_SHOWN = 8
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str | None:
+    """Return `did you mean 'x'?` where a known name is near, else nothing."""
+    folded = name.casefold()
+    same = (
+        next((other for other in known if other.casefold() == folded), None) if len(known) <= _MANY else None
+    )
+    if same is None and len(known) <= _MANY:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+        same = near[0] if near else None
+    return None if same is None or same == name else f"did you mean {same!r}?"
+
+
+def choice(name: str, known: Collection[str], *, what: str) -> str | None:
+    """Return the nearest name, or else the list of what there is."""
+    return did_you_mean(name, known) or listing(known, what=what)
+
+
+def listing(names: Iterable[str], *, what: str) -> str | None:
+    """Return `what: a, b, c`, cut where it is long."""
+    shown = sorted(names)
+    if not shown:
+        return None
+    more = len(shown) - _SHOWN
+    return f"{what}: " + ", ".join(shown[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def fields_listing(schema: JsonSchema, *, what: str) -> str | None:
+    """Return the properties of an object schema with their types, in the schema's order."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not properties:
+        return None
+    shown = [f"{name}: {type_name(part)}" for name, part in properties.items()]
+    more = len(shown) - 2 * _SHOWN
+    return f"{what}: " + ", ".join(shown[: 2 * _SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def type_name(schema: Json) -> str:
+    """Return a schema's type in a word or two."""
+    if not isinstance(schema, Mapping):
+        return "any"
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return " or ".join(map(str, kind))
+    if kind == "array":
+        items = schema.get("items")
+        return f"list of {type_name(items)}" if isinstance(items, Mapping) and items else "list"
+    if isinstance(kind, str):
+        return kind
+    for branches in (schema.get("anyOf"), schema.get("oneOf")):
+        if isinstance(branches, list):
+            return " or ".join(dict.fromkeys(map(type_name, branches)))
+    options = schema.get("enum")
+    return "one of " + ", ".join(map(shown, options[:_SHOWN])) if isinstance(options, list) else "any"
+
+
+def shown(value: Json) -> str:
+    """Return a value as an author writes it, short enough for one line of a message."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return repr(value) if len(value) <= 60 else f"{value[:57]!r}… ({len(value)} characters)"
+        case int() | float():
+            return str(value) if len(str(value)) <= 30 else str(value)[:27] + "…"
+        case list():
+            return f"a list of {len(value)}" if value else "an empty list"
+        case dict():
+            return "an object" if value else "an empty object"

@@ -1,0 +1,76 @@
+"""Point the readers of one step at another.
+
+A step that a patch adds may *supersede* a finished one: whoever read the old step reads the new one, and what was
+asked of the old one by gates is asked of the new one. The old step stays in the plan, because it happened, and
+nobody reads it any more.
+"""
+
+from __future__ import annotations
+
+from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.models import Cap, Gate, Plan, Step
+from wavewright.planner.references import bare_expression, rename_in_expression, rename_step
+from wavewright.planner.types import Json, StepId
+
+
+def replacements(plan: Plan) -> dict[StepId, StepId]:
+    """Return which step stands for which, in the plan's order."""
+    known = {step.id for step in plan.steps}
+    return {
+        step.supersedes: step.id
+        for step in plan.steps
+        if step.supersedes is not None and step.supersedes in known and step.supersedes != step.id
+    }
+
+
+def origins(plan: Plan) -> dict[StepId, StepId]:
+    """Return, for each step that supersedes another, the first step of that line."""
+    found: dict[StepId, StepId] = {}
+    for old, new in replacements(plan).items():
+        found[new] = found.get(old, old)
+    return found
+
+
+def point_step(step: Step, old: StepId, new: StepId) -> Step:
+    """Return a step that reads `new` wherever it read `old`."""
+    return step.model_copy(
+        update={
+            "params": point_value(step.params, old, new),
+            "for_each": point_value(step.for_each, old, new),
+            "when": point_condition(step.when, old, new),
+            "depends_on": tuple(dict.fromkeys(new if name == old else name for name in step.depends_on)),
+        }
+    )
+
+
+def point_gate(gate: Gate, old: StepId, new: StepId) -> Gate:
+    """Return a gate that is on `new`, and reads it, where it was on `old`, or read that."""
+    return gate.model_copy(
+        update={"on": new if gate.on == old else gate.on, "check": point_condition(gate.check, old, new)}
+    )
+
+
+def point_cap(cap: Cap, old: StepId, new: StepId) -> Cap:
+    """Return a cap whose condition reads `new` where it read `old`."""
+    return cap.model_copy(update={"when": point_condition(cap.when, old, new)})
+
+
+def point_value(value: Json, old: StepId, new: StepId) -> Json:
+    """Return a value whose references read `new` where they read `old`; a faulty text stays as it is."""
+    try:
+        return rename_step(value, old, new)
+    except ExpressionFault:
+        return value
+
+
+def point_condition(condition: str | None, old: StepId, new: StepId) -> str | None:
+    """Return a bare expression that reads `new` where it read `old`; a faulty one stays as it is."""
+    if condition is None:
+        return None
+    try:
+        bare = bare_expression(condition)
+        renamed = rename_in_expression(bare.expression, old, new)
+    except ExpressionFault:
+        return condition
+    end = bare.offset + len(bare.expression)
+    return condition[: bare.offset] + renamed + condition[end:]

@@ -1,0 +1,156 @@
+"""JSON Schema validation of values, with messages in the author's words.
+
+A *validator* is built once for each schema and reused: building takes longer than a thousand validations. A schema
+never makes a request: `$ref` is followed inside the schema only. `true` is no number and no integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import jsonschema_rs
+from jsonschema_rs import ValidationErrorKind as Kind
+
+from wavewright.planner.hashing import canonical_json
+from wavewright.planner.pointers import child
+from wavewright.planner.suggestions import shown
+from wavewright.planner.types import Json, JsonSchema
+
+
+class BadSchemaError(ValueError):
+    """A schema that is none, or that refers to something outside itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """One reason why a value does not fit a schema."""
+
+    pointer: str
+    """Of the part that does not fit, below the value's own pointer."""
+    keyword: str
+    """The schema's keyword that the value breaks."""
+    message: str
+    """Continues a sentence that names the part: `is 'x', but must be a number`."""
+    name: str | None = None
+    """The property that is missing or not known."""
+
+
+class Validator:
+    """A compiled schema."""
+
+    def __init__(self, schema: JsonSchema) -> None:
+        try:
+            self._compiled = jsonschema_rs.validator_for(schema, offline=True)
+        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+            first_line = str(error).partition("\n")[0]
+            raise BadSchemaError(first_line) from error
+
+    def accepts(self, value: Json) -> bool:
+        """Return whether a value fits."""
+        return self._compiled.is_valid(value)
+
+    def misfits(self, value: Json, pointer: str = "") -> list[Misfit]:
+        """Return every reason why a value does not fit, in the value's order."""
+        if self._compiled.is_valid(value):
+            return []
+        return [misfit for error in self._compiled.iter_errors(value) for misfit in _worded(error, pointer)]
+
+
+def validator_of(schema: JsonSchema) -> Validator:
+    """Return the validator of a schema; equal schemas share one.
+
+    Raises:
+        BadSchemaError: it is no JSON Schema, or refers to something outside itself.
+    """
+    return _built(canonical_json(schema))
+
+
+@lru_cache(maxsize=1024)
+def _built(text: bytes) -> Validator:
+    import json
+
+    return Validator(json.loads(text))
+
+
+def _worded(error: jsonschema_rs.ValidationError, pointer: str) -> Iterator[Misfit]:
+    for key in error.instance_path:
+        pointer = child(pointer, key)
+    value = _json(error.instance)
+    match error.kind:
+        case Kind.Required(property=name):
+            yield Misfit(pointer, "required", f"lacks {name!r}", name)
+        case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
+            for name in names:
+                yield Misfit(pointer, "additionalProperties", f"has {name!r}, which is not known here", name)
+        case Kind.AnyOf(context=branches) | Kind.OneOfNotValid(context=branches):
+            yield Misfit(pointer, error.kind.name, _no_branch(value, branches))
+        case Kind.PropertyNames(error=inner):
+            yield Misfit(pointer, "propertyNames", f"has a key that does not fit: {inner.message}")
+        case _:
+            yield Misfit(pointer, error.kind.name, f"is {shown(value)}, but must {_wish(error.kind)}")
+
+
+def _no_branch(value: Json, branches: list[list[jsonschema_rs.ValidationError]]) -> str:
+    kinds = [branch[0].kind for branch in branches if branch]
+    types = [name for kind in kinds if isinstance(kind, Kind.Type) for name in kind.types]
+    if len(types) >= len(branches):
+        return f"is {shown(value)}, but must be {_either(dict.fromkeys(map(_with_article, types)))}"
+    wishes = dict.fromkeys(_wish(kind) for kind in kinds if not isinstance(kind, Kind.Type))
+    return (
+        f"is {shown(value)}, but must {' or '.join(wishes)}"
+        if wishes
+        else f"is {shown(value)}, which does not fit"
+    )
+
+
+_WISHES = {
+    "minimum": "be at least {limit}",
+    "maximum": "be at most {limit}",
+    "exclusiveMinimum": "be more than {limit}",
+    "exclusiveMaximum": "be less than {limit}",
+    "multipleOf": "be a multiple of {multiple_of}",
+    "minLength": "have {limit} characters or more",
+    "maxLength": "have {limit} characters or fewer",
+    "pattern": "match {pattern}",
+    "format": "be a {format}",
+    "minItems": "have {limit} items or more",
+    "maxItems": "have {limit} items or fewer",
+    "minProperties": "have {limit} members or more",
+    "maxProperties": "have {limit} members or fewer",
+    "uniqueItems": "hold no item twice",
+    "contains": "hold an item that it does not hold",
+    "falseSchema": "not be there",
+}
+"""What the schema wants, by keyword, continuing `must`."""
+
+
+def _wish(kind: Kind) -> str:
+    match kind:
+        case Kind.Type(types=types):
+            return "be " + _either(map(_with_article, types))
+        case Kind.Enum(options=options):
+            return "be one of " + ", ".join(shown(_json(option)) for option in options)
+        case Kind.Constant(expected_value=expected):
+            return "be " + shown(_json(expected))
+        case Kind.OneOfMultipleValid():
+            return "fit exactly one of the schema's alternatives, not several"
+        case _:
+            wish = _WISHES.get(kind.name)
+            return wish.format(**kind.as_dict()) if wish else f"fit the schema's {kind.name!r}"
+
+
+def _either(names: Iterable[str]) -> str:
+    return " or ".join(names)
+
+
+def _with_article(name: str) -> str:
+    return {"null": "null", "array": "a list"}.get(name) or ("an " if name[0] in "aeio" else "a ") + name
+
+
+def _json(value: object) -> Json:
+    """Take what the library read back as JSON; it reads numbers beyond 64 bits as decimals."""
+    from decimal import Decimal
+
+    return float(value) if isinstance(value, Decimal) else value  # type: ignore[return-value]
