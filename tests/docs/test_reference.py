@@ -12,6 +12,8 @@ from pydantic import BaseModel
 
 from tests.repository.tree import ROOT
 from wavewright.config.settings import VARIABLES, SettingsFile, Variable
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.app import app
 from wavewright.executor import events
 from wavewright.planner.cel_functions import FUNCTIONS
 from wavewright.planner.goals import GoalTemplate, Job, Limits, Recipe, Rules
@@ -92,3 +94,19 @@ def test_every_option_of_a_function_is_described_where_tools_are_written() -> No
     text = (ROOT / "docs" / "how-to" / "write-a-tool.md").read_text(encoding="utf-8")
 
     assert [name for name in ToolOptions.model_fields if f"`{name}`" not in text] == []
+
+
+def test_every_command_is_described() -> None:
+    text = (REFERENCE / "cli.md").read_text(encoding="utf-8")
+    names = [
+        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
+    ]
+
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == names
+
+
+def test_every_exit_code_is_described() -> None:
+    text = (REFERENCE / "exit-codes.md").read_text(encoding="utf-8")
+    codes = [value for name, value in vars(exit_codes).items() if name.isupper()]
+
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)] == codes
