@@ -18,9 +18,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from wavewright.planner.models import Model, Retry
 from wavewright.planner.types import Effect, Json, Seconds
@@ -49,6 +49,13 @@ class ToolOptions(Model):
     needs_approval: bool | None = None
 
 
+def _as_mapping(value: object) -> object:
+    """Return a list of names as a mapping of names to no options."""
+    if isinstance(value, list):
+        return {name: {} for name in cast("list[object]", value) if isinstance(name, str)}
+    return value
+
+
 class UserModule(Model):
     """One entry of the settings: a module, and which of its functions are tools."""
 
@@ -56,7 +63,7 @@ class UserModule(Model):
     """A Python file, or a folder of such; relative to the project."""
     module: str | None = None
     """A dotted name."""
-    functions: list[str] | dict[str, ToolOptions] | None = None
+    functions: Annotated[dict[str, ToolOptions], BeforeValidator(_as_mapping)] | None = None
     """Names, or names with options; every public function of the module where it is absent."""
 
 
@@ -175,13 +182,8 @@ def _tools_of(module: ModuleType, entry: UserModule) -> list[Tool]:
     public = _public_functions(module)
     if entry.functions is None:
         return [make_tool(function) for function in public.values()]
-    chosen = (
-        entry.functions
-        if isinstance(entry.functions, dict)
-        else dict.fromkeys(entry.functions, ToolOptions())
-    )
     found: list[Tool] = []
-    for name, options in chosen.items():
+    for name, options in entry.functions.items():
         function = public.get(name, getattr(module, name, None))
         if function is None or not callable(function):
             near = difflib.get_close_matches(name, public, n=1)

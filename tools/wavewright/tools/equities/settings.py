@@ -70,6 +70,10 @@ class EquitiesSettings(Model):
     search: SearchSettings | None = None
 
 
+_BRANCHES = frozenset({"str", "ProviderSettings", "BasketSettings"})
+"""What pydantic puts into a fault's path for the branch of a union."""
+
+
 def read_settings(settings: JsonObject) -> EquitiesSettings:
     """Return the settings of the pack.
 
@@ -79,8 +83,9 @@ def read_settings(settings: JsonObject) -> EquitiesSettings:
     try:
         return EquitiesSettings.model_validate(settings)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
+        # Of a union the fault of the branch that got furthest is what the author meant.
+        fault = max(error.errors(include_url=False), key=lambda found: len(found["loc"]))
         known = ", ".join(sorted(EquitiesSettings.model_fields))
-        where = ".".join(["equities", *(str(part) for part in fault["loc"])])
+        where = ".".join(["equities", *(str(part) for part in fault["loc"] if part not in _BRANCHES)])
         hint = f"the pack knows {known}; 'prices' is {VEGA!r}, a folder, a file, or {{provider: eodhd, …}}"
         raise PackError(f"setting {where!r}: {fault['msg'].lower()}", hint=hint) from error

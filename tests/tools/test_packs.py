@@ -1,0 +1,85 @@
+"""Packs: found by entry point, imported when needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wavewright.tools import PackError, find_packs, find_template, load_pack, load_packs, pack_names
+
+EQUITIES = {"fetch_stock_data", "fetch_index_data", "fetch_announcements", "search_web", "analyze_summary"}
+
+
+def test_the_equities_pack_brings_its_five_tools_and_its_template() -> None:
+    pack = load_pack("equities", {"prices": "prices"}, Path("/project"))
+
+    assert {tool.signature.name for tool in pack.tools} == EQUITIES
+    assert set(pack.goal_templates) == {"stock_analysis"}
+    assert pack.goal_templates["stock_analysis"].is_file()
+
+
+def test_packs_are_named_without_being_imported() -> None:
+    code = (
+        "import sys; from wavewright.tools import pack_names; names = pack_names();"
+        "assert 'equities' in names; "
+        "assert not [m for m in sys.modules if m.startswith('wavewright.tools.equities')]"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_pack_is_described_without_its_heavy_libraries() -> None:
+    code = (
+        "import sys; from wavewright.tools import load_pack; load_pack('equities', {'prices': 'x'});"
+        "heavy = {'pandas', 'numpy', 'pyarrow', 'httpx', 'vega_datasets', 'networkx'} & set(sys.modules);"
+        "assert not heavy, heavy"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_pack_is_found_by_the_tools_it_brings() -> None:
+    (found,) = find_packs({"fetch_stock_data"}, {})
+
+    assert found.name == "equities"
+    assert find_packs({"no_such_tool"}, {}) == ()
+    assert find_packs((), {}) == ()
+
+
+def test_a_template_is_found_by_name() -> None:
+    found = find_template("stock_analysis", {})
+
+    assert found is not None
+    assert found.name == "stock_analysis.yaml"
+    assert find_template("no_such_template", {}) is None
+
+
+def test_packs_are_loaded_in_the_order_of_their_names() -> None:
+    assert [pack.name for pack in load_packs({"equities": {}})] == ["equities"]
+    assert load_packs({}, names=()) == ()
+
+
+def test_an_unknown_pack_is_refused_with_those_there_are() -> None:
+    with pytest.raises(PackError, match="no pack is called 'equites'") as refused:
+        load_pack("equites")
+
+    assert "'equities'" in (refused.value.hint or "")
+    assert "equities" in pack_names()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        pytest.param({"price": "x"}, "'equities.price'", id="unknown field"),
+        pytest.param({"prices": {"provider": "nobody"}}, "'equities.prices", id="unknown provider"),
+        pytest.param({"currency": "dollars"}, "'equities.currency'", id="currency"),
+        pytest.param({"search": {"url": "file:///etc"}}, "'equities.search.url'", id="address"),
+        pytest.param({"indices": {"X": {"codes": []}}}, "'equities.indices.X", id="empty basket"),
+    ],
+)
+def test_wrong_settings_are_named_by_their_path(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(PackError, match=message):
+        load_pack("equities", settings)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # wrong on purpose
