@@ -62,6 +62,9 @@ METHODS: Final = frozenset(
     }
 )  # fmt: skip
 
+LONGEST_RANGE: Final = 10_000
+"""As many as a macro of the library goes over."""
+
 _DATE = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:?\d{2})?)?", re.ASCII
 )
@@ -174,6 +177,14 @@ def sorted_keys(value: dict[str, Json]) -> list[str]:
 def as_range(value: list[Json] | dict[str, Json]) -> Sequence[object]:
     """Return what a macro goes over: a list's elements, an object's keys."""
     return sorted_keys(value) if isinstance(value, dict) else value
+
+
+def count_up(count: int) -> list[int]:
+    """Return the integers from 0 up to, and without, a count."""
+    if not 0 <= count <= LONGEST_RANGE:
+        msg = f"lists.range() gives up to {LONGEST_RANGE:,} numbers, not {count}"
+        raise Refused(msg)
+    return list(range(count))
 
 
 def in_order(values: list[object]) -> list[object]:

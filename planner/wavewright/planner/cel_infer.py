@@ -7,6 +7,7 @@ CEL library. A fault names the author's own words and lists what there is instea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -150,8 +151,9 @@ class Inference:
         bare = without_parens(operand)
         known = s.fields(asked)
         if isinstance(bare, Name) and bare.name == "inputs" and "inputs" not in scope:
-            hint = closest(name, known) or (f"there are: {listed(known)}" if known else "there are no inputs")
-            return ExpressionFault("unknown_input", f"no input is called '{name}'", offset, hint)
+            others = f"there are: {listed(known)}" if known else "there are no inputs"
+            message = f"no input is called '{name}'"
+            return ExpressionFault("unknown_input", message, offset, closest(name, known) or others)
         called = self._called(operand, scope)
         if asked.kind in ("object", "union") and known:
             shown = listed(
@@ -420,8 +422,8 @@ def _operator_hint(operator: str, left: View, right: View) -> str | None:
 
 
 def _usage(function: str) -> str | None:
-    name = function.rsplit(".", 1)[-1]
+    called = re.compile(rf"\b{re.escape(function.rsplit('.', 1)[-1])}\(")
     for usage, meaning in FUNCTIONS.items():
-        if f"{name}(" in usage:
+        if called.search(usage):
             return f"{usage}: {meaning}"
     return None

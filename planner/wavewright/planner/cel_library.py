@@ -161,6 +161,7 @@ def dynamic_environment() -> Environment:
         make("ww_time", [((t.STRING,), t.TIMESTAMP)], functions.read_timestamp),
         make("ww_span", [((t.STRING,), t.DURATION)], functions.read_duration),
         make("ww_range", [((any_map,), any_list), ((any_list,), any_list)], functions.as_range),
+        make("ww_upto", [((t.INT,), any_list)], functions.count_up),
         make("ww_sort", [((any_list,), any_list)], functions.in_order),
         make("ww_sorted", [((any_list,), any_list)], functions.in_order_of_keys),
         make("sum", [((any_list,), t.DYN)], functions.total, as_method=None),

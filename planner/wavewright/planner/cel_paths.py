@@ -167,6 +167,13 @@ def unknown_root(name: str, offset: int, known: Mapping[str, object]) -> Express
             offset,
             "give the step a for_each, or name the value: inputs.…, steps.…",
         )
+    if name == "output":
+        return ExpressionFault(
+            "unknown_name_or_field",
+            "'output' exists only in the check of a gate",
+            offset,
+            "name the step: steps.…",
+        )
     hint = closest(name, known) or f"there are: {listed(known)}"
     if "steps" in known and isinstance(steps := known["steps"], Mapping) and name in steps:
         hint = f"did you mean 'steps.{name}'?"

@@ -70,38 +70,38 @@ def reads(expression: str) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def step_mentions(expression: str, step: str) -> list[tuple[int, int]]:
-    """Return where an expression names a step, as start and end of the name or of the string that holds it.
+def step_mentions(expression: str, step: str) -> list[Mention]:
+    """Return where an expression names a step, in the order of the text.
 
     Raises:
         ExpressionFault: it is no expression.
     """
     mentions = _mentions(read_tree(expression), frozenset())
-    return sorted(
-        {
-            (mention.start, mention.end)
-            for mention in mentions
-            if mention.root == "steps" and mention.name == step
-        }
-    )
+    found = [mention for mention in mentions if mention.root == "steps" and mention.name == step]
+    return sorted(found, key=lambda mention: mention.start)
 
 
 @dataclass(frozen=True, slots=True)
-class _Mention:
+class Mention:
+    """A place where an expression names a root, or a field right below it."""
+
     root: str
     name: str | None
     start: int
     end: int
     asked: bool = False
+    """Whether `has()` asks for it."""
+    quoted: bool = False
+    """Whether the name stands as a string: `steps["prices"]`."""
 
 
-def _mentions(node: Node, local_names: frozenset[str], *, asked: bool = False) -> Iterator[_Mention]:
+def _mentions(node: Node, local_names: frozenset[str], *, asked: bool = False) -> Iterator[Mention]:
     match node:
         case LiteralValue():
             return
         case Name():
             if node.name not in local_names and node.name not in TYPE_NAMES:
-                yield _Mention(node.name, None, node.start, node.end, asked)
+                yield Mention(node.name, None, node.start, node.end, asked)
         case Select() | Index():
             yield from _selection_mentions(node, local_names, asked=asked)
         case Macro():
@@ -120,17 +120,17 @@ def _mentions(node: Node, local_names: frozenset[str], *, asked: bool = False) -
 
 def _selection_mentions(
     node: Select | Index, local_names: frozenset[str], *, asked: bool
-) -> Iterator[_Mention]:
+) -> Iterator[Mention]:
     operand = without_parens(node.operand)
     if isinstance(operand, Name) and operand.name not in local_names and operand.name not in TYPE_NAMES:
         if isinstance(node, Select):
-            yield _Mention(
+            yield Mention(
                 operand.name, node.field, node.field_start, node.field_start + len(node.field), asked
             )
             return
         key = without_parens(node.index)
         if isinstance(key, LiteralValue) and key.kind == "string":
-            yield _Mention(operand.name, key.string, key.start, key.end, asked)
+            yield Mention(operand.name, key.string, key.start, key.end, asked, quoted=True)
             return
     yield from _mentions(node.operand, local_names, asked=asked)
     if isinstance(node, Index):

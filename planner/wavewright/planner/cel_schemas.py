@@ -21,6 +21,9 @@ Kind: TypeAlias = Literal[
 CEL_TYPE: Final = "$cel"
 """Key of the schemas made here for values that exist inside an expression only, such as timestamps."""
 _REFERENCES_FOLLOWED = 32
+_ALTERNATIVES_FOLLOWED = 8
+"""Levels of anyOf in anyOf; a schema may refer to itself there."""
+_LISTS_DESCRIBED = 3
 _DEFINITIONS = ("$defs", "definitions")
 
 
@@ -82,8 +85,10 @@ def below(schema: Json, root: JsonSchema) -> Located:
     return Located(schema, root)
 
 
-def view(place: Located) -> View:
+def view(place: Located, depth: int = 0) -> View:
     """Return what a schema says about the kind of a value."""
+    if depth > _ALTERNATIVES_FOLLOWED:
+        return ANYTHING
     schema, root = _followed(place)
     special = schema.get(CEL_TYPE)
     if isinstance(special, str):
@@ -93,14 +98,14 @@ def view(place: Located) -> View:
         kind = _SCALARS.get(named, "open")
         return View(kind, nullable=kind in ("null", "open"), schema=schema, root=root)
     if isinstance(named, list):
-        return _union([view(Located({**schema, "type": word}, root)) for word in named])
+        return _union([view(Located({**schema, "type": word}, root), depth + 1) for word in named])
     for word in ("anyOf", "oneOf"):
         branches = schema.get(word)
         if isinstance(branches, list) and branches and "properties" not in schema:
-            return _union([view(below(branch, root)) for branch in branches])
+            return _union([view(below(branch, root), depth + 1) for branch in branches])
     if isinstance(parts := schema.get("allOf"), list) and parts:
-        return _all_of(schema, parts, root)
-    return _untyped(schema, root)
+        return _all_of(schema, parts, root, depth)
+    return _untyped(schema, root, depth)
 
 
 def _followed(place: Located) -> Located:
@@ -130,13 +135,14 @@ def _looked_up(reference: str, root: JsonSchema) -> JsonSchema | None:
     return node if isinstance(node, dict) else None
 
 
-def _untyped(schema: JsonSchema, root: JsonSchema) -> View:
+def _untyped(schema: JsonSchema, root: JsonSchema, depth: int) -> View:
     if "const" in schema:
-        return view(Located({**schema, "type": _kind_word(schema["const"])}, root))
+        return view(Located({**schema, "type": _kind_word(schema["const"])}, root), depth + 1)
     values = schema.get("enum")
     if isinstance(values, list) and values:
         words = sorted({_kind_word(value) for value in values})
-        return view(Located({**schema, "type": words[0] if len(words) == 1 else list[Json](words)}, root))
+        kinds: Json = words[0] if len(words) == 1 else list[Json](words)
+        return view(Located({**schema, "type": kinds}, root), depth + 1)
     if "properties" in schema or "required" in schema or "additionalProperties" in schema:
         return View("object", nullable=False, schema=schema, root=root)
     if "items" in schema or "prefixItems" in schema:
@@ -183,11 +189,11 @@ def _union(views: Sequence[View]) -> View:
     return View("union", nullable, schema, schema, tuple(flat))
 
 
-def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema) -> View:
+def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int) -> View:
     """Return the view of schemas that hold together: objects are merged, else the first that says a kind counts."""
     rest: JsonSchema = {key: value for key, value in schema.items() if key != "allOf"}
-    views = [one for one in (view(below(part, root)) for part in parts) if one.kind != "open"]
-    if (own := _untyped(rest, root)).kind != "open":
+    views = [one for one in (view(below(part, root), depth + 1) for part in parts) if one.kind != "open"]
+    if (own := _untyped(rest, root, depth)).kind != "open":
         views.append(own)
     if not views:
         return ANYTHING
@@ -304,22 +310,22 @@ def element(owner: View, place: int | None = None) -> Located | None:
             return None
 
 
-def describe(what: View) -> str:
+def describe(what: View, depth: int = 0) -> str:
     """Return a kind as a field list shows it: `number`, `list of string`, `string or null`."""
-    text = _described(what)
+    text = _described(what, depth)
     return f"{text} or null" if what.nullable and what.kind not in ("open", "null") else text
 
 
-def _described(what: View) -> str:
+def _described(what: View, depth: int) -> str:
     match what.kind:
         case "open":
             return "any"
         case "array":
-            inner = element(what)
-            of = describe(view(inner)) if inner is not None else "any"
-            return "list" if of == "any" or len(of) > 40 else f"list of {of}"
+            inner = element(what) if depth < _LISTS_DESCRIBED else None
+            of = describe(view(inner), depth + 1) if inner is not None else "any"
+            return "list" if of == "any" else f"list of {of}"
         case "union":
-            return " or ".join(dict.fromkeys(_described(branch) for branch in what.branches))
+            return " or ".join(dict.fromkeys(_described(branch, depth) for branch in what.branches))
         case _:
             return what.kind
 

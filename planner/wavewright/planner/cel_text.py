@@ -43,7 +43,7 @@ TYPE_NAMES = frozenset(
 NOW = "now"
 """Variable of the text that holds the run's instant."""
 
-_RENAMED = {"timestamp": "ww_time", "duration": "ww_span"}
+_RENAMED = {"timestamp": "ww_time", "duration": "ww_span", "lists.range": "ww_upto"}
 ROUNDING = frozenset(
     {"math.ceil", "math.floor", "math.round", "math.trunc", "math.isNaN", "math.isInf", "math.isFinite"}
 )

@@ -103,15 +103,28 @@ _SIMPLE = {
 _ESCAPED = re.compile(_ESCAPE, re.DOTALL)
 
 
-def string_value(token_text: str) -> str:
-    """Return what a string token stands for."""
-    raw = token_text[0] in "rR"
-    quoted = token_text[1:] if raw else token_text
+def string_value(token: Token) -> str:
+    """Return what a string token stands for.
+
+    Raises:
+        ExpressionFault: an escape names no character.
+    """
+    text = token.text
+    raw = text[0] in "rR"
+    quoted = text[1:] if raw else text
     width = 3 if len(quoted) >= 6 and quoted[:3] in ('"""', "'''") else 1
     inner = quoted[width:-width]
     if raw or "\\" not in inner:
         return inner
-    return _ESCAPED.sub(_unescape, inner)
+    value = _ESCAPED.sub(_unescape, inner)
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise ExpressionFault(
+            "bad_expression",
+            "an escape in this string names no character",
+            token.start,
+            "write characters beyond \\uFFFF as \\U0001F600",
+        )
+    return value
 
 
 def _unescape(found: re.Match[str]) -> str:
@@ -120,5 +133,5 @@ def _unescape(found: re.Match[str]) -> str:
         return _SIMPLE[body]
     if body[0] in "xXuU":
         code = int(body[1:], 16)
-        return chr(code) if code <= 0x10FFFF else "\ufffd"
+        return chr(code) if code <= 0x10FFFF else "\ud800"
     return chr(int(body, 8))

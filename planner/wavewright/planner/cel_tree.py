@@ -459,7 +459,7 @@ class _Reader:
         assert kind in ("int", "uint", "double", "string", "bytes")
         if kind in ("int", "uint"):
             _check_integer(token)
-        string = string_value(token.text) if kind == "string" else ""
+        string = string_value(token) if kind == "string" else ""
         return LiteralValue(token.start, token.end, 1, kind, token.text, string)
 
     def _expect(self, text: str) -> Token:

@@ -75,8 +75,9 @@ def _program_evaluator(dynamic: DynamicText) -> Evaluator:
                 value = program.eval(data=bound)
             except RuntimeError as failure:
                 raise _fault(str(failure), faults) from None
-            except (ValueError, TypeError) as failure:
-                raise ExpressionFault("evaluation_failed", f"a value cannot be read: {failure}") from None
+            except (ValueError, TypeError):
+                # The library's binding answers so to text that is no Unicode, such as half a surrogate pair.
+                raise ExpressionFault("evaluation_failed", "a value holds text that is no Unicode") from None
             if value.type() != error:
                 return _to_json(value.plain_value())
             message = str(value.plain_value())
@@ -166,14 +167,17 @@ _OVERLOAD = re.compile(r"No matching overloads found : (.*?)(?: \[[A-Z_]+\])?$",
 _MISSING_KEY = re.compile(r"Key not found in map : (.*?)(?: \[[A-Z_]+\])?$", re.DOTALL)
 _UNBOUND = re.compile(r'No value with name "(\w+)" found')
 _PLACE = re.compile(r"Index error: index=(-?\d+) size=(\d+)")
+_CONTAINER = re.compile(r"Invalid container type: '(\w+)'")
+_SIGNATURE = re.compile(r"(?:\((\w+)\)\.)?([^()]+)\((.*)\)", re.DOTALL)
 _KINDS = {
+    "int": "an integer", "uint": "an unsigned integer",
     "int64": "an integer", "uint64": "an unsigned integer", "double": "a number", "string": "a string",
     "bool": "true or false", "list": "a list", "map": "an object", "null_type": "null",
     "timestamp": "a timestamp", "duration": "a duration", "bytes": "bytes", "type": "a type",
 }  # fmt: skip
 _OUR_NAMES = {
     "ww_div": "/", "ww_time": "timestamp()", "ww_span": "duration()", "ww_sort": "sort()",
-    "ww_sorted": "sortBy()", "ww_range": "a macro", "@in": "in",
+    "ww_sorted": "sortBy()", "ww_upto": "lists.range()", "@in": "in",
 }  # fmt: skip
 
 
@@ -181,6 +185,8 @@ def _fault(message: str, faults: Mapping[str, ExpressionFault]) -> ExpressionFau
     """Return the library's run-time message in our words."""
     if (unbound := _UNBOUND.search(message)) is not None and unbound[1] in faults:
         return faults[unbound[1]]
+    if "basic_string" in message:
+        return ExpressionFault("evaluation_failed", "a value holds text that is no Unicode")
     if _BUDGET in message:
         return ExpressionFault(
             "expression_too_large",
@@ -201,24 +207,38 @@ def _fault(message: str, faults: Mapping[str, ExpressionFault]) -> ExpressionFau
         )
     if "SELECT to non-message" in message:
         return ExpressionFault("no_overload", "a field is asked of a value that is no object")
-    if "<jump_condition>" in message:
-        return ExpressionFault("no_overload", "a condition is neither true nor false")
+    if (container := _CONTAINER.search(message)) is not None:
+        kind = _KINDS.get(container[1], container[1])
+        return ExpressionFault("no_overload", f"{kind} has no elements and no fields")
+    if "expected integer type" in message:
+        return ExpressionFault("no_overload", "a place in a list is a whole number")
     plain = re.sub(r"^[A-Z_]+: ", "", re.sub(r" \[[A-Z_]+\]$", "", message))
     return ExpressionFault("evaluation_failed", plain)
 
 
+_SAID: dict[str, str] = {
+    "<jump_condition>": "a condition is neither true nor false",
+    "<iter_range>": "a macro goes over a list or an object, and was given neither",
+    "_&&_": "'&&' joins conditions, and one of its sides is neither true nor false",
+    "_||_": "'||' joins conditions, and one of its sides is neither true nor false",
+    "!_": "'!' turns a condition round, and was given none",
+    "@in": "'in' asks a list for an element, or an object for a field, and was given neither",
+}
+
+
 def _overload_fault(signature: str) -> ExpressionFault:
-    if "<jump_condition>" in signature:
-        return ExpressionFault("no_overload", "a condition is neither true nor false")
-    shape = re.fullmatch(r"(?:\((\w+)\)\.)?([^()]+)\((.*)\)", signature, re.DOTALL)
-    if shape is None:
-        return ExpressionFault("no_overload", "the operands do not fit their operator")
-    target, name, given = shape[1], shape[2], shape[3]
-    kinds = [_KINDS.get(kind.strip(), kind.strip()) for kind in given.split(",") if kind.strip()]
-    if name.startswith("_") or name in ("@in", "ww_div", "!_", "-_"):
+    name, given, target = signature, None, None
+    if (shape := _SIGNATURE.fullmatch(signature)) is not None:
+        target, name, given = shape[1], shape[2], shape[3]
+    if name in _SAID or name == "ww_range":
+        return ExpressionFault("no_overload", _SAID.get(name, _SAID["<iter_range>"]))
+    kinds = [_KINDS.get(kind.strip(), kind.strip()) for kind in (given or "").split(",") if kind.strip()]
+    if name.startswith("_") or name in ("ww_div", "-_"):
         symbol = _OUR_NAMES.get(name, name.replace("_", ""))
         return ExpressionFault("no_overload", f"'{symbol}' does not take {' and '.join(kinds)}")
     called = _OUR_NAMES.get(name, f"{name}()")
+    if given is None:
+        return ExpressionFault("no_overload", f"{called} does not take what it was given")
     if target is not None:
         of = _KINDS.get(target, target)
         arguments = f" with {' and '.join(kinds)}" if kinds else ""

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-_SURELY_SHALLOW = 10
+_SURELY_SHALLOW = 20
 
 
 class TypedEnvironment:

@@ -11,7 +11,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -45,11 +45,8 @@ class Embedded:
     expression: str
     start: int
     end: int
-
-    @property
-    def offset(self) -> int:
-        """Where the expression itself starts in the text."""
-        return self.start + 2
+    offset: int
+    """Where the expression itself starts in the text."""
 
 
 _OPENING = re.compile(r"\$\$\{|\$\{")
@@ -83,7 +80,8 @@ def parse_text(text: str) -> tuple[str | Embedded, ...]:
         if literal:
             parts.append(literal)
             literal = ""
-        parts.append(Embedded(text[opening.end() : closing], opening.start(), closing + 1))
+        expression = text[opening.end() : closing]
+        parts.append(Embedded(expression, opening.start(), closing + 1, opening.end()))
         position = closing + 1
     literal += text[position:]
     if literal:
@@ -118,13 +116,11 @@ def bare_expression(text: str) -> Embedded:
     Raises:
         ExpressionFault: it begins as a reference that is not closed.
     """
-    stripped = text.strip()
-    if stripped.startswith("${"):
-        parts = parse_text(stripped)
+    if text.lstrip().startswith("${"):
+        parts = [part for part in parse_text(text) if not isinstance(part, str) or part.strip()]
         if len(parts) == 1 and isinstance(parts[0], Embedded):
-            start = text.index("${")
-            return Embedded(parts[0].expression, start, start + len(stripped))
-    return Embedded(text, -2, len(text))
+            return parts[0]
+    return Embedded(text, 0, len(text), 0)
 
 
 def walk_params(value: Json, pointer: str = "") -> Iterator[tuple[str, str]]:
@@ -278,7 +274,7 @@ def rename_step(value: Json, old: str, new: str) -> Json:
             tuple(
                 part
                 if isinstance(part, str)
-                else Embedded(rename_in_expression(part.expression, old, new), part.start, part.end)
+                else replace(part, expression=rename_in_expression(part.expression, old, new))
                 for part in parts
             )
         )
@@ -296,7 +292,7 @@ def rename_in_expression(expression: str, old: str, new: str) -> str:
         ExpressionFault: it is no expression.
     """
     renamed = expression
-    for start, end in reversed(step_mentions(expression, old)):
-        name = new if expression[start] not in "\"'rR" or expression[start:end] == old else f'"{new}"'
-        renamed = renamed[:start] + name + renamed[end:]
+    for mention in reversed(step_mentions(expression, old)):
+        name = f'"{new}"' if mention.quoted else new
+        renamed = renamed[: mention.start] + name + renamed[mention.end :]
     return renamed
