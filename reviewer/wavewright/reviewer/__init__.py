@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from wavewright.reviewer.records import Package, ReviewResult
     from wavewright.reviewer.recovery import RecoveryView, propose_patch, view_for_recovery
-    from wavewright.reviewer.report import render_report
+    from wavewright.reviewer.report import render_report, write_report
     from wavewright.reviewer.review import review_by_code
     from wavewright.reviewer.summary import render_summary
 
@@ -44,6 +44,7 @@ __all__ = [
     "review_by_code",
     "view_for_recovery",
     "write_package",
+    "write_report",
     "write_whole",
 ]
 
@@ -64,6 +65,7 @@ _HOMES = {
     "review_by_code": "review",
     "view_for_recovery": "recovery",
     "write_package": "packaging",
+    "write_report": "report",
     "write_whole": "files",
 }
 

@@ -56,7 +56,7 @@ class BadEnd:
 
 
 def red_gates(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[RedGate, ...]:
-    """Return the red gates that count, block gates and warnings alike, in the plan's order."""
+    """Return the red gates that count, block gates first, then warnings; each in the plan's order."""
     replaced = superseded_steps(plan)
     found: list[RedGate] = []
     for end in (state.steps[step.id] for step in plan.steps if step.id in state.steps):
@@ -66,7 +66,7 @@ def red_gates(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tupl
                 by_gate.setdefault(entry.gate, []).append(entry)
         for gate_id, entries in by_gate.items():
             found.append(_red_gate(plan, goal, state, now, gate_id, entries))
-    return tuple(found)
+    return tuple(sorted(found, key=lambda gate: gate.severity != "block"))
 
 
 def unasked_gates(plan: Plan, goal: Goal, state: RunState) -> tuple[RedGate, ...]:

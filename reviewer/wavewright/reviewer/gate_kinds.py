@@ -62,17 +62,23 @@ def ask_check(expression: str, now: dt.datetime) -> Question:
     names = frozenset(read.name for read in wanted if read.root == "steps")
     roots = frozenset(read.root for read in wanted)
     paths = tuple(_paths_of(expression))[:_MOST_VALUES]
+    shown = shorten(expression, 160)
 
     def ask(call: Call) -> Finding:
         variables = _variables(call, roots, names)
-        looked_at = _with_values(expression, paths, variables)
+        values = _values(paths, variables)
+        looked_at = f"{shown} with {values}" if values else shown
         try:
             answer = evaluate(variables, now)
         except ExpressionFault as fault:
             return Finding("error", looked_at, f"could not be evaluated: {shorten(fault.message, 200)}")
         if not isinstance(answer, bool):
             return Finding("error", looked_at, f"gave {brief(answer)} instead of true or false")
-        return Finding("pass", looked_at) if answer else Finding("fail", looked_at, "the condition is false")
+        return (
+            Finding("pass", looked_at)
+            if answer
+            else Finding("fail", looked_at, f"{shown} is false{f' ({values})' if values else ''}")
+        )
 
     return ask
 
@@ -190,14 +196,13 @@ def _paths_of(expression: str) -> Iterator[str]:
             yield path
 
 
-def _with_values(expression: str, paths: tuple[str, ...], variables: Mapping[str, Json]) -> str:
+def _values(paths: tuple[str, ...], variables: Mapping[str, Json]) -> str:
     values: list[str] = []
     for path in paths:
         for _place, value, found in look_up(dict(variables), path.split(".")):
             values.append(f"{path} = {brief(value) if found else ABSENT}")
             break
-    shown = shorten(expression, 160)
-    return f"{shown} with {', '.join(values)}" if values else shown
+    return ", ".join(values)
 
 
 def _no_time(place: str, value: Json, *, found: bool) -> str:

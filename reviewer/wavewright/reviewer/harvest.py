@@ -1,14 +1,15 @@
 """What outputs carry for the package: documents, sources, charts and conflicts.
 
 A tool says what it brings by reserved keys of its output, or of each entry of it: `document` or `documents`,
-`source` or `sources`, `chart` or `charts`, `conflict` or `conflicts`. The reviewer knows these keys and no tool. What
-stands there in another shape is left out and named in a warning; it never fails a run that is already done.
+`source` or `sources`, `chart` or `charts`, `conflict` or `conflicts`, `warnings`. An output that has an id, a title,
+tags and a content is a document itself. The reviewer knows these keys and no tool. What stands there in another shape
+is left out and named in a warning; it never fails a run that is already done.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -34,9 +35,14 @@ class Harvest:
     warnings: tuple[str, ...] = ()
 
 
-def harvest(outputs: Iterable[tuple[StepId, Json]]) -> Harvest:
-    """Return what the outputs carry; equal documents, sources and charts count once."""
-    basket = _Basket()
+def harvest(outputs: Iterable[tuple[StepId, Json]], terminal: Collection[StepId] = ()) -> Harvest:
+    """Return what the outputs carry; equal documents, sources and charts count once.
+
+    Args:
+        outputs: Steps with what they brought.
+        terminal: The steps whose documents are the run's results; they come first.
+    """
+    basket = _Basket(frozenset(terminal))
     for step, output in outputs:
         entries = output if isinstance(output, list) else [output]
         for entry in entries:
@@ -47,8 +53,9 @@ def harvest(outputs: Iterable[tuple[StepId, Json]]) -> Harvest:
         *_disagreeing_sources(basket.mentions),
         *_disagreeing_documents(basket.documents),
     ]
+    results_first = sorted(basket.documents, key=lambda found: not found.is_result)
     return Harvest(
-        documents=_once(basket.documents, lambda found: found.model_dump_json(exclude={"step"})),
+        documents=_once(results_first, lambda found: found.model_dump_json(exclude={"step", "is_result"})),
         sources=_once(basket.sources, lambda found: found.model_dump_json(exclude={"step"})),
         charts=_once(basket.charts, lambda found: found.model_dump_json(exclude={"step"})),
         conflicts=_once(conflicts, lambda found: found.model_dump_json()),
@@ -64,6 +71,7 @@ class _Mention:
 
 @dataclass(slots=True)
 class _Basket:
+    terminal: frozenset[StepId]
     documents: list[Document] = field(default_factory=list[Document])
     sources: list[SourceReference] = field(default_factory=list[SourceReference])
     charts: list[Chart] = field(default_factory=list[Chart])
@@ -72,22 +80,31 @@ class _Basket:
     mentions: dict[str, list[_Mention]] = field(default_factory=dict[str, list[_Mention]])
 
     def take(self, step: StepId, carrier: JsonObject) -> None:
+        if _is_document(carrier):
+            self._take_document(step, carrier)
         for found in _under(carrier, "document"):
             # A document named by a word alone is a reference to one, which some other output carries.
             if isinstance(found, dict):
                 self._take_document(step, found)
+                for source in _under(found, "source"):
+                    self._take_source(step, source)
         for found in _under(carrier, "source"):
             self._take_source(step, found)
         for found in _under(carrier, "chart"):
             self._take_chart(step, found)
         for found in _under(carrier, "conflict"):
             self._take_conflict(step, found)
+        warnings = carrier.get("warnings")
+        if isinstance(warnings, list):
+            self.warnings += [f"{step}: {warning}" for warning in warnings if isinstance(warning, str)]
 
     def _take_document(self, step: StepId, found: JsonObject) -> None:
         markdown, content = found.get("markdown"), found.get("content")
+        if markdown is None and isinstance(content, str):
+            markdown, content = content, None
         if not isinstance(markdown, str):
             markdown = None
-        if markdown is None and content is None:
+        if not markdown and content is None:
             self.warnings.append(f"step {step!r} brought a document without content: {brief(found)}")
             return
         name = _text(found, "id") or f"{step}_{sum(1 for other in self.documents if other.step == step) + 1}"
@@ -98,12 +115,11 @@ class _Basket:
                 step=step,
                 title=_text(found, "title") or name,
                 tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
-                content=content,
                 markdown=markdown,
+                content=content,
+                is_result=step in self.terminal,
             )
         )
-        for source in _under(found, "source"):
-            self._take_source(step, source)
 
     def _take_source(self, step: StepId, found: Json) -> None:
         if isinstance(found, str) and found:
@@ -170,6 +186,13 @@ class _Basket:
                 steps=(step,),
             )
         )
+
+
+def _is_document(carrier: JsonObject) -> bool:
+    """Whether an output is a document itself, not only something that carries one."""
+    text = carrier.get("markdown") or carrier.get("content")
+    names = isinstance(carrier.get("id"), str) and isinstance(carrier.get("title"), str)
+    return names and isinstance(carrier.get("tags"), list) and isinstance(text, str)
 
 
 def _under(carrier: JsonObject, key: str) -> Iterator[Json]:

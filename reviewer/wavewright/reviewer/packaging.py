@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,19 +20,23 @@ from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import canonical_json, plan_hash
-from wavewright.planner.models import Plan
+from wavewright.planner.models import Plan, Step
+from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.evidence import superseded_steps
 from wavewright.reviewer.files import write_whole
 from wavewright.reviewer.harvest import harvest
+from wavewright.reviewer.items import item_labels
 from wavewright.reviewer.records import Package, PatchReport, ReviewResult, RunStatus, StepReport, Timings
-from wavewright.reviewer.results import read_result
+from wavewright.reviewer.results import read_result, terminal_steps
 from wavewright.reviewer.review import instant_of
 from wavewright.reviewer.times import iso, iso_of_epoch
 from wavewright.reviewer.values import shape, shorten
 
 PACKAGE_NAME = "package.json"
+
+_MOST_LABELS = 1000
 
 
 class PackageError(Exception):
@@ -66,7 +71,12 @@ def build_package(
     replaced = superseded_steps(plan)
     outputs = state.outputs()
     found = harvest(
-        (step.id, outputs[step.id]) for step in plan.steps if step.id in outputs and step.id not in replaced
+        (
+            (step.id, outputs[step.id])
+            for step in plan.steps
+            if step.id in outputs and step.id not in replaced
+        ),
+        terminal_steps(plan),
     )
     return Package(
         run=state.started.run,
@@ -86,8 +96,8 @@ def build_package(
         plan=plan.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"version": plan.version},
         plan_hash=state.plan_hash or plan_hash(plan),
         rung=state.rung or "given",
-        patches=tuple(_patches(state.plans)),
-        execution_log=_execution_log(plan, state),
+        patches=tuple(_patches(state.plans, tools)),
+        execution_log=_execution_log(plan, goal, state, now),
         timings=_timings(state),
         versions=state.started.versions,
         now=iso(now),
@@ -180,9 +190,9 @@ def _message(body: JsonObject) -> str:
     return f"{code}: {text}" if isinstance(code, str) else text
 
 
-def _patches(plans: tuple[PlanAccepted, ...]) -> list[PatchReport]:
+def _patches(plans: tuple[PlanAccepted, ...], tools: Mapping[str, ToolSignature]) -> list[PatchReport]:
     reports: list[PatchReport] = []
-    for accepted in plans:
+    for before, accepted in pairwise(plans):
         if accepted.patch is None:
             continue
         reason = accepted.patch.get("reason")
@@ -191,13 +201,23 @@ def _patches(plans: tuple[PlanAccepted, ...]) -> list[PatchReport]:
                 round=accepted.round,
                 reason=reason if isinstance(reason, str) else "",
                 patch=accepted.patch,
+                diff=_diff(before, accepted, tools),
                 plan_hash=accepted.plan_hash,
             )
         )
     return reports
 
 
-def _execution_log(plan: Plan, state: RunState) -> tuple[StepReport, ...]:
+def _diff(before: PlanAccepted, after: PlanAccepted, tools: Mapping[str, ToolSignature]) -> str:
+    try:
+        old, new = (Plan.model_validate_json(json.dumps(accepted.plan)) for accepted in (before, after))
+    except ValidationError:
+        # Journaled by another version of the plan language: the patch itself still says what it did.
+        return ""
+    return str(diff_plans(old, new, tools))
+
+
+def _execution_log(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[StepReport, ...]:
     graph = PlanGraph.of(plan)
     wave_of = graph.wave_of()
     place = {step.id: number for number, step in enumerate(plan.steps)}
@@ -219,20 +239,20 @@ def _execution_log(plan: Plan, state: RunState) -> tuple[StepReport, ...]:
                 seconds=end.seconds if end else 0.0,
                 attempts=end.attempts if end else 0,
                 items=end.items if end else None,
+                labels=_labels(plan, goal, state, step, now),
                 output=shape(end.output) if end and end.status in SUCCESSES else None,
-                error=_error(end),
+                error=end.error if end else None,
                 reason=end.reason if end else "never ran",
             )
         )
     return tuple(log)
 
 
-def _error(end: StepFinished | None) -> JsonObject | None:
-    if end is None or end.error is None:
-        return None
-    error = end.error
-    body: JsonObject = {"kind": error.kind, "message": error.message, "attempts": error.attempts}
-    return body | {"hint": error.hint} if error.hint else body
+def _labels(plan: Plan, goal: Goal, state: RunState, step: Step, now: dt.datetime) -> tuple[str, ...]:
+    end = state.steps.get(step.id)
+    if end is None or end.items is None:
+        return ()
+    return item_labels(plan, goal, state, now, step.id)[:_MOST_LABELS]
 
 
 def _round_of(end: StepFinished | None, state: RunState) -> int:

@@ -6,21 +6,28 @@ holds; the record keeps both figures and the reasons. Nothing here can lift a ga
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import ConfigDict, JsonValue
 
-from wavewright.executor.events import GateRecord, StepStatus
+from wavewright.executor.events import GateRecord, StepError, StepStatus
 from wavewright.planner.models import Model
 from wavewright.planner.types import GateId, JsonObject, StepId
 
 RunStatus = Literal["achieved", "not_achieved", "failed", "interrupted"]
 
+
+class Record(Model):
+    """Base of what is written here and read back: lists become tuples again, from JSON and from plain values."""
+
+    model_config = ConfigDict(strict=False)
+
+
 EVERY_FIELD = "*"
 """The field of a cap that bounds every confidence of a run, `overall` and all others."""
 
 
-class CapRecord(Model):
+class CapRecord(Record):
     """One cap that was asked, and whether it held."""
 
     field: str
@@ -33,7 +40,7 @@ class CapRecord(Model):
     """Why the condition could not be evaluated; such a cap applies."""
 
 
-class Confidence(Model):
+class Confidence(Record):
     """Confidence in one field of the result; `overall` stands for the whole."""
 
     field: str
@@ -46,7 +53,7 @@ class Confidence(Model):
 Action = Literal["refetch", "add_step", "replace_step", "provide_input", "configure"]
 
 
-class RecoveryAction(Model):
+class RecoveryAction(Record):
     """What would mend a red gate or a missing output, in a fixed vocabulary."""
 
     action: Action
@@ -57,7 +64,7 @@ class RecoveryAction(Model):
     """Gate id of the template's recipe that does it without a model."""
 
 
-class ReviewResult(Model):
+class ReviewResult(Record):
     """The verdict on a run."""
 
     goal_achieved: bool
@@ -71,18 +78,21 @@ class ReviewResult(Model):
     round: int = 0
 
 
-class Document(Model):
+class Document(Record):
     """An output document with its tags."""
 
     id: str
     step: StepId
     title: str
     tags: tuple[str, ...] = ()
-    content: JsonValue = None
     markdown: str | None = None
+    content: JsonValue = None
+    """What it holds where that is no text."""
+    is_result: bool = False
+    """Whether it comes from a step that nothing else reads: what the run was for, not what that was made from."""
 
 
-class SourceReference(Model):
+class SourceReference(Record):
     """Where a datum came from."""
 
     name: str
@@ -93,7 +103,7 @@ class SourceReference(Model):
     tier: str | None = None
 
 
-class Conflict(Model):
+class Conflict(Record):
     """Two statements about one thing that cannot both be right."""
 
     subject: str
@@ -104,24 +114,24 @@ class Conflict(Model):
     """Who found it: a tool said so, or code compared the outputs."""
 
 
-class ChartSeries(Model):
+class ChartSeries(Record):
     """One line of a chart: dates (ISO 8601) in ascending order, with a figure each."""
 
     name: str
-    points: Annotated[tuple[tuple[str, float], ...], Field(strict=False)]
+    points: tuple[tuple[str, float], ...]
 
 
-class Chart(Model):
+class Chart(Record):
     """A chart that an output asked for, as figures; the report draws it."""
 
     step: StepId
     title: str
-    series: Annotated[tuple[ChartSeries, ...], Field(strict=False)]
+    series: tuple[ChartSeries, ...]
     normalise: bool = False
     """Whether each line starts at 100, so that their shapes can be compared."""
 
 
-class StepReport(Model):
+class StepReport(Record):
     """One line of the execution log."""
 
     id: StepId
@@ -141,13 +151,15 @@ class StepReport(Model):
     attempts: int = 0
     items: tuple[int, int] | None = None
     """Succeeded and all, for a `for_each` step."""
+    labels: tuple[str, ...] = ()
+    """Its items by the names that people know them by."""
     output: str | None = None
     """The shape of the output in a few words, never its text."""
-    error: JsonObject | None = None
+    error: StepError | None = None
     reason: str | None = None
 
 
-class PatchReport(Model):
+class PatchReport(Record):
     """One recovery patch: what it said, what it changed, what became of it."""
 
     round: int
@@ -158,7 +170,7 @@ class PatchReport(Model):
     """Of the plan that it made."""
 
 
-class Timings(Model):
+class Timings(Record):
     """When a run was at work; times are ISO 8601 in UTC."""
 
     started: str | None = None
@@ -172,7 +184,7 @@ class Timings(Model):
     """Recovery rounds after the first execution."""
 
 
-class Package(Model):
+class Package(Record):
     """All that leaves a run: what was found, how sure that is, and how it came about."""
 
     format: Literal["wavewright/package/1"] = "wavewright/package/1"

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from wavewright.executor.events import ErrorKind, StepStatus
-from wavewright.executor.state import RunState
+from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.binding import GATE_JOINT
 from wavewright.planner.goals import Goal, Recipe
+from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import AddStep, Gate, Plan, PlanPatch, Step
 from wavewright.planner.patches import fingerprint
@@ -105,7 +106,12 @@ def patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch 
     added: dict[StepId, Step] = {}
     reasons: list[str] = []
     expect: list[GateId] = []
+    finished = frozenset(step.step for step in view.steps if step.status in {*SUCCESSES, "failed"})
+    graph = PlanGraph.of(plan)
     for gate in view.red:
+        if any(reader in finished for reader in graph.dependants[gate.step]):
+            # Its step is optional and its readers went on without it: what they made stays as it is.
+            continue
         for recipe in _recipes(goal, gate):
             steps = list(_steps_of(recipe, plan, gate, taken, refetched, added))
             if steps:

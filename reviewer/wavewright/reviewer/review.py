@@ -79,7 +79,7 @@ def review_by_code(
                 blocked=[end for end in ends if end.status == "blocked"],
                 absent=_absent(gates, ends, optional),
                 warnings=sum(1 for gate in gates if gate.severity == "warn"),
-                hints=list(dict.fromkeys(action.hint for action in actions)),
+                hints=_hints(stopping, failing, goal),
                 confidence=_overall(confidences),
             )
         ),
@@ -111,6 +111,11 @@ def _absent(gates: Sequence[RedGate], ends: Sequence[BadEnd], optional: set[Step
     stopped = [gate.step for gate in gates if gate.severity == "block" and gate.step in optional]
     lost = [end.step for end in ends if end.optional and end.status not in {"ok", "empty", "reused"}]
     return list(dict.fromkeys((*stopped, *lost)))
+
+
+def _hints(stopping: Sequence[RedGate], failing: Sequence[BadEnd], goal: Goal) -> list[str]:
+    """Return what would mend what keeps the goal from being achieved, each once."""
+    return list(dict.fromkeys(action.hint for action in recovery_actions(stopping, failing, goal)))
 
 
 def _missing_data(

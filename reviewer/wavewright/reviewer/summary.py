@@ -77,13 +77,13 @@ def _steps(log: tuple[StepReport, ...]) -> Iterator[str]:
     for entry in log:
         items = f"{entry.items[0]}/{entry.items[1]}" if entry.items else ""
         took = duration_text(entry.seconds) if entry.seconds else ""
-        reason = (entry.error or {}).get("message") or entry.reason or entry.output or ""
+        reason = (entry.error.message if entry.error else None) or entry.reason or entry.output or ""
         step, tool = shorten(entry.id, id_width), shorten(entry.tool, tool_width)
         line = (
             f"  {entry.wave:>3}  {step:<{id_width}}  {tool:<{tool_width}}"
             f"  {_SIGNS[entry.status]:<9} {items:>7}  {took:>8}"
         )
-        yield f"{line}  {shorten(str(reason), max(20, _WIDTH - len(line)))}".rstrip()
+        yield f"{line}  {shorten(reason, max(20, _WIDTH - len(line)))}".rstrip()
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:

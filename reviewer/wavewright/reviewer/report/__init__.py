@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from wavewright.reviewer.report.page import render_report
+from wavewright.reviewer.report.page import REPORT_NAME, render_report, write_report
 
-__all__ = ["render_report"]
+__all__ = ["REPORT_NAME", "render_report", "write_report"]

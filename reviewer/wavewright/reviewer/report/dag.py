@@ -18,7 +18,7 @@ from wavewright.reviewer.records import StepReport
 
 Direction = Literal["across", "down"]
 
-_NODE_WIDTH, _NODE_HEIGHT = 164.0, 44.0
+_NODE_HEIGHT = 44.0
 _SLOT = 10.0
 """Room, across the layer, of an edge that passes by."""
 _PAD = 20.0
@@ -35,8 +35,13 @@ class Node:
     step: StepReport
     x: float
     y: float
-    width: float = _NODE_WIDTH
+    width: float
     height: float = _NODE_HEIGHT
+
+    @property
+    def room(self) -> int:
+        """Characters of its name that it has room for."""
+        return int((self.width - 42) / 7.6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +101,52 @@ def draw_plan(log: Sequence[StepReport]) -> Picture:
     waves = sorted({entry.wave for entry in log})
     widest = max((sum(1 for entry in log if entry.wave == wave) for wave in waves), default=0)
     direction: Direction = "down" if len(waves) > 6 and widest <= 5 else "across"
-    layers, chains = _layers(log, waves, direction)
+    form = _form(len(waves), direction)
+    layers, chains = _layers(log, waves, form)
     _order(layers)
-    _place(layers, gap=28.0 if direction == "down" else 14.0)
-    return _measured(layers, chains, waves, direction)
+    _place(layers, gap=28.0 if form.down else 14.0)
+    return _measured(layers, chains, waves, form)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Sizes, so chosen that up to six layers fit beside each other on a page of 1,280 pixels."""
+
+    down: bool
+    width: float
+    """Of a box."""
+    gap: float
+    """Between layers."""
+
+    @property
+    def size(self) -> float:
+        """Of a box, across its layer."""
+        return self.width if self.down else _NODE_HEIGHT
+
+    @property
+    def depth(self) -> float:
+        """Of a box, along the way."""
+        return _NODE_HEIGHT if self.down else self.width
+
+
+def _form(layers: int, direction: Direction) -> _Form:
+    if direction == "down":
+        return _Form(down=True, width=176.0, gap=52.0)
+    if layers <= 5:
+        return _Form(down=False, width=180.0, gap=56.0)
+    return (
+        _Form(down=False, width=160.0, gap=36.0) if layers == 6 else _Form(down=False, width=168.0, gap=44.0)
+    )
 
 
 def _layers(
-    log: Sequence[StepReport], waves: Sequence[int], direction: Direction
+    log: Sequence[StepReport], waves: Sequence[int], form: _Form
 ) -> tuple[list[list[_Slot]], list[_Chain]]:
     layer_of = {wave: number for number, wave in enumerate(waves)}
-    size = _NODE_WIDTH if direction == "down" else _NODE_HEIGHT
     layers: list[list[_Slot]] = [[] for _ in waves]
     slots: dict[StepId, _Slot] = {}
     for entry in log:
-        slot = _Slot(layer_of[entry.wave], size, entry)
+        slot = _Slot(layer_of[entry.wave], form.size, entry)
         slots[entry.id] = slot
         layers[slot.layer].append(slot)
     chains: list[_Chain] = []
@@ -201,13 +237,12 @@ def _spread(layer: Sequence[_Slot], wishes: Sequence[float], gap: float) -> list
 
 
 def _measured(
-    layers: list[list[_Slot]], chains: Sequence[_Chain], waves: Sequence[int], direction: Direction
+    layers: list[list[_Slot]], chains: Sequence[_Chain], waves: Sequence[int], form: _Form
 ) -> Picture:
     low = min((slot.centre - slot.size / 2 for layer in layers for slot in layer), default=0.0)
     high = max((slot.centre + slot.size / 2 for layer in layers for slot in layer), default=0.0)
-    down = direction == "down"
-    depth = _NODE_HEIGHT if down else _NODE_WIDTH
-    stride = depth + (52.0 if down else 60.0)
+    down, depth = form.down, form.depth
+    stride = depth + form.gap
     main = [_PAD + (_TITLE if down else 0.0) + number * stride for number in range(len(layers))]
     across = _PAD - low + (0.0 if down else _TITLE)
     if down:
@@ -223,9 +258,12 @@ def _measured(
     return Picture(
         width=width,
         height=height,
-        direction=direction,
+        direction="down" if down else "across",
         nodes=tuple(
-            Node(slot.step, *corner(slot)) for layer in layers for slot in layer if slot.step is not None
+            Node(slot.step, *corner(slot), form.width)
+            for layer in layers
+            for slot in layer
+            if slot.step is not None
         ),
         edges=tuple(
             Edge(chain.source, chain.target, _path(chain, main, across, depth, down=down)) for chain in chains

@@ -12,10 +12,12 @@ import base64
 import hashlib
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from pathlib import Path
 from typing import cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -23,6 +25,7 @@ from markupsafe import Markup
 
 from wavewright.executor.events import GateRecord
 from wavewright.planner.types import GateId, GateSeverity, Json, StepId
+from wavewright.reviewer.files import write_whole
 from wavewright.reviewer.records import Confidence, Document, Package
 from wavewright.reviewer.report.charts import draw_chart
 from wavewright.reviewer.report.dag import Node, draw_plan, statuses
@@ -31,6 +34,8 @@ from wavewright.reviewer.report.markdown import markdown_to_html
 from wavewright.reviewer.times import duration_text
 from wavewright.reviewer.values import brief, shape, shorten, visible
 
+REPORT_NAME = "report.html"
+
 _VERDICTS = {
     "achieved": "Goal achieved",
     "not_achieved": "Goal not achieved",
@@ -38,8 +43,8 @@ _VERDICTS = {
     "interrupted": "Run interrupted",
 }
 _RUNGS = {
-    "given": "given by the user",
-    "template": "the template's own",
+    "given": "the user",
+    "template": "the goal template",
     "llm": "a model",
     "repaired": "a model, repaired",
     "suggested": "suggested tool calls",
@@ -112,12 +117,14 @@ def render_report(package: Package) -> str:
             sections=_sections(package, has_charts=bool(charts)),
             charts=charts,
             documents=[_shown(document) for document in package.documents],
+            opened=_opened(package.documents),
             counts=statuses(log),
             picture=draw_plan(log),
             gantt=draw_gantt(log),
             numbers={entry.id: number for number, entry in enumerate(log)},
             replaced=replaced,
-            red_steps=_red_steps(gates),
+            red_steps=defaultdict(str, _red_steps(gates)),
+            labels=_labelled(package),
             several_rounds=any(entry.round for entry in log),
             gates=gates,
             green=sum(1 for group in gates if not group.red),
@@ -125,6 +132,15 @@ def render_report(package: Package) -> str:
             most_rows=_MOST_ROWS,
         )
     )
+
+
+def write_report(package: Package, folder: Path) -> Path:
+    """Write the report of a package into a folder and return its path.
+
+    Raises:
+        FileNotWrittenError: the disk is full or read-only, or the folder may not be written to.
+    """
+    return write_whole(folder / REPORT_NAME, render_report(package).encode("utf-8"))
 
 
 def _policy(css: str) -> str:
@@ -176,7 +192,11 @@ def _made_visible(value: object) -> object:
 
 def _summary(package: Package) -> str:
     if package.review is not None:
-        return package.review.summary
+        # The verdict stands above it already.
+        text = package.review.summary
+        for prefix in ("Goal achieved: ", "Goal not achieved. "):
+            text = text.removeprefix(prefix)
+        return text[:1].upper() + text[1:]
     return package.reason or "The run ended before it could be reviewed."
 
 
@@ -224,8 +244,13 @@ def _sections(package: Package, *, has_charts: bool) -> list[tuple[str, str]]:
 
 def _shown(document: Document) -> ShownDocument:
     html = markdown_to_html(document.markdown) if document.markdown is not None else None
-    text = document.content if isinstance(document.content, str) else _pretty(document.content)
-    return ShownDocument(document.title, document.tags, document.step, html, text)
+    return ShownDocument(document.title, document.tags, document.step, html, _pretty(document.content))
+
+
+def _opened(documents: Sequence[Document]) -> int:
+    """Return how many documents, from the first, stand open: the results, or else the first one."""
+    results = sum(1 for document in documents if document.is_result)
+    return min(3, results) or 1
 
 
 def _groups(records: Sequence[GateRecord], replaced: Mapping[StepId, StepId]) -> list[GateGroup]:
@@ -254,6 +279,17 @@ def _group(records: Sequence[GateRecord], *, is_replaced: bool) -> GateGroup:
     )
 
 
+def _labelled(package: Package) -> Callable[[StepId, int], str]:
+    """Return the function that names the item of a `for_each` step."""
+    labels = {entry.id: entry.labels for entry in package.execution_log}
+
+    def label(step: StepId, index: int) -> str:
+        known = labels.get(step, ())
+        return known[index] if index < len(known) else f"item {index}"
+
+    return label
+
+
 def _red_steps(gates: Sequence[GateGroup]) -> dict[StepId, GateSeverity]:
     red: dict[StepId, GateSeverity] = {}
     for group in gates:
@@ -268,7 +304,7 @@ def _subline(node: Node) -> str:
     items = f"{step.items[0]}/{step.items[1]}" if step.items else ""
     took = duration_text(step.seconds) if step.seconds else ""
     parts = [part for part in (items, took) if part]
-    room = 21 - sum(len(part) + 3 for part in parts)
+    room = int((node.width - 42) / 6.1) - sum(len(part) + 3 for part in parts)
     return " · ".join([shorten(step.tool, max(6, room)), *parts])
 
 
