@@ -1,1 +1,166 @@
-"""From a goal to a checked plan: the plan language, its checker, its graph and its patches."""
+"""From a goal to a checked plan: the language, its reader, the checker, the graph, and patches.
+
+This is the room's door. Each name is imported when it is first asked for, so that a program pays for what it uses:
+the checker does not load networkx, and a version number loads nothing at all.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wavewright.planner.binding import (
+        bind_plan,
+        mandatory_caps,
+        mandatory_gates,
+        template_gate_of,
+    )
+    from wavewright.planner.catalogue import CATALOGUE, Entry
+    from wavewright.planner.checker import check
+    from wavewright.planner.diagnostics import Diagnostic, PlanError, place
+    from wavewright.planner.estimates import expected_seconds
+    from wavewright.planner.expressions import ExpressionFault, TypedEnvironment, evaluate
+    from wavewright.planner.goals import Goal, GoalTemplate, Job, Limits, Recipe, Rules
+    from wavewright.planner.graph import CriticalPath, PlanGraph
+    from wavewright.planner.hashing import canonical_json, content_hash, plan_hash, step_key
+    from wavewright.planner.models import Cap, Gate, Plan, PlanPatch, Retry, Step
+    from wavewright.planner.patches import PatchCheck, PatchRefused, apply_patch, check_patch, fingerprint
+    from wavewright.planner.plan_diff import PlanDiff, diff_plans
+    from wavewright.planner.reader import (
+        PlanText,
+        read_model,
+        read_model_answer,
+        read_model_file,
+        read_plan,
+        read_plan_file,
+    )
+    from wavewright.planner.references import compile_render, reads, render
+    from wavewright.planner.rendering import render_json, render_text
+    from wavewright.planner.resolving import check_template, resolve_goal
+    from wavewright.planner.sarif import render_sarif
+    from wavewright.planner.signatures import Tools, ToolSignature
+    from wavewright.planner.types import (
+        GateId,
+        Json,
+        JsonObject,
+        JsonSchema,
+        PlanHash,
+        RunId,
+        StepId,
+        StepKey,
+    )
+    from wavewright.planner.types_fit import misfit
+    from wavewright.planner.validators import BadSchemaError, Validator, validator_of
+
+__all__ = [
+    "CATALOGUE",
+    "BadSchemaError",
+    "Cap",
+    "CriticalPath",
+    "Diagnostic",
+    "Entry",
+    "ExpressionFault",
+    "Gate",
+    "GateId",
+    "Goal",
+    "GoalTemplate",
+    "Job",
+    "Json",
+    "JsonObject",
+    "JsonSchema",
+    "Limits",
+    "PatchCheck",
+    "PatchRefused",
+    "Plan",
+    "PlanDiff",
+    "PlanError",
+    "PlanGraph",
+    "PlanHash",
+    "PlanPatch",
+    "PlanText",
+    "Recipe",
+    "Retry",
+    "Rules",
+    "RunId",
+    "Step",
+    "StepId",
+    "StepKey",
+    "ToolSignature",
+    "Tools",
+    "TypedEnvironment",
+    "Validator",
+    "apply_patch",
+    "bind_plan",
+    "canonical_json",
+    "check",
+    "check_patch",
+    "check_template",
+    "compile_render",
+    "content_hash",
+    "diff_plans",
+    "evaluate",
+    "expected_seconds",
+    "fingerprint",
+    "mandatory_caps",
+    "mandatory_gates",
+    "misfit",
+    "place",
+    "plan_hash",
+    "read_model",
+    "read_model_answer",
+    "read_model_file",
+    "read_plan",
+    "read_plan_file",
+    "reads",
+    "render",
+    "render_json",
+    "render_sarif",
+    "render_text",
+    "resolve_goal",
+    "step_key",
+    "template_gate_of",
+    "validator_of",
+]
+
+_HOMES = {
+    "binding": ("bind_plan", "mandatory_caps", "mandatory_gates", "template_gate_of"),
+    "catalogue": ("CATALOGUE", "Entry"),
+    "checker": ("check",),
+    "diagnostics": ("Diagnostic", "PlanError", "place"),
+    "estimates": ("expected_seconds",),
+    "expressions": ("ExpressionFault", "TypedEnvironment", "evaluate"),
+    "goals": ("Goal", "GoalTemplate", "Job", "Limits", "Recipe", "Rules"),
+    "graph": ("CriticalPath", "PlanGraph"),
+    "hashing": ("canonical_json", "content_hash", "plan_hash", "step_key"),
+    "models": ("Cap", "Gate", "Plan", "PlanPatch", "Retry", "Step"),
+    "patches": ("PatchCheck", "PatchRefused", "apply_patch", "check_patch", "fingerprint"),
+    "plan_diff": ("PlanDiff", "diff_plans"),
+    "reader": (
+        "PlanText",
+        "read_model",
+        "read_model_answer",
+        "read_model_file",
+        "read_plan",
+        "read_plan_file",
+    ),
+    "references": ("compile_render", "reads", "render"),
+    "rendering": ("render_json", "render_text"),
+    "resolving": ("check_template", "resolve_goal"),
+    "sarif": ("render_sarif",),
+    "signatures": ("ToolSignature", "Tools"),
+    "types": ("GateId", "Json", "JsonObject", "JsonSchema", "PlanHash", "RunId", "StepId", "StepKey"),
+    "types_fit": ("misfit",),
+    "validators": ("BadSchemaError", "Validator", "validator_of"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,8 +1,8 @@
 """Tie a plan to what was asked for.
 
-`resolve_goal` folds a job and its template into a *goal*; `bind_plan` puts into a plan what the goal sets and no
-planner may leave out: the inputs, the mandatory gates and caps, and the parameters of terminal steps. Binding
-only adds, at the end, so every place in the author's text stays where it was, and binding twice is binding once.
+To *bind* a plan is to put into it what the goal sets and no planner may leave out: the inputs, the mandatory gates
+and caps, and the parameters of terminal steps. Binding only adds, at the end, so every place in the author's text
+stays where it was, and binding twice is binding once.
 """
 
 from __future__ import annotations
@@ -15,12 +15,20 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Cap, Gate, Plan, Step
 from wavewright.planner.references import render
+from wavewright.planner.resolving import resolve_goal
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.superseding import point_cap, point_gate, replacements
-from wavewright.planner.types import GateId, Json, JsonObject, StepId
+from wavewright.planner.types import GATE_JOINT, GateId, Json, JsonObject, StepId
 
-GATE_JOINT = "__"
-"""Stands between a template gate's id and a step's in the id of the gate that was made of them."""
+__all__ = [
+    "bind_plan",
+    "escaped",
+    "mandatory_caps",
+    "mandatory_gates",
+    "resolve_goal",
+    "template_gate_of",
+    "terminal_params",
+]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from wavewright.planner.check_subject import Subject, fault
+from wavewright.planner.check_subject import Subject
 from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.faults import fault
 from wavewright.planner.models import Gate
 from wavewright.planner.types import GATE_ID_PATTERN, ID_PATTERN, RESERVED_IDS
 from wavewright.planner.validators import BadSchemaError, validator_of

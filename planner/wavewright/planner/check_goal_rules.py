@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from wavewright.planner.binding import mandatory_caps, template_gate_of
-from wavewright.planner.check_subject import Subject, fault
+from wavewright.planner.check_subject import Subject
 from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.faults import fault
 from wavewright.planner.goals import Goal, TagRules
 from wavewright.planner.known_values import known_values
 from wavewright.planner.pointers import child

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wavewright.planner.check_subject import Subject, fault
+from wavewright.planner.check_subject import Subject
 from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.faults import fault
 from wavewright.planner.known_values import known_items
 from wavewright.planner.models import Step
 from wavewright.planner.suggestions import choice
@@ -21,9 +22,12 @@ _PATH_SHOWN = 12
 def check_graph(subject: Subject) -> Iterator[Diagnostic]:
     """Yield what keeps the plan from being ordered, and which limits it passes."""
     for number, step in enumerate(subject.plan.steps):
-        yield from _dependencies(subject, step, f"/steps/{number}")
-        yield from _supersedes(subject, step, f"/steps/{number}")
-        yield from _items(subject, step, f"/steps/{number}")
+        if step.depends_on:
+            yield from _dependencies(subject, step, f"/steps/{number}")
+        if step.supersedes is not None or subject.replaced:
+            yield from _supersedes(subject, step, f"/steps/{number}")
+        if step.for_each is not None:
+            yield from _items(subject, step, f"/steps/{number}")
     yield from _cycles(subject)
     yield from _size(subject)
     for number, gate in enumerate(subject.plan.gates):
@@ -37,6 +41,8 @@ def check_graph(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def _dependencies(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
+    if step.id not in step.depends_on and subject.steps.keys() >= set(step.depends_on):
+        return
     for number, name in enumerate(step.depends_on):
         place = f"{pointer}/depends_on/{number}"
         if name == step.id:
@@ -74,7 +80,7 @@ def _supersedes(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnost
 
 
 def _items(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
-    items = known_items(subject.plan, step) if step.for_each is not None else None
+    items = known_items(subject.plan, step)
     if items is None:
         return
     signature = subject.signature(step)

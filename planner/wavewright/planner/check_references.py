@@ -13,15 +13,16 @@ from dataclasses import dataclass
 
 from wavewright.config.documents import Span
 from wavewright.planner.catalogue import CODE_OF
-from wavewright.planner.check_subject import Subject, fault
+from wavewright.planner.check_subject import Subject
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.faults import fault
 from wavewright.planner.models import Gate, Step
 from wavewright.planner.references import Read, reads, walk_params
-from wavewright.planner.suggestions import choice, fields_listing, type_name
+from wavewright.planner.suggestions import choice, fields_listing, shown, type_name
 from wavewright.planner.types import JsonSchema, StepId
 from wavewright.planner.types_fit import misfit
-from wavewright.planner.uses import Text, Use, assured_steps, step_texts
+from wavewright.planner.uses import Text, Use, assured_steps
 
 _WORD = re.compile(r"\w+")
 _CONDITION: JsonSchema = {"type": "boolean"}
@@ -47,8 +48,9 @@ class _Reader:
 
 def check_references(subject: Subject) -> Iterator[Diagnostic]:
     """Yield what is wrong with the plan's expressions."""
-    for number, step in enumerate(subject.plan.steps):
-        yield from _step(subject, step, f"/steps/{number}")
+    for step, texts in zip(subject.plan.steps, subject.texts, strict=True):
+        if texts:
+            yield from _step(subject, step, texts)
     for number, gate in enumerate(subject.plan.gates):
         yield from _gate(subject, gate, f"/gates/{number}")
     for number, cap in enumerate(subject.plan.caps):
@@ -59,20 +61,27 @@ def check_references(subject: Subject) -> Iterator[Diagnostic]:
         yield from _text(subject, Text(pointer, value, "result"), reader)
 
 
-def _step(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
-    reader: _Reader | None = None
-    for text in step_texts(step, pointer):
-        if reader is None:
-            present = assured_steps(step.when) if step.when is not None else frozenset[str]()
-            reader = _Reader(f"step {step.id!r}", step=step, present=present, own=step.id)
+def _step(subject: Subject, step: Step, texts: tuple[Text, ...]) -> Iterator[Diagnostic]:
+    present = assured_steps(step.when) if step.when is not None else frozenset[str]()
+    reader = _Reader(f"step {step.id!r}", step=step, present=present, own=step.id)
+    for text in texts:
         yield from _text(subject, text, reader)
-    if isinstance(step.for_each, str) and "${" not in step.for_each:
-        yield fault(
-            "E309",
-            f"{pointer}/for_each",
-            f"step {step.id!r} is to run for each item of {step.for_each!r}, which is text",
-            "write a list, or one whole ${…} that gives a list",
-        )
+        if text.text == step.for_each and text.role == "for_each" and not _is_one_expression(text):
+            yield fault(
+                "E309",
+                text.pointer,
+                f"step {step.id!r} is to run for each item of {shown(text.text)}, which is text",
+                "write a list, or one whole ${…} that gives a list, with nothing around it",
+            )
+
+
+def _is_one_expression(text: Text) -> bool:
+    """Return whether a text is one whole `${…}`; one that is not closed is reported as that."""
+    try:
+        uses = text.uses()
+    except ExpressionFault:
+        return True
+    return len(uses) == 1 and uses[0].whole
 
 
 def _gate(subject: Subject, gate: Gate, pointer: str) -> Iterator[Diagnostic]:
@@ -110,13 +119,6 @@ def _text(subject: Subject, text: Text, reader: _Reader) -> Iterator[Diagnostic]
         yield from faults
         if all(each.code == "E306" for each in faults):
             yield from _types(subject, use, reader)
-    if text.role == "for_each" and text.pointer.endswith("/for_each") and uses and not uses[0].whole:
-        yield fault(
-            "E309",
-            text.pointer,
-            f"{reader.name} is to run for each item of a text",
-            "write one whole ${…} that gives a list, with nothing around it",
-        )
 
 
 def _reads(subject: Subject, use: Use, reader: _Reader) -> Iterator[Diagnostic]:

@@ -10,10 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from wavewright.config.documents import Span
 from wavewright.planner.binding import mandatory_gates, terminal_params
-from wavewright.planner.catalogue import severity_of
-from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.goals import Goal, Limits
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Gate, Plan, Step
@@ -21,7 +18,7 @@ from wavewright.planner.plan_types import PlanTypes
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.superseding import replacements
 from wavewright.planner.types import JsonObject, StepId
-from wavewright.planner.uses import step_reads
+from wavewright.planner.uses import Text, step_texts, texts_read
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,16 @@ class Subject:
     @cached_property
     def graph(self) -> PlanGraph:
         """The plan's graph."""
-        return PlanGraph.of(self.plan)
+        reads: dict[StepId, frozenset[StepId]] = {}
+        for step, texts in zip(self.plan.steps, self.texts, strict=True):
+            if step.id not in reads:
+                reads[step.id] = texts_read(texts)
+        return PlanGraph.of(self.plan, reads=reads)
+
+    @cached_property
+    def texts(self) -> tuple[tuple[Text, ...], ...]:
+        """Texts that may hold expressions, for each step in the plan's order."""
+        return tuple(step_texts(step, number) for number, step in enumerate(self.plan.steps))
 
     @cached_property
     def allowed(self) -> frozenset[str]:
@@ -64,17 +70,13 @@ class Subject:
         return PlanTypes(self.plan, self.goal, self.tools)
 
     @cached_property
-    def reads(self) -> Mapping[StepId, frozenset[str]]:
-        """Names of steps that each step's expressions read, whether there are such steps or not."""
-        return {step_id: step_reads(step) for step_id, step in self.steps.items()}
-
-    @cached_property
     def misled(self) -> frozenset[StepId]:
         """Steps that wait for something that is not there, or for each other: reported, so not judged further."""
         unknown = (
             step_id
             for step_id, step in self.steps.items()
-            if not self.reads[step_id] <= self.steps.keys() or not self.steps.keys() >= set(step.depends_on)
+            if not self.graph.reads[step_id] <= self.steps.keys()
+            or not self.steps.keys() >= set(step.depends_on)
         )
         return frozenset(unknown) | (frozenset(self.steps) - frozenset(self.graph.order()))
 
@@ -86,10 +88,3 @@ class Subject:
     def signature(self, step: Step) -> ToolSignature | None:
         """Return the signature of a step's tool, where there is such a tool."""
         return self.tools.get(step.tool)
-
-
-def fault(
-    code: str, pointer: str, message: str, hint: str | None = None, *, within: Span | None = None
-) -> Diagnostic:
-    """Return a diagnostic of a code from the catalogue."""
-    return Diagnostic(code, message, pointer, hint, severity=severity_of(code), within=within)

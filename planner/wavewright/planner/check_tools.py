@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wavewright.planner.check_subject import Subject, fault
+from wavewright.planner.check_subject import Subject
 from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.faults import fault
 from wavewright.planner.fit_params import REFERENCE, InputSchema, TypeOf, input_schema
 from wavewright.planner.models import Step
 from wavewright.planner.pointers import child, tokens
@@ -22,31 +23,35 @@ from wavewright.planner.validators import BadSchemaError, Misfit
 
 def check_tools(subject: Subject) -> Iterator[Diagnostic]:
     """Yield what is wrong with the steps' tools and arguments."""
-    schemas: dict[str, InputSchema | None] = {}
-    for number, step in enumerate(subject.plan.steps):
-        pointer = f"/steps/{number}"
-        signature = subject.signature(step)
-        if signature is None or step.tool not in subject.allowed:
-            yield _unusable(subject, step, pointer)
-            continue
-        if step.tool not in schemas:
-            schemas[step.tool] = _prepared(signature)
-        schema = schemas[step.tool]
+    schemas = _schemas(subject)
+    for number, (step, texts) in enumerate(zip(subject.plan.steps, subject.texts, strict=True)):
+        schema = schemas.get(step.tool)
         if schema is None:
-            yield fault(
-                "E201",
-                f"{pointer}/tool",
-                f"tool {step.tool!r} cannot be called: its input schema is no JSON Schema",
-                "mend the tool's signature; references inside a schema must stay inside it",
-            )
+            yield _unusable(subject, step, f"/steps/{number}/tool")
             continue
-        yield from _reserved(subject, step, pointer)
-        for misfit in schema.misfits(step.params, f"{pointer}/params", _type_of(subject, step)):
-            yield _argument_fault(step, schema, misfit, pointer)
+        if step.tool in subject.engine_params:
+            yield from _reserved(subject, step, f"/steps/{number}")
+        if texts or not schema.accepts(step.params):
+            pointer = f"/steps/{number}"
+            for misfit in schema.misfits(step.params, f"{pointer}/params", _type_of(subject, step)):
+                yield _argument_fault(step, schema, misfit, pointer)
 
 
-def _unusable(subject: Subject, step: Step, pointer: str) -> Diagnostic:
-    place = f"{pointer}/tool"
+def _schemas(subject: Subject) -> dict[str, InputSchema]:
+    """Return the input schemas of the tools that the plan calls and may call, each prepared once."""
+    called = {step.tool for step in subject.plan.steps} & subject.allowed & subject.tools.keys()
+    prepared = ((name, _prepared(subject.tools[name])) for name in called)
+    return {name: schema for name, schema in prepared if schema is not None}
+
+
+def _unusable(subject: Subject, step: Step, place: str) -> Diagnostic:
+    if step.tool in subject.tools and step.tool in subject.allowed:
+        return fault(
+            "E201",
+            place,
+            f"tool {step.tool!r} cannot be called: its input schema is no JSON Schema",
+            "mend the tool's signature; references inside a schema must stay inside it",
+        )
     if step.tool in subject.tools:
         return fault(
             "E202",

@@ -42,6 +42,10 @@ class InputSchema:
         self._validators: dict[int, Validator] = {}
         self._whole: dict[int, JsonSchema] = {}
 
+    def accepts(self, params: JsonObject) -> bool:
+        """Return whether literal parameters fit."""
+        return self._validator(self.schema).accepts(params)
+
     def misfits(self, params: JsonObject, pointer: str, type_of: TypeOf) -> list[Misfit]:
         """Return why parameters do not fit, in their order."""
         return list(self._fit(params, self.schema, pointer, type_of))

@@ -38,6 +38,8 @@ class PlanGraph:
     """Who waits for whom. Steps stand in the plan's order wherever order is free."""
 
     steps: Mapping[StepId, Step]
+    reads: dict[StepId, frozenset[StepId]]
+    """What each step's expressions read, whether there is such a step or not."""
     dependencies: dict[StepId, frozenset[StepId]]
     """What each step waits for: steps of this plan only, without itself."""
     dependants: dict[StepId, tuple[StepId, ...]]
@@ -50,13 +52,18 @@ class PlanGraph:
     """One cycle of each knot: every step waits for the next and the last for the first; none in a sound plan."""
 
     @classmethod
-    def of(cls, plan: Plan) -> PlanGraph:
-        """Return the graph of a plan; unknown names and faulty expressions add no edge."""
+    def of(cls, plan: Plan, *, reads: dict[StepId, frozenset[StepId]] | None = None) -> PlanGraph:
+        """Return the graph of a plan; unknown names and faulty expressions add no edge.
+
+        Whoever has found out what each step's expressions read can say so, and saves reading them again.
+        """
         steps: dict[StepId, Step] = {}
         for step in plan.steps:
             steps.setdefault(step.id, step)
+        if reads is None:
+            reads = {step_id: step_reads(step) for step_id, step in steps.items()}
         own = {
-            step_id: _known(step_id, step_reads(step), step.depends_on, steps)
+            step_id: _known(step_id, reads[step_id], step.depends_on, steps)
             for step_id, step in steps.items()
         }
         read = _NOTHING.union(*own.values()) if own else _NOTHING
@@ -66,6 +73,7 @@ class PlanGraph:
         ordered = sum(map(len, waves)) == len(steps)
         return cls(
             steps=steps,
+            reads=reads,
             dependencies=dependencies,
             dependants=dependants,
             waves=waves,

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from wavewright.planner.check_subject import Subject, fault
+from wavewright.planner.check_subject import Subject
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.faults import fault
 from wavewright.planner.hashing import canonical_json
 from wavewright.planner.models import Step
 from wavewright.planner.references import reads
@@ -35,10 +37,11 @@ _BATCH = 3
 
 def lint(subject: Subject) -> Iterator[Diagnostic]:
     """Yield what looks like a slip."""
+    calls = _calls(subject)
     yield from _unread(subject)
-    yield from _repeated(subject)
+    yield from _repeated(subject, calls)
     yield from _redundant(subject)
-    yield from _batchable(subject)
+    yield from _batchable(calls)
     yield from _unreachable(subject)
 
 
@@ -62,7 +65,7 @@ def _unread(subject: Subject) -> Iterator[Diagnostic]:
 def _used_steps(subject: Subject) -> set[str]:
     """Return what is read, waited for or watched; a gate that the goal put there is no use of the author's."""
     plan = subject.plan
-    used = set[str]().union(*subject.reads.values())
+    used = set[str]().union(*subject.graph.reads.values())
     used.update(name for step in plan.steps for name in step.depends_on)
     used |= value_reads(plan.result)
     for cap in plan.caps:
@@ -75,18 +78,40 @@ def _used_steps(subject: Subject) -> set[str]:
     return used
 
 
-def _repeated(subject: Subject) -> Iterator[Diagnostic]:
-    first: dict[bytes, StepId] = {}
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What a step asks of its tool, as something to compare by."""
+
+    number: int
+    step: Step
+    names: tuple[str, ...]
+    values: tuple[str | bytes, ...]
+
+
+def _calls(subject: Subject) -> list[_Call]:
+    calls: list[_Call] = []
     for number, step in enumerate(subject.plan.steps):
-        signature = subject.signature(step)
-        if signature is None or signature.writes or step.supersedes is not None:
-            continue
-        call = canonical_json([step.tool, step.params, step.for_each, step.when])
-        same = first.setdefault(call, step.id)
-        if same != step.id:
+        if step.supersedes is None:
+            names = tuple(sorted(step.params))
+            calls.append(_Call(number, step, names, tuple([_text_of(step.params[name]) for name in names])))
+    return calls
+
+
+def _text_of(value: Json) -> str | bytes:
+    """Return what tells a value from others; plain ones, which most are, take the short way."""
+    return canonical_json(value) if isinstance(value, dict | list) else repr(value)
+
+
+def _repeated(subject: Subject, calls: list[_Call]) -> Iterator[Diagnostic]:
+    first: dict[tuple[object, ...], StepId] = {}
+    for call in calls:
+        step = call.step
+        items = None if step.for_each is None else _text_of(step.for_each)
+        same = first.setdefault((step.tool, call.names, call.values, items, step.when), step.id)
+        if same != step.id and not subject.tools[step.tool].writes:
             yield fault(
                 "W802",
-                f"/steps/{number}",
+                f"/steps/{call.number}",
                 f"step {step.id!r} makes the same call as step {same!r}",
                 f"remove it and read `steps.{same}` instead",
             )
@@ -111,9 +136,12 @@ def _why_redundant(
 ) -> str | None:
     if name in step.depends_on[:place]:
         return "it is named twice"
-    if name in subject.reads[step.id]:
+    if name in subject.graph.reads[step.id]:
         return "an expression reads it"
-    others = sorted(subject.graph.dependencies[step.id] - {name})
+    waited_for = subject.graph.dependencies[step.id]
+    if len(waited_for) == 1:
+        return None
+    others = sorted(waited_for - {name})
     between = next((other for other in others if _waits_for(subject, other, name, wave)), None)
     return None if between is None else f"{between!r} waits for it"
 
@@ -131,31 +159,48 @@ def _waits_for(subject: Subject, step_id: StepId, name: StepId, wave: dict[StepI
     return False
 
 
-def _batchable(subject: Subject) -> Iterator[Diagnostic]:
-    groups: dict[tuple[str, str, bytes], list[tuple[int, Step]]] = {}
-    for number, step in enumerate(subject.plan.steps):
-        if step.for_each is not None or step.when is not None or step.supersedes is not None:
-            continue
-        for name, value in step.params.items():
-            if isinstance(value, str | int | float) and not holds_expression(value):
-                rest: Json = {other: step.params[other] for other in step.params if other != name}
-                key = (step.tool, name, canonical_json([rest, *sorted(step.depends_on)]))
-                groups.setdefault(key, []).append((number, step))
-    reported: set[StepId] = set()
-    for (tool, name, _), members in groups.items():
-        if len(members) < _BATCH or members[0][1].id in reported:
-            continue
-        reported.update(step.id for _, step in members)
-        shown = ", ".join(repr(step.id) for _, step in members[:4]) + (", …" if len(members) > 4 else "")
-        yield fault(
-            "W804",
-            f"/steps/{members[0][0]}",
-            f"steps {shown} call {tool!r} with arguments that differ in {name!r} only",
-            f"one step with `for_each` over the {len(members)} values and {name}: ${{item}} does the same",
-        )
+def _batchable(calls: list[_Call]) -> Iterator[Diagnostic]:
+    alike: dict[tuple[object, ...], list[_Call]] = {}
+    for call in calls:
+        if call.step.for_each is None and call.step.when is None:
+            alike.setdefault((call.step.tool, call.names, call.step.depends_on), []).append(call)
+    for group in alike.values():
+        if len(group) >= _BATCH:
+            yield from _differing_in_one(group)
+
+
+def _differing_in_one(group: list[_Call]) -> Iterator[Diagnostic]:
+    """Report calls of one tool, with the same parameters, that differ in the value of one of these only."""
+    reported: set[int] = set()
+    for place, name in enumerate(group[0].names):
+        by_rest: dict[tuple[str | bytes, ...], list[_Call]] = {}
+        for call in group:
+            by_rest.setdefault(call.values[:place] + call.values[place + 1 :], []).append(call)
+        for same in by_rest.values():
+            literal = [call for call in same if _is_literal(call.step.params[name])]
+            if len(literal) >= _BATCH and reported.isdisjoint(call.number for call in literal):
+                reported.update(call.number for call in literal)
+                yield _batch_warning(literal, name)
+
+
+def _is_literal(value: Json) -> bool:
+    return isinstance(value, str | int | float) and not holds_expression(value)
+
+
+def _batch_warning(calls: list[_Call], name: str) -> Diagnostic:
+    ids = [repr(call.step.id) for call in calls]
+    named = ", ".join(ids[:4]) + (", …" if len(ids) > 4 else "")
+    return fault(
+        "W804",
+        f"/steps/{calls[0].number}",
+        f"steps {named} call {calls[0].step.tool!r} with arguments that differ in {name!r} only",
+        f"one step with `for_each` over the {len(ids)} values and {name}: ${{item}} does the same",
+    )
 
 
 def _unreachable(subject: Subject) -> Iterator[Diagnostic]:
+    if all(step.when is None and step.for_each != [] for step in subject.plan.steps):
+        return
     never: set[str] = set()
     numbers = {step.id: number for number, step in enumerate(subject.plan.steps)}
     for step_id in subject.graph.order():

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from wavewright.planner.binding import bind_plan, mandatory_caps, mandatory_gates
-from wavewright.planner.check_subject import fault
 from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.faults import fault
 from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import canonical_json, plan_hash

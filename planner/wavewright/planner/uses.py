@@ -7,7 +7,6 @@ step reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -20,6 +19,7 @@ from wavewright.planner.types import Json, StepId
 Role: TypeAlias = Literal["params", "for_each", "when", "gate", "cap", "result"]
 
 _NOTHING: frozenset[str] = frozenset()
+_EMPTY: frozenset[StepId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,25 +85,33 @@ def condition_use(text: str, pointer: str, role: Role) -> Use:
     return Use(pointer, bare.expression, bare.offset, whole=True, role=role)
 
 
-def step_texts(step: Step, pointer: str) -> Iterator[Text]:
-    """Yield every text of a step that may hold an expression, in the order of its fields."""
-    if step.params and holds_expression(step.params):
-        for place, text in walk_params(step.params, f"{pointer}/params"):
-            if "${" in text:
-                yield Text(place, text, "params")
-    if step.for_each is not None:
-        for place, text in walk_params(step.for_each, f"{pointer}/for_each"):
-            yield Text(place, text, "for_each")
+def step_texts(step: Step, number: int) -> tuple[Text, ...]:
+    """Return every text of a plan's step that may hold an expression, in the order of its fields."""
+    params = step.params if holds_expression(step.params) else None
+    if params is None and step.for_each is None and step.when is None:
+        return ()
+    pointer = f"/steps/{number}"
+    texts = [
+        Text(place, text, "params")
+        for place, text in walk_params(params, f"{pointer}/params")
+        if "${" in text
+    ]
+    texts += [
+        Text(place, text, "for_each") for place, text in walk_params(step.for_each, f"{pointer}/for_each")
+    ]
     if step.when is not None:
-        yield Text(f"{pointer}/when", step.when, "when")
+        texts.append(Text(f"{pointer}/when", step.when, "when"))
+    return tuple(texts)
 
 
 def step_reads(step: Step) -> frozenset[StepId]:
     """Return the ids of the steps that a step's expressions read; a faulty one reads nothing."""
-    found: frozenset[StepId] = frozenset()
-    for text in step_texts(step, ""):
-        found |= _reads_of(text)
-    return found
+    return texts_read(step_texts(step, 0))
+
+
+def texts_read(texts: tuple[Text, ...]) -> frozenset[StepId]:
+    """Return the ids of the steps that texts read; a faulty one reads nothing."""
+    return _EMPTY.union(*map(_reads_of, texts)) if texts else _EMPTY
 
 
 def gate_reads(gate: Gate) -> frozenset[StepId]:
@@ -136,10 +144,17 @@ def holds_expression(value: Json) -> bool:
     """Return whether any text in a value holds a `${` (an escaped one counts too)."""
     if isinstance(value, str):
         return "${" in value
-    if isinstance(value, list):
-        return any(map(holds_expression, value))
     if isinstance(value, dict):
-        return any(map(holds_expression, value.values()))
+        value = list(value.values())
+    if not isinstance(value, list):
+        return False
+    # Asked of every parameter of every plan: texts are looked at here, without a call for each.
+    for item in value:
+        if isinstance(item, str):
+            if "${" in item:
+                return True
+        elif isinstance(item, dict | list) and holds_expression(item):
+            return True
     return False
 
 
