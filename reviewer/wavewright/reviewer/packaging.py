@@ -143,11 +143,16 @@ def package_schema() -> JsonObject:
 
 
 def _status(state: RunState, review: ReviewResult | None) -> RunStatus:
-    if state.finished is not None:
+    if state.finished is not None and (review is None or _noted_before(state, state.finished.at)):
         return state.finished.status
     if review is None:
         return "failed"
     return "achieved" if review.goal_achieved else "not_achieved"
+
+
+def _noted_before(state: RunState, at: float) -> bool:
+    """Whether no review was noted after that time: a run that was resumed at its very end is reviewed once more."""
+    return all(note.at <= at for note in state.notes if note.topic == "review")
 
 
 def _earlier_reviews(state: RunState, last: ReviewResult | None) -> tuple[ReviewResult, ...]:

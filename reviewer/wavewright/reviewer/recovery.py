@@ -13,13 +13,12 @@ from typing import Literal, TypeAlias
 
 from wavewright.executor.events import ErrorKind, StepStatus
 from wavewright.executor.state import SUCCESSES, RunState
-from wavewright.planner.binding import GATE_JOINT
 from wavewright.planner.goals import Goal, Recipe
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import AddStep, Gate, Plan, PlanPatch, Step
 from wavewright.planner.patches import fingerprint
-from wavewright.planner.types import GateId, StepId
+from wavewright.planner.types import GATE_JOINT, GateId, StepId
 from wavewright.reviewer.findings import red_gates
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.review import instant_of

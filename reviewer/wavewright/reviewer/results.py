@@ -7,7 +7,7 @@ in it and is listed, so that a review can say what is lacking and a package is w
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from wavewright.executor.state import RunState
@@ -15,7 +15,7 @@ from wavewright.planner.expressions import ExpressionFault, evaluate
 from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Plan
-from wavewright.planner.references import render
+from wavewright.planner.references import reads, render
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, StepId
 from wavewright.planner.validators import BadSchemaError, Validator, validator_of
@@ -34,6 +34,8 @@ class Result:
     """The steps that stand at the end of the plan and that no patch replaced."""
     missing: tuple[str, ...] = ()
     """What should be there and is not, as `name: why`."""
+    absent: tuple[str, ...] = ()
+    """What is null in the result because only optional or skipped steps would have brought it."""
 
 
 def terminal_steps(plan: Plan) -> tuple[StepId, ...]:
@@ -46,7 +48,7 @@ def read_result(plan: Plan, state: RunState, tools: Mapping[str, ToolSignature],
     """Return the result of a (bound) plan and what is missing from it."""
     terminal = terminal_steps(plan)
     if plan.result is not None:
-        return _named_result(plan, state, now, terminal)
+        return _named_result(plan, state, tools, now, terminal)
     outputs = state.outputs()
     missing = tuple(_missing_terminals(plan, state, tools, terminal))
     if len(terminal) == 1:
@@ -80,38 +82,70 @@ def result_faults(plan: Plan, goal: Goal, state: RunState, result: Result) -> tu
     )
 
 
-def _named_result(plan: Plan, state: RunState, now: dt.datetime, terminal: tuple[StepId, ...]) -> Result:
+def _named_result(
+    plan: Plan,
+    state: RunState,
+    tools: Mapping[str, ToolSignature],
+    now: dt.datetime,
+    terminal: tuple[StepId, ...],
+) -> Result:
     variables = plan_scope(plan, state)
     missing: list[str] = []
+    absent: list[str] = []
 
     def value_of(expression: str) -> Json:
         try:
             value = evaluate(expression, variables, now)
         except ExpressionFault:
             value = None
-        if is_empty(value):
-            missing.append(f"result: ${{{expression}}} is {'missing' if value is None else 'empty'}")
+        if value is None:
+            lacking = absent if _may_be_absent(expression, plan, state) else missing
+            lacking.append(f"result: ${{{expression}}} is missing")
         return value
 
     def text_of(text: str) -> Json:
         try:
             return render(text, value_of)
         except ExpressionFault as fault:
-            missing.append(f"result: {shorten(text, 80)} could not be rendered ({fault.message})")
+            # A value that is missing has been listed already; what else keeps a text from being made is told here.
+            if not missing and not absent:
+                missing.append(f"result: {shorten(text, 80)} could not be rendered ({fault.message})")
             return None
 
-    def walk(node: Json) -> Json:
-        match node:
-            case str():
-                return text_of(node)
-            case dict():
-                return {key: walk(entry) for key, entry in node.items()}
-            case list():
-                return [walk(entry) for entry in node]
-            case _:
-                return node
+    value = _rendered(plan.result, text_of)
+    if is_empty(value) and not missing and not _all_may_be_empty(plan, state, tools, terminal):
+        missing.append("result: it is empty")
+    return Result(value, terminal, tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(absent)))
 
-    return Result(walk(plan.result), terminal, tuple(dict.fromkeys(missing)))
+
+def _rendered(node: Json, text_of: Callable[[str], Json]) -> Json:
+    match node:
+        case str():
+            return text_of(node)
+        case dict():
+            return {key: _rendered(entry, text_of) for key, entry in node.items()}
+        case list():
+            return [_rendered(entry, text_of) for entry in node]
+        case _:
+            return node
+
+
+def _may_be_absent(expression: str, plan: Plan, state: RunState) -> bool:
+    """Whether the plan provides for the absence of all that an expression reads and does not get."""
+    steps = {step.id: step for step in plan.steps}
+    try:
+        names = {StepId(read.name) for read in reads(expression) if read.root == "steps" and read.name}
+    except ExpressionFault:
+        return False
+    lacking = [steps[name] for name in names if name in steps and not state.is_present(name)]
+    return bool(lacking) and all(step.optional or state.status(step.id) == "skipped" for step in lacking)
+
+
+def _all_may_be_empty(
+    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature], terminal: tuple[StepId, ...]
+) -> bool:
+    ends = [(plan.step(step_id), state.steps[step_id]) for step_id in terminal if state.is_present(step_id)]
+    return bool(ends) and all(may_be_empty(end, tools.get(step.tool)) for step, end in ends)
 
 
 def _missing_terminals(

@@ -66,7 +66,7 @@ def review_by_code(
     claims = stated_confidence(claimants(result.terminal, state, result.value))
     confidences = settle_confidence(weigh_evidence(plan, state, tools), claims, caps)
     actions = recovery_actions(gates, ends, goal)
-    missing = _missing_data(gates, ends, result.missing, faults)
+    missing = _missing_data(gates, ends, (*result.missing, *result.absent), faults)
     return ReviewResult(
         goal_achieved=achieved,
         confidence=_overall(confidences).capped,

@@ -6,13 +6,12 @@ day: data of that day is not younger than the day's begin and not older than its
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
-import re
 from dataclasses import dataclass
 
 from wavewright.planner.types import Json
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 _DAY = dt.timedelta(days=1)
 
 
@@ -37,13 +36,13 @@ def read_time(value: Json) -> TimeSpan | None:
     if not isinstance(value, str) or len(value) > 64:
         return None
     text = value.strip()
-    try:
+    with contextlib.suppress(ValueError, OverflowError):
+        day = dt.datetime.combine(dt.date.fromisoformat(text), dt.time(), dt.UTC)
+        return TimeSpan(day, day + _DAY)
+    with contextlib.suppress(ValueError, OverflowError):
         instant = in_utc(dt.datetime.fromisoformat(text))
-        if _DATE.match(text):
-            return TimeSpan(instant, instant + _DAY)
-    except (ValueError, OverflowError):
-        return None
-    return TimeSpan(instant, instant)
+        return TimeSpan(instant, instant)
+    return None
 
 
 def in_utc(instant: dt.datetime) -> dt.datetime:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _MOST_CHARACTERS = 400_000
 
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
+"""Where a line may break and such: pages are full of them, and a document reads the same without."""
+
 
 def markdown_to_html(text: str) -> Markup:
     """Return a document's text as safe HTML."""
@@ -25,7 +28,7 @@ def markdown_to_html(text: str) -> Markup:
     if len(text) > _MOST_CHARACTERS:
         cut += f"\n\n(cut here: {len(text) - _MOST_CHARACTERS} more characters are in the package)"
     parser = _parser()
-    tokens = parser.parse(visible(cut))
+    tokens = parser.parse(visible(cut.translate(_INVISIBLE)))
     for token in tokens:
         if token.type in {"heading_open", "heading_close"}:
             token.tag = f"h{min(6, int(token.tag[1]) + 2)}"

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -23,13 +23,13 @@ from typing import cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from wavewright.executor.events import GateRecord
-from wavewright.planner.types import GateId, GateSeverity, Json, StepId
+from wavewright.planner.types import Json, StepId
 from wavewright.reviewer.files import write_whole
-from wavewright.reviewer.records import Confidence, Document, Package
+from wavewright.reviewer.records import Confidence, Document, Package, StepReport
 from wavewright.reviewer.report.charts import draw_chart
 from wavewright.reviewer.report.dag import Node, draw_plan, statuses
 from wavewright.reviewer.report.gantt import draw_gantt
+from wavewright.reviewer.report.gate_groups import group_gates, red_steps
 from wavewright.reviewer.report.markdown import markdown_to_html
 from wavewright.reviewer.times import duration_text
 from wavewright.reviewer.values import brief, shape, shorten, visible
@@ -52,31 +52,12 @@ _RUNGS = {
 }
 _MOST_LINES = 40
 _MOST_ROWS = 400
-_MOST_RECORDS = 60
 _MOST_JSON = 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class GateGroup:
-    """The records of one gate on one step."""
-
-    gate: GateId
-    step: StepId
-    kind: str
-    severity: GateSeverity
-    records: tuple[GateRecord, ...]
-    """Red ones first."""
-    red: int
-    asked: int
-    hidden: int
-    is_replaced: bool
-
-    @property
-    def colour(self) -> str:
-        """The class that colours it."""
-        if not self.red:
-            return "s-ok"
-        return "s-failed" if self.severity == "block" else "s-blocked"
+_MOST_DOCUMENTS = 60
+_MOST_DRAWN = 600
+"""Steps of a plan that is drawn; a larger one is a table only."""
+_MOST_STEPS = 1000
+_WELL = frozenset({"ok", "reused", "empty", "skipped"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +76,8 @@ def render_report(package: Package) -> str:
     css = _style_sheet()
     log = package.execution_log
     replaced = {entry.supersedes: entry.id for entry in log if entry.supersedes is not None}
-    gates = _groups(package.gates, replaced)
+    rows = _rows(log)
+    gates = group_gates(package.gates, replaced)
     review = package.review
     overall = (
         next((found for found in review.confidences if found.field == "overall"), None) if review else None
@@ -116,18 +98,21 @@ def render_report(package: Package) -> str:
             facts=_facts(package),
             sections=_sections(package, has_charts=bool(charts)),
             charts=charts,
-            documents=[_shown(document) for document in package.documents],
+            documents=[_shown(document) for document in package.documents[:_MOST_DOCUMENTS]],
+            most_documents=_MOST_DOCUMENTS,
             opened=_opened(package.documents),
             counts=statuses(log),
-            picture=draw_plan(log),
-            gantt=draw_gantt(log),
+            picture=draw_plan(log) if len(log) <= _MOST_DRAWN else None,
+            gantt=draw_gantt(rows),
+            rows=rows,
             numbers={entry.id: number for number, entry in enumerate(log)},
             replaced=replaced,
-            red_steps=defaultdict(str, _red_steps(gates)),
+            red_steps=defaultdict(str, red_steps(gates)),
             labels=_labelled(package),
             several_rounds=any(entry.round for entry in log),
             gates=gates,
-            green=sum(1 for group in gates if not group.red),
+            green=sum(1 for group in gates if not group.red and not group.is_replaced),
+            counted=sum(1 for group in gates if not group.is_replaced),
             most=_MOST_LINES,
             most_rows=_MOST_ROWS,
         )
@@ -247,36 +232,19 @@ def _shown(document: Document) -> ShownDocument:
     return ShownDocument(document.title, document.tags, document.step, html, _pretty(document.content))
 
 
+def _rows(log: Sequence[StepReport]) -> Sequence[StepReport]:
+    """Return the steps that have a row: all, or in a very large plan those that went wrong and the first others."""
+    if len(log) <= _MOST_STEPS:
+        return log
+    wrong = [number for number, entry in enumerate(log) if entry.status not in _WELL]
+    well = [number for number, entry in enumerate(log) if entry.status in _WELL]
+    return [log[number] for number in sorted((wrong + well)[:_MOST_STEPS])]
+
+
 def _opened(documents: Sequence[Document]) -> int:
     """Return how many documents, from the first, stand open: the results, or else the first one."""
     results = sum(1 for document in documents if document.is_result)
     return min(3, results) or 1
-
-
-def _groups(records: Sequence[GateRecord], replaced: Mapping[StepId, StepId]) -> list[GateGroup]:
-    """Return the gates with their records: red block gates first, then warnings, then green ones."""
-    by_gate: dict[tuple[GateId, StepId], list[GateRecord]] = {}
-    for record in records:
-        by_gate.setdefault((record.gate, record.step), []).append(record)
-    groups = [_group(found, is_replaced=step in replaced) for (_gate, step), found in by_gate.items()]
-    rank = {"s-failed": 0, "s-blocked": 1, "s-ok": 2}
-    return sorted(groups, key=lambda group: (group.is_replaced and bool(group.red), rank[group.colour]))
-
-
-def _group(records: Sequence[GateRecord], *, is_replaced: bool) -> GateGroup:
-    first = records[0]
-    ordered = sorted(records, key=lambda record: not record.is_red)
-    return GateGroup(
-        gate=first.gate,
-        step=first.step,
-        kind=first.kind,
-        severity=first.severity,
-        records=tuple(ordered[:_MOST_RECORDS]),
-        red=sum(1 for record in records if record.is_red),
-        asked=len(records),
-        hidden=max(0, len(records) - _MOST_RECORDS),
-        is_replaced=is_replaced,
-    )
 
 
 def _labelled(package: Package) -> Callable[[StepId, int], str]:
@@ -288,14 +256,6 @@ def _labelled(package: Package) -> Callable[[StepId, int], str]:
         return known[index] if index < len(known) else f"item {index}"
 
     return label
-
-
-def _red_steps(gates: Sequence[GateGroup]) -> dict[StepId, GateSeverity]:
-    red: dict[StepId, GateSeverity] = {}
-    for group in gates:
-        if group.red and red.get(group.step) != "block":
-            red[group.step] = group.severity
-    return red
 
 
 def _subline(node: Node) -> str:
