@@ -171,6 +171,13 @@ class _Done:
 _DONE = _Done()
 
 
+def standing_of(ended: RunStatus | None, *, is_owned: bool) -> RunStatus:
+    """Return how a run stands, from how it last ended and whether somebody has it open."""
+    if ended is None or ended == "interrupted":
+        return "running" if is_owned else "interrupted"
+    return ended
+
+
 def summarize_run(run: RunId, events: Sequence[Event], *, is_owned: bool) -> RunRow:
     """Return the list row of a run from its events."""
     job, started, finished = "", 0.0, None
@@ -195,7 +202,7 @@ def summarize_run(run: RunId, events: Sequence[Event], *, is_owned: bool) -> Run
     return RunRow(
         run=run,
         job=job,
-        status=ended or ("running" if is_owned else "interrupted"),
+        status=standing_of(ended, is_owned=is_owned),
         started=started,
         finished=finished,
         steps=len(statuses),

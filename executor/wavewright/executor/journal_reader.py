@@ -17,7 +17,7 @@ from typing import Final, Self, cast
 
 from wavewright.executor.codec import CodecError, decode, to_json
 from wavewright.executor.events import Event
-from wavewright.executor.journal import StoredOutput, reusable_output
+from wavewright.executor.journal import StoredOutput, reusable_output, standing_of
 from wavewright.executor.journal_errors import JournalDamaged, JournalError
 from wavewright.executor.journal_faults import explain_use
 from wavewright.executor.journal_file import open_journal_file
@@ -228,7 +228,7 @@ class JournalReader:
         return RunRow(
             run=run,
             job=job,
-            status=status or ("running" if is_owned else "interrupted"),
+            status=standing_of(status, is_owned=is_owned),
             started=created,
             finished=finished,
             steps=steps,

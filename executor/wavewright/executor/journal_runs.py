@@ -87,5 +87,5 @@ def _suggestion(prefix: str, known: list[RunId]) -> str:
     near = difflib.get_close_matches(prefix, known, n=3)
     near += [tails[tail] for tail in difflib.get_close_matches(prefix, tails, n=3) if tails[tail] not in near]
     if near:
-        return f"did you mean {_some([RunId(run) for run in near])}?"
+        return f"did you mean {', '.join(near[:3])}?"
     return f"`wavewright runs` lists them; the newest is {known[-1]}"

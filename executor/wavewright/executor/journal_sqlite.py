@@ -32,6 +32,9 @@ from wavewright.planner.types import RunId, StepKey
 
 QUICK_SECONDS: Final = 0.001
 """A disk that took longer for the last commit is not waited for on the event loop."""
+_LONE_EVENTS: Final = 4
+"""A step that ends a wave, with the start of the next and its first call."""
+
 _T = TypeVar("_T")
 
 
@@ -43,6 +46,10 @@ class _Batch:
     entries: list[Entry] = field(default_factory=list[Entry])
     waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
     """One future an entry."""
+
+    def is_lone(self) -> bool:
+        """Return whether so little happened in the tick that nothing is gained by writing it beside the loop."""
+        return len(self.entries) == 1 and len(self.entries[0].rows) <= _LONE_EVENTS
 
 
 @dataclass(slots=True)
@@ -137,7 +144,7 @@ class SqliteJournal:
         batch, self._gathering = self._gathering, None
         if batch is None:
             return
-        if len(batch.entries) == 1 and self._ahead == 0 and self._is_written_in_place(batch):
+        if self._ahead == 0 and batch.is_lone() and self._is_written_in_place(batch):
             return
         self._ahead += 1
         self._orders.put(batch)

@@ -169,9 +169,9 @@ class JournalStore:
         with suppress(sqlite3.Error, OSError):
             if self._log.exists() and self._log.stat().st_size >= _LONG_LOG:
                 return
+            (pages,) = self._connection.execute("PRAGMA cache_size").fetchone()
             self._begin(patience=0)
             try:
-                (pages,) = self._connection.execute("PRAGMA cache_size").fetchone()
                 # With a small cache the pages are written before their fate is known.
                 self._connection.execute("PRAGMA cache_size = -64")
                 self._connection.execute("INSERT INTO result VALUES (zeroblob(?), 0)", (_LONG_LOG,))

@@ -1,0 +1,132 @@
+"""Events for tests: a strategy for any event, and short ways to write the usual ones."""
+
+from __future__ import annotations
+
+from typing import cast, get_args
+
+from hypothesis import strategies as st
+
+from wavewright.executor import events
+from wavewright.executor.events import Event, RunFinished, RunStarted, StepFinished, StepStatus
+from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, PlanHash, RunId, StepId, StepKey
+
+EVENT_TYPES: tuple[type[Event], ...] = get_args(Event)
+
+texts = st.text(max_size=12)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+seconds = st.floats(min_value=0, max_value=1e10)
+counts = st.integers(min_value=0, max_value=2**40)
+json_values: st.SearchStrategy[Json] = st.recursive(
+    st.none() | st.booleans() | st.integers() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+json_objects: st.SearchStrategy[JsonObject] = st.dictionaries(texts, json_values, max_size=3)
+
+step_ids = texts.map(StepId)
+step_keys = texts.map(StepKey)
+step_statuses = st.sampled_from(cast("tuple[StepStatus, ...]", get_args(StepStatus)))
+severities = st.sampled_from(cast("tuple[GateSeverity, ...]", get_args(GateSeverity)))
+errors = st.builds(
+    events.StepError,
+    kind=st.sampled_from(cast("tuple[events.ErrorKind, ...]", get_args(events.ErrorKind))),
+    message=texts,
+    attempts=counts,
+    hint=st.none() | texts,
+)
+gates = st.builds(
+    events.GateRecord,
+    gate=texts.map(GateId),
+    step=step_ids,
+    kind=st.sampled_from(("check", "schema", "fresh_within", "required", "judge")),
+    severity=severities,
+    verdict=st.sampled_from(("pass", "fail", "error")),
+    looked_at=texts,
+    message=texts,
+    hint=st.none() | texts,
+    index=st.none() | counts,
+    template_gate=st.none() | texts.map(GateId),
+)
+any_event: st.SearchStrategy[Event] = st.one_of(
+    st.builds(
+        events.RunStarted,
+        run=texts.map(RunId),
+        at=seconds,
+        job=texts,
+        goal=json_objects,
+        now=seconds,
+        versions=st.dictionaries(texts, texts, max_size=2),
+    ),
+    st.builds(
+        events.PlanAccepted,
+        at=seconds,
+        plan=json_objects,
+        plan_hash=texts.map(PlanHash),
+        rung=texts,
+        round=counts,
+        warnings=st.lists(json_objects, max_size=2).map(tuple),
+        patch=st.none() | json_objects,
+    ),
+    st.builds(
+        events.WaveStarted,
+        at=seconds,
+        wave=counts,
+        steps=st.lists(step_ids, max_size=3).map(tuple),
+        round=counts,
+    ),
+    st.builds(events.StepStarted, at=seconds, step=step_ids, key=step_keys),
+    st.builds(
+        events.ItemFinished,
+        at=seconds,
+        step=step_ids,
+        index=counts,
+        key=st.none() | step_keys,
+        status=st.sampled_from(("ok", "empty", "failed", "reused")),
+        output=json_values,
+        error=st.none() | errors,
+        seconds=seconds,
+        attempts=counts,
+    ),
+    st.builds(
+        events.StepFinished,
+        at=seconds,
+        step=step_ids,
+        status=step_statuses,
+        key=st.none() | step_keys,
+        output=json_values,
+        error=st.none() | errors,
+        gates=st.lists(gates, max_size=2).map(tuple),
+        started=st.none() | seconds,
+        seconds=seconds,
+        attempts=counts,
+        items=st.none() | st.tuples(counts, counts),
+        reason=st.none() | texts,
+    ),
+    st.builds(events.WaveFinished, at=seconds, wave=counts, round=counts),
+    st.builds(events.Noted, at=seconds, topic=texts, body=json_objects),
+    st.builds(
+        events.RunFinished,
+        at=seconds,
+        status=st.sampled_from(("achieved", "not_achieved", "failed", "interrupted")),
+        reason=texts,
+    ),
+)
+
+
+def run_started(run: str, *, job: str = "equities", at: float = 1.0) -> RunStarted:
+    """Return the first event of a run."""
+    return RunStarted(run=RunId(run), at=at, job=job, goal={}, now=at)
+
+
+def step_finished(
+    step: str, *, status: StepStatus = "ok", key: str | None = None, output: Json = None, at: float = 2.0
+) -> StepFinished:
+    """Return the end of a step."""
+    return StepFinished(
+        at=at, step=StepId(step), status=status, key=None if key is None else StepKey(key), output=output
+    )
+
+
+def run_finished(*, at: float = 9.0) -> RunFinished:
+    """Return the end of a run that achieved its goal."""
+    return RunFinished(at=at, status="achieved")
