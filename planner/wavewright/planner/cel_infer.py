@@ -17,7 +17,7 @@ from wavewright.planner.cel_functions import FUNCTIONS
 from wavewright.planner.cel_overloads import call_result, operator_result
 from wavewright.planner.cel_paths import owner, plain_path, unknown_root
 from wavewright.planner.cel_schemas import Located, View, view
-from wavewright.planner.cel_text import ROUNDING, TYPE_NAMES, check_call
+from wavewright.planner.cel_text import EXTREMES, ROUNDING, TYPE_NAMES, check_call
 from wavewright.planner.cel_tree import (
     Binary,
     Call,
@@ -39,8 +39,7 @@ from wavewright.planner.cel_tree import (
 from wavewright.planner.types import Json, JsonSchema
 
 _NUMERIC = frozenset({"integer", "number", "uint"})
-_EXTREMES = frozenset({"math.greatest", "math.least"})
-_RENAMED = {"timestamp": "ww_time", "duration": "ww_span"}
+_RENAMED = {"timestamp": "ww_time", "duration": "ww_span", **EXTREMES}
 _SHOWN = 40
 
 
@@ -262,8 +261,11 @@ class Inference:
             return s.OPEN
         if node.function == "type" and len(arguments) == 1:
             return s.TYPE
-        if node.function in _EXTREMES and arguments and all(one.kind in _NUMERIC for one in arguments):
-            return s.INTEGER if all(one.kind == "integer" for one in arguments) else s.NUMBER
+        if node.target is None and node.function in EXTREMES and len(arguments) > 1:
+            joined = arguments[0].located
+            for argument in arguments[1:]:
+                joined = s.either(joined, argument.located)
+            arguments = [view(s.array_of(joined))]
         if node.function in ROUNDING:
             arguments = [view(s.NUMBER) if one.kind == "integer" else one for one in arguments]
         result = call_result(_RENAMED.get(node.function, node.function), target, arguments)
@@ -326,32 +328,24 @@ class Inference:
         return s.array_of(joined)
 
     def _map(self, node: MapOf, scope: _Scope) -> Located:
-        properties: JsonSchema = {}
-        named = True
+        places: dict[str, Located] = {}
         for key_node, value_node in node.entries:
-            value = s.exported(self._infer(value_node, scope))
+            value = self._infer(value_node, scope)
             key = without_parens(key_node)
-            if isinstance(key, LiteralValue) and key.kind == "string":
-                if key.string in properties:
-                    self._refuse(f"the key '{key.string}' is given twice", key.start)
-                properties[key.string] = value
-                continue
-            named = False
-            asked = view(self._infer(key_node, scope))
-            if asked.kind not in ("string", "integer", "boolean", "uint", "open", "union"):
-                self._refuse(
-                    f"{s.with_article(asked)} cannot be a key ('{self._snippet(key_node)}')", key_node.start
-                )
-        if not named:
+            if not (isinstance(key, LiteralValue) and key.kind == "string"):
+                self._check_key(key_node, scope)
+            elif key.string in places:
+                self._refuse(f"the key '{key.string}' is given twice", key.start)
+            else:
+                places[key.string] = value
+        if len(places) < len(node.entries):
             return s.OBJECT
-        names: list[Json] = list(properties)
-        closed: JsonSchema = {
-            "type": "object",
-            "properties": properties,
-            "required": names,
-            "additionalProperties": False,
-        }
-        return s.located(closed)
+        return s.object_of(places, list[Json](places), closed=True)
+
+    def _check_key(self, node: Node, scope: _Scope) -> None:
+        asked = view(self._infer(node, scope))
+        if asked.kind not in ("string", "integer", "boolean", "uint", "open", "union"):
+            self._refuse(f"{s.with_article(asked)} cannot be a key ('{self._snippet(node)}')", node.start)
 
     def _refuse(self, message: str, offset: int, hint: str | None = None) -> Located:
         raise ExpressionFault("no_overload", message, offset, hint)
@@ -406,11 +400,13 @@ def _is_ordered(key: View) -> bool:
 
 def _operator_hint(operator: str, left: View, right: View) -> str | None:
     kinds = {left.kind, right.kind}
-    if operator == "+" and "string" in kinds:
+    if operator == "+" and "string" in kinds and not kinds & {"timestamp", "duration"}:
         return 'make both strings with string(…), or write mixed text: "… ${…} …"'
     if "timestamp" in kinds and "string" in kinds:
         return "make the string a timestamp: timestamp(…)"
-    if "duration" in kinds and kinds & {"string", *_NUMERIC}:
+    if operator == "in" and right.kind == "string":
+        return "of a string, ask text.contains(part)"
+    if kinds & {"timestamp", "duration"} and kinds & {"string", *_NUMERIC}:
         return 'write durations as duration("24h")'
     if operator == "%" and "number" in kinds:
         return "'%' takes integers; cut fractions off with int(…)"

@@ -198,6 +198,7 @@ BASES = {
     "uns": "uint",
     "tim": "timestamp",
     "dur": "duration",
+    "typ": "type<dyn>",
 }
 """Placeholder of the typed environment → the library's name of the type."""
 

@@ -6,8 +6,10 @@ so that one question serves every expression of the same shape, and the answers 
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from wavewright.planner import cel_library
@@ -27,6 +29,7 @@ from wavewright.planner.cel_schemas import (
     Located,
     View,
     array_of,
+    either,
     element,
     fields,
     view,
@@ -34,12 +37,13 @@ from wavewright.planner.cel_schemas import (
 
 _BASES = {
     "open": "any", "null": "nul", "boolean": "bit", "integer": "int", "number": "num", "string": "str",
-    "timestamp": "tim", "duration": "dur", "bytes": "raw", "uint": "uns", "type": "any",
+    "timestamp": "tim", "duration": "dur", "bytes": "raw", "uint": "uns", "type": "typ",
 }  # fmt: skip
 _RESULTS = {
     "INT": INTEGER, "DOUBLE": NUMBER, "STRING": STRING, "BOOL": BOOLEAN, "NULL": NULL, "BYTES": BYTES,
     "TIMESTAMP": TIMESTAMP, "DURATION": DURATION, "UINT": UINT, "DYN": OPEN,
 }  # fmt: skip
+_MOST_QUESTIONS = 16
 _TAGGED = re.compile(r"MAP<STRING, tag(\d+)>")
 
 
@@ -99,22 +103,30 @@ def _answer(question: str) -> str | None:
 
 def operator_result(operator: str, operands: Sequence[View]) -> Located | None:
     """Return what an operator gives for operands of these types, or None where it does not take them."""
-    placeholders = Placeholders()
-    written = [placeholders.of(operand) for operand in operands]
     if operator == "/":
-        question = f"ww_div({written[0]}, {written[1]})"
-    elif len(written) == 1:
-        question = f"{operator}{written[0]}"
-    else:
-        question = f"{written[0]} {operator} {written[1]}"
-    answer = _answer(question)
-    return None if answer is None else placeholders.result(answer)
+        return _result(lambda written: f"ww_div({', '.join(written)})", operands)
+    if len(operands) == 1:
+        return _result(lambda written: f"{operator}{written[0]}", operands)
+    return _result(f" {operator} ".join, operands)
 
 
 def call_result(function: str, target: View | None, arguments: Sequence[View]) -> Located | None:
     """Return what a function or method gives for arguments of these types, or None where it does not take them."""
-    placeholders = Placeholders()
-    called = f"{placeholders.of(target)}.{function}" if target is not None else function
-    question = f"{called}({', '.join(placeholders.of(argument) for argument in arguments)})"
-    answer = _answer(question)
-    return None if answer is None else placeholders.result(answer)
+    if target is None:
+        return _result(lambda written: f"{function}({', '.join(written)})", arguments)
+    return _result(lambda written: f"{written[0]}.{function}({', '.join(written[1:])})", [target, *arguments])
+
+
+def _result(ask: Callable[[list[str]], str], operands: Sequence[View]) -> Located | None:
+    """Ask for each choice of types that the operands may have; one that is taken is enough."""
+    alternatives = [operand.branches or (operand,) for operand in operands]
+    if math.prod(len(choices) for choices in alternatives) > _MOST_QUESTIONS:
+        alternatives = [(operand,) for operand in operands]
+    joined: Located | None = None
+    for chosen in itertools.product(*alternatives):
+        placeholders = Placeholders()
+        answer = _answer(ask([placeholders.of(one) for one in chosen]))
+        if answer is not None:
+            result = placeholders.result(answer)
+            joined = result if joined is None else either(joined, result)
+    return joined

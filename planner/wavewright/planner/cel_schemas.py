@@ -7,7 +7,7 @@ it fits everything and everything may be asked of it, so a schema can never make
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -24,6 +24,7 @@ _REFERENCES_FOLLOWED = 32
 _ALTERNATIVES_FOLLOWED = 8
 """Levels of anyOf in anyOf; a schema may refer to itself there."""
 _LISTS_DESCRIBED = 3
+_REFERENCES_INLINED = 4
 _DEFINITIONS = ("$defs", "definitions")
 
 
@@ -185,8 +186,8 @@ def _union(views: Sequence[View]) -> View:
     if len(flat) == 1:
         only = flat[0]
         return View(only.kind, nullable, only.schema, only.root)
-    schema: JsonSchema = {"anyOf": [exported(branch.located) for branch in flat]}
-    return View("union", nullable, schema, schema, tuple(flat))
+    joined = composed([branch.located for branch in flat], lambda branches: {"anyOf": branches})
+    return View("union", nullable, joined.schema, joined.root, tuple(flat))
 
 
 def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int) -> View:
@@ -199,15 +200,13 @@ def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int)
         return ANYTHING
     if len(views) == 1 or any(one.kind != "object" for one in views):
         return views[0]
-    properties: JsonSchema = {}
-    required: list[Json] = []
+    places: dict[str, Located] = {}
+    needed: list[Json] = []
     for one in views:
-        fields = one.schema.get("properties")
-        for name, field in (fields if isinstance(fields, dict) else {}).items():
-            properties[name] = exported(below(field, one.root))
-        required += _list(one.schema.get("required"))
-    merged: JsonSchema = {"type": "object", "properties": properties, "required": required}
-    return View("object", all(one.nullable for one in views), merged, merged)
+        places |= {name: below(part, one.root) for name, part in fields(one).items()}
+        needed += required(one)
+    merged = object_of(places, needed)
+    return View("object", all(one.nullable for one in views), merged.schema, merged.root)
 
 
 def exported(place: Located) -> JsonSchema:
@@ -224,25 +223,67 @@ def _refers(value: Json) -> bool:
     return isinstance(value, list) and any(_refers(item) for item in value)
 
 
+def composed(places: Sequence[Located], build: Callable[[list[Json]], JsonSchema]) -> Located:
+    """Return a schema built of others, in which the references of all of them can be looked up."""
+    referring = [place for place in places if _refers(place.schema)]
+    if not referring:
+        return located(build([place.schema for place in places]))
+    if all(place.root is referring[0].root for place in referring):
+        return Located(build([place.schema for place in places]), referring[0].root)
+    return located(build([_inlined(place.schema, place.root, ()) for place in places]))
+
+
+def _inlined(value: Json, root: JsonSchema, following: tuple[str, ...]) -> Json:
+    """Return a schema with its references replaced by what they refer to; one to itself is left open."""
+    if isinstance(value, list):
+        return [_inlined(item, root, following) for item in value]
+    if not isinstance(value, dict):
+        return value
+    reference = value.get("$ref")
+    if not isinstance(reference, str):
+        return {
+            key: _inlined(item, root, following) for key, item in value.items() if key not in _DEFINITIONS
+        }
+    found = _looked_up(reference, root)
+    if found is None or reference in following or len(following) == _REFERENCES_INLINED:
+        return {}
+    return _inlined(found, root, (*following, reference))
+
+
+def object_of(places: dict[str, Located], needed: list[Json], *, closed: bool = False) -> Located:
+    """Return the schema of an object with such fields."""
+
+    def build(schemas: list[Json]) -> JsonSchema:
+        properties: JsonSchema = dict(zip(places, schemas, strict=True))
+        schema: JsonSchema = {"type": "object", "properties": properties, "required": needed}
+        return {**schema, "additionalProperties": False} if closed else schema
+
+    return composed(list(places.values()), build)
+
+
 def either(one: Located, other: Located) -> Located:
     """Return the schema of a value that fits one or the other."""
     if one == other:
         return one
     if view(one).kind == "open" or view(other).kind == "open":
         return OPEN
+    return composed([one, other], _any_of)
+
+
+def _any_of(schemas: list[Json]) -> JsonSchema:
+    """Return a schema for any of several; one that is itself only a choice is spread out."""
     branches: list[Json] = []
-    for place in (one, other):
-        alternatives = place.schema.get("anyOf")
-        if isinstance(alternatives, list) and len(place.schema) == 1 and place.schema is place.root:
-            branches += [branch for branch in alternatives if branch not in branches]
-        elif (branch := exported(place)) not in branches:
-            branches.append(branch)
-    return located({"anyOf": branches}) if len(branches) > 1 else one
+    for schema in schemas:
+        inner = schema.get("anyOf") if isinstance(schema, dict) and len(schema) == 1 else None
+        alternatives = inner if isinstance(inner, list) else [schema]
+        branches += [branch for branch in alternatives if branch not in branches]
+    only = branches[0]
+    return only if len(branches) == 1 and isinstance(only, dict) else {"anyOf": branches}
 
 
-def array_of(element: Located) -> Located:
+def array_of(elements: Located) -> Located:
     """Return the schema of a list of such elements."""
-    return located({"type": "array", "items": exported(element)})
+    return composed([elements], lambda schemas: {"type": "array", "items": schemas[0]})
 
 
 def field(owner: View, name: str) -> Located | None:

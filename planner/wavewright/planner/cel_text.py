@@ -48,6 +48,8 @@ ROUNDING = frozenset(
     {"math.ceil", "math.floor", "math.round", "math.trunc", "math.isNaN", "math.isInf", "math.isFinite"}
 )
 """Functions that CEL has for doubles only."""
+EXTREMES = {"math.greatest": "max", "math.least": "min", "max": "max", "min": "min"}
+"""Functions of one list or of several values; CEL's own take neither strings nor what is no literal list."""
 _LISTS = frozenset({"map", "filter", "sortBy"})
 _LIST_CALLS = frozenset({"split", "distinct", "flatten", "slice", "sort", "lists.range", "reverse"})
 
@@ -193,6 +195,11 @@ class _Writer:
             self.write(node.target, local_names)
             self._between(f".{node.function}(", ")", node.arguments, local_names)
             return
+        if node.function in EXTREMES:
+            several = len(node.arguments) > 1
+            opening, closing = ("([", "])") if several else ("(", ")")
+            self._between(EXTREMES[node.function] + opening, closing, node.arguments, local_names)
+            return
         if node.function in ROUNDING:
             # These exist for doubles only, and a JSON number may have come as an integer.
             self._between(f"{node.function}(double(", "))", node.arguments, local_names)
@@ -253,16 +260,16 @@ class _Writer:
         if isinstance(operand, Select) or (isinstance(operand, Index) and _string_key(operand) is not None):
             self._write_presence(operand, local_names)
             self.pieces.append(" && ")
-            self.write(operand, local_names)
+            self.write(selection.operand, local_names)
             self.pieces.append(" != null && ")
         if isinstance(selection, Select):
             self.pieces.append("has(")
-            self.write(operand, local_names)
+            self.write(selection.operand, local_names)
             self.pieces.append(f".{selection.field})")
         else:
             self.write(selection.index, local_names)
             self.pieces.append(" in ")
-            self.write(operand, local_names)
+            self.write(selection.operand, local_names)
 
 
 def _range_of(path: Path) -> Binding:
