@@ -14,7 +14,9 @@ from wavewright.tools.calls import Tool, ToolCall
 MARCH_2010 = dt.datetime(2010, 3, 1, tzinfo=dt.UTC)
 
 
-def request(params: JsonObject, *, now: dt.datetime = MARCH_2010, config: JsonObject | None = None) -> ToolCall:
+def request(
+    params: JsonObject, *, now: dt.datetime = MARCH_2010, config: JsonObject | None = None
+) -> ToolCall:
     return ToolCall(
         run=RunId("run"),
         step=StepId("step"),

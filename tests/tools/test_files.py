@@ -84,7 +84,18 @@ def test_a_path_that_is_no_plain_name_is_refused(path: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "path",
-    ["a", "a/b/c.txt", "a.b.c", "東/京.txt", "naïve.md", "with space.txt", "a-b_c+d@e", "x..y", "console.log", "a~b"],
+    [
+        "a",
+        "a/b/c.txt",
+        "a.b.c",
+        "東/京.txt",
+        "naïve.md",
+        "with space.txt",
+        "a-b_c+d@e",
+        "x..y",
+        "console.log",
+        "a~b",
+    ],
 )
 def test_a_plain_path_is_written_and_read_back(path: str, tmp_path: Path) -> None:
     with Folder(tmp_path) as folder:

@@ -338,7 +338,9 @@ def forward(code: NotImported) -> str:  # type: ignore[name-defined]  # noqa: F8
         pytest.param(starred, r"takes \*codes", "name every parameter", id="star"),
         pytest.param(double_starred, r"takes \*\*codes", "name every parameter", id="two stars"),
         pytest.param(positional, "'code' .* is positional-only", "remove the '/'", id="positional"),
-        pytest.param(lock_parameter, "'lock' .* which has no JSON form", "take text, numbers", id="parameter"),
+        pytest.param(
+            lock_parameter, "'lock' .* which has no JSON form", "take text, numbers", id="parameter"
+        ),
         pytest.param(lock_result, "returns .* which has no JSON form", "return text, numbers", id="result"),
         pytest.param(generator, "is a generator", "return a list", id="generator"),
         pytest.param(async_generator, "is a generator", "return a list", id="async generator"),

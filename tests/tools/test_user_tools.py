@@ -113,7 +113,9 @@ def test_a_users_file_shadows_no_library(project: Path) -> None:
     ("source", "message", "place"),
     [
         pytest.param("def f(:\n", "SyntaxError", r"mine\.py:1$", id="syntax"),
-        pytest.param("x = 1\nraise ValueError('no luck')\n", "ValueError: no luck", r"mine\.py:2$", id="raises"),
+        pytest.param(
+            "x = 1\nraise ValueError('no luck')\n", "ValueError: no luck", r"mine\.py:2$", id="raises"
+        ),
         pytest.param("\n\nimport nothing_of_that_name\n", "ModuleNotFoundError", r"mine\.py:3$", id="import"),
         pytest.param("import sys\nsys.exit(3)\n", "SystemExit: 3", r"mine\.py:2$", id="exits"),
     ],
@@ -132,13 +134,17 @@ def test_a_module_that_cannot_be_imported_is_named_with_its_line(
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        pytest.param("tools/missing.py", r"'tools\[0\]': there is no file or folder 'tools/missing.py'", id="file"),
+        pytest.param(
+            "tools/missing.py", r"'tools\[0\]': there is no file or folder 'tools/missing.py'", id="file"
+        ),
         pytest.param("no_such_module_77", "there is no module 'no_such_module_77'", id="module"),
         pytest.param({"pth": "x"}, r"'tools\[0\]\.pth': extra inputs", id="unknown field"),
         pytest.param({}, r"'tools\[0\]' has neither", id="neither"),
         pytest.param({"path": "x", "module": "y"}, r"'tools\[0\]' has both", id="both"),
         pytest.param(7, r"'tools\[0\]'", id="number"),
-        pytest.param({"path": "tools/mine.py", "functions": ["gret"]}, "has no function 'gret'", id="function"),
+        pytest.param(
+            {"path": "tools/mine.py", "functions": ["gret"]}, "has no function 'gret'", id="function"
+        ),
         pytest.param(
             {"path": "tools/mine.py", "functions": {"greet": {"effects": ["burn"]}}},
             r"functions.*effects",

@@ -44,6 +44,8 @@ def _rebuilt(annotation: Any, inside: tuple[object, ...]) -> Any:
     for name, hint in hints.items():
         bare = get_args(hint)[0] if get_origin(hint) in (typing.Required, typing.NotRequired) else hint
         new = portable(bare, (*inside, annotation))
-        fields[name] = typing_extensions.Required[new] if name in required else typing_extensions.NotRequired[new]
+        fields[name] = (
+            typing_extensions.Required[new] if name in required else typing_extensions.NotRequired[new]
+        )
     made: Any = typing_extensions.TypedDict(annotation.__name__, fields)  # type: ignore[operator]  # pyright: ignore
     return made

@@ -67,11 +67,8 @@ class _Line:
 
 
 def _require_one_frequency(constituents: Mapping[str, Series]) -> None:
-    found = {
-        code: detect_frequency([date for date, _ in series])
-        for code, series in constituents.items()
-        if len(series) > 2
-    }
+    detected = {code: detect_frequency([date for date, _ in series]) for code, series in constituents.items()}
+    found = {code: frequency for code, frequency in detected.items() if frequency != "irregular"}
     if len(set(found.values())) > 1:
         shown = ", ".join(f"{code} {frequency}" for code, frequency in sorted(found.items()))
         raise ToolError(
