@@ -19,7 +19,7 @@ from wavewright.planner.expressions import ExpressionFault
 from wavewright.planner.faults import fault
 from wavewright.planner.models import Gate, Step
 from wavewright.planner.references import Read, reads, walk_params
-from wavewright.planner.suggestions import choice, fields_listing, shown, type_name
+from wavewright.planner.suggestions import choice, fields_listing, shown, type_name, with_article
 from wavewright.planner.types import JsonSchema, StepId
 from wavewright.planner.types_fit import misfit
 from wavewright.planner.uses import Text, Use, assured_steps
@@ -222,7 +222,7 @@ def _types(subject: Subject, use: Use, reader: _Reader) -> Iterator[Diagnostic]:
         yield fault(
             "E308",
             use.pointer,
-            f"the condition of {reader.name} gives {_with_article(type_name(typed))}, not true or false",
+            f"the condition of {reader.name} gives {with_article(type_name(typed))}, not true or false",
             "compare it with something, or test it with has(…) or size() > 0",
         )
     if (
@@ -235,7 +235,7 @@ def _types(subject: Subject, use: Use, reader: _Reader) -> Iterator[Diagnostic]:
             "E309",
             use.pointer,
             f"{reader.name} is to run for each item of {use.expression.strip()!r},"
-            f" which is {_with_article(type_name(typed))}",
+            f" which is {with_article(type_name(typed))}",
             fields_listing(typed, what="its fields") or "for_each takes a list",
         )
 
@@ -272,7 +272,3 @@ def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema
         part = properties[name]
         schema = part if isinstance(part, dict) else {}
     return None
-
-
-def _with_article(name: str) -> str:
-    return name if name in ("any", "null") else ("an " if name[0] in "aeio" else "a ") + name

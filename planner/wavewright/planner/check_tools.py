@@ -16,7 +16,7 @@ from wavewright.planner.fit_params import REFERENCE, InputSchema, TypeOf, input_
 from wavewright.planner.models import Step
 from wavewright.planner.pointers import child, tokens
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.suggestions import choice, did_you_mean, fields_listing, type_name
+from wavewright.planner.suggestions import choice, did_you_mean, fields_listing, parameter_text
 from wavewright.planner.types import Json, JsonSchema
 from wavewright.planner.validators import BadSchemaError, Misfit
 
@@ -116,7 +116,7 @@ def _argument_fault(step: Step, schema: InputSchema, misfit: Misfit, pointer: st
             "E304",
             misfit.pointer,
             f"argument {_path(where)!r} of {step.tool!r}: {misfit.message}",
-            _parameter_hint(schema.schema, where[0]),
+            misfit.hint or _parameter_hint(schema.schema, where[0]),
         )
     subject_name = (
         f"argument {_path(where)!r} of {step.tool!r}" if where else f"the arguments of {step.tool!r}"
@@ -140,5 +140,4 @@ def _parameter_hint(schema: JsonSchema, name: str) -> str | None:
     part: Json = properties.get(name) if isinstance(properties, dict) else None
     if not isinstance(part, dict):
         return None
-    said = part.get("description")
-    return f"{name} takes {type_name(part)}" + (f" ({said})" if isinstance(said, str) and said else "")
+    return parameter_text(name, part)

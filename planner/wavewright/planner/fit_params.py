@@ -87,7 +87,7 @@ class InputSchema:
         given = type_of(uses[0]) if whole else _TEXT
         reason = None if given is None else misfit(given, self._scope | schema)
         if reason is not None:
-            yield Misfit(pointer, REFERENCE, reason)
+            yield Misfit(pointer, REFERENCE, reason, hint=_conversion(given or {}, schema, uses[0]))
 
     def _one_of(self, value: Json, branches: list[Json], pointer: str, type_of: TypeOf) -> Iterator[Misfit]:
         """Yield nothing where some branch fits, else the faults of the branch that comes nearest."""
@@ -177,6 +177,13 @@ def _followed(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
         beside = {name: part for name, part in schema.items() if name != "$ref"}
         schema = found | beside if isinstance(found, dict) else beside
     return schema
+
+
+def _conversion(given: JsonSchema, wanted: JsonSchema, use: Use) -> str | None:
+    """Return how to make a text of a plain value, where a text is wanted."""
+    if wanted.get("type") != "string" or given.get("type") not in ("number", "integer", "boolean"):
+        return None
+    return f"convert it: ${{string({use.expression.strip()})}}"
 
 
 def _look_up(root: JsonSchema, pointer: str) -> Json:

@@ -71,6 +71,35 @@ def type_name(schema: Json) -> str:
     return "one of " + ", ".join(map(shown, options[:_SHOWN])) if isinstance(options, list) else "any"
 
 
+def with_article(name: str) -> str:
+    """Return a type's name with its article: `a string`, `an integer`, `null`."""
+    if name in ("any", "null") or name.startswith("one of"):
+        return name
+    return ("an " if name[0] in "aeio" else "a ") + {"array": "list"}.get(name, name)
+
+
+def parameter_text(name: str, schema: JsonSchema) -> str:
+    """Return what a parameter takes, within which bounds, and what its tool says of it."""
+    said = schema.get("description")
+    explained = f" ({said})" if isinstance(said, str) and said else ""
+    return f"{name!r} takes {with_article(type_name(schema))}{_bounds(schema)}{explained}"
+
+
+def _bounds(schema: JsonSchema) -> str:
+    for least, most, unit in (
+        ("minimum", "maximum", ""),
+        ("minLength", "maxLength", " characters"),
+        ("minItems", "maxItems", " items"),
+    ):
+        low, high = schema.get(least), schema.get(most)
+        if low is not None and high is not None:
+            return f" from {low} to {high}" if not unit else f" of {low} to {high}{unit}"
+        if low is not None or high is not None:
+            bound = f"at least {low}" if high is None else f"at most {high}"
+            return f" of {bound}{unit}"
+    return ""
+
+
 def shown(value: Json) -> str:
     """Return a value as an author writes it, short enough for one line of a message."""
     match value:

@@ -15,7 +15,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 
 from wavewright.planner.hashing import canonical_json
 from wavewright.planner.pointers import child
-from wavewright.planner.suggestions import shown
+from wavewright.planner.suggestions import shown, with_article
 from wavewright.planner.types import Json, JsonSchema
 
 
@@ -35,6 +35,8 @@ class Misfit:
     """Continues a sentence that names the part: `is 'x', but must be a number`."""
     name: str | None = None
     """The property that is missing or not known."""
+    hint: str | None = None
+    """What would mend it, where that is known."""
 
 
 class Validator:
@@ -96,7 +98,7 @@ def _no_branch(value: Json, branches: list[list[jsonschema_rs.ValidationError]])
     kinds = [branch[0].kind for branch in branches if branch]
     types = [name for kind in kinds if isinstance(kind, Kind.Type) for name in kind.types]
     if len(types) >= len(branches):
-        return f"is {shown(value)}, but must be {_either(dict.fromkeys(map(_with_article, types)))}"
+        return f"is {shown(value)}, but must be {_either(dict.fromkeys(map(with_article, types)))}"
     wishes = dict.fromkeys(_wish(kind) for kind in kinds if not isinstance(kind, Kind.Type))
     return (
         f"is {shown(value)}, but must {' or '.join(wishes)}"
@@ -129,7 +131,7 @@ _WISHES = {
 def _wish(kind: Kind) -> str:
     match kind:
         case Kind.Type(types=types):
-            return "be " + _either(map(_with_article, types))
+            return "be " + _either(map(with_article, types))
         case Kind.Enum(options=options):
             return "be one of " + ", ".join(shown(_json(option)) for option in options)
         case Kind.Constant(expected_value=expected):
@@ -145,8 +147,6 @@ def _either(names: Iterable[str]) -> str:
     return " or ".join(names)
 
 
-def _with_article(name: str) -> str:
-    return {"null": "null", "array": "a list"}.get(name) or ("an " if name[0] in "aeio" else "a ") + name
 
 
 def _json(value: object) -> Json:

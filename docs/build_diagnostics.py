@@ -1,0 +1,144 @@
+"""Write a page for each diagnostic, from the catalogue and the broken plans that give them.
+
+Run as `python docs/build_diagnostics.py`; the pages are committed, and a test says when they are out of date.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from wavewright.planner.catalogue import CATALOGUE, FAMILIES, RESERVED_FAMILIES, Entry
+
+ROOT = Path(__file__).parent.parent
+BROKEN = ROOT / "tests" / "planner" / "broken"
+PAGES = ROOT / "docs" / "reference" / "diagnostics"
+
+_FAMILY_TEXTS = {
+    "document": "The text, its shape, and the ids in it.",
+    "tools": "Tools and their arguments, literals and references alike.",
+    "references": "What expressions read, and whether they mean anything.",
+    "graph": "Who waits for whom, how much there is of it, and patches.",
+    "goal rules": "What the goal template requires of every plan.",
+    "safety": "Reserved: text that somebody outside wrote, on its way to a tool that writes or sends.",
+    "budget": "Reserved: estimates over the run's or the day's budget.",
+    "lint": "Warnings: what is allowed and probably not meant. Asked only of a plan without errors.",
+}
+_CIRCUMSTANCES = {
+    "max_bytes": "The reader's limit in bytes is lowered here to",
+    "max_depth": "The reader's limit of nesting is lowered here to",
+    "finished": "These steps have finished:",
+    "file": "The plan is asked for as",
+}
+_SHOWN_WIDTH = 110
+
+
+def page(entry: Entry, folder: Path) -> str:
+    """Return the page of one diagnostic."""
+    return "\n".join(_lines(entry, folder)) + "\n"
+
+
+def index() -> str:
+    """Return the page that lists every diagnostic."""
+    return "\n".join(_index_lines()) + "\n"
+
+
+def pages() -> dict[Path, str]:
+    """Return every page by its path."""
+    folders = {
+        folder.name.partition("_")[0]: folder for folder in sorted(BROKEN.iterdir()) if folder.is_dir()
+    }
+    found = {PAGES / f"{code}.md": page(entry, folders[code]) for code, entry in CATALOGUE.items()}
+    found[PAGES / "index.md"] = index()
+    return found
+
+
+def _lines(entry: Entry, folder: Path) -> Iterator[str]:
+    yield f"# {entry.code}: {_marked(entry.title)}"
+    yield ""
+    yield f"Kind `{entry.kind}`, family *{entry.family}*, {entry.severity}."
+    yield ""
+    yield from _sentences(entry.means)
+    yield ""
+    yield "## How to mend it"
+    yield ""
+    yield from _sentences(entry.mend)
+    yield ""
+    yield "## Example"
+    for file in sorted(
+        folder.iterdir(), key=lambda file: (file.suffix == ".json" and file.stem == "case", file.name)
+    ):
+        if file.name in ("expected.txt", "case.json"):
+            continue
+        yield ""
+        yield f"`{file.name}`"
+        yield ""
+        yield from _fenced(file.read_text(encoding="utf-8", errors="replace"))
+    yield from _circumstances(folder)
+    yield ""
+    yield "gives"
+    yield ""
+    yield from _fenced((folder / "expected.txt").read_text(encoding="utf-8"))
+
+
+def _circumstances(folder: Path) -> Iterator[str]:
+    """Say what is not in the files: limits that are lower than usual, and what has happened before."""
+    file = folder / "case.json"
+    case = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    for name, value in case.items():
+        shown = ", ".join(f"`{one}`" for one in value) if isinstance(value, list) else f"`{value}`"
+        yield ""
+        yield f"{_CIRCUMSTANCES[name]} {shown}."
+
+
+def _index_lines() -> Iterator[str]:
+    yield "# Diagnostics"
+    yield ""
+    yield "Everything that `wavewright check` and the reader can say of a document."
+    yield "Codes and kinds are stable; an error keeps a plan from running, a warning does not."
+    yield "All faults are reported at once, in the order of the text, and each only once."
+    for prefix, family in FAMILIES.items():
+        yield ""
+        yield f"## {prefix}: {family}"
+        yield ""
+        yield from _sentences(_FAMILY_TEXTS[family])
+        if family in RESERVED_FAMILIES:
+            continue
+        yield ""
+        yield "| code | kind | what it says |"
+        yield "|---|---|---|"
+        for entry in CATALOGUE.values():
+            if entry.family == family:
+                yield f"| [{entry.code}]({entry.code}.md) | `{entry.kind}` | {_marked(entry.title)} |"
+
+
+def _fenced(text: str) -> Iterator[str]:
+    yield "```text"
+    for line in text.splitlines():
+        yield line if len(line) <= _SHOWN_WIDTH + 20 else line[:_SHOWN_WIDTH] + "…"
+    yield "```"
+
+
+def _sentences(text: str) -> list[str]:
+    """Return one sentence a line."""
+    return _marked(text).replace(". ", ".\n").split("\n")
+
+
+def _marked(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+def main() -> None:
+    """Write the pages, and remove those of diagnostics that are no more."""
+    PAGES.mkdir(parents=True, exist_ok=True)
+    written = pages()
+    for path in PAGES.glob("*.md"):
+        if path not in written:
+            path.unlink()
+    for path, text in written.items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

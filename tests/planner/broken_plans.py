@@ -1,0 +1,115 @@
+"""The broken plans: one folder for each diagnostic, with the plan and the exact text that it gives.
+
+A folder holds `plan.yaml`, `plan.json`, or `plan.txt` (an answer of a model), and where the fault needs them a goal
+template (`goal.yaml`), a job (`job.yaml`), a patch (`patch.yaml`, whose base `PLAN` stands for the plan's hash), and
+`case.json` with the reader's limits, the steps that have finished, or the name under which the plan is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from wavewright.config.documents import ReadLimits, Source, read_document
+from wavewright.planner.binding import bind_plan
+from wavewright.planner.checker import check
+from wavewright.planner.diagnostics import Diagnostic, place
+from wavewright.planner.goals import Goal, GoalTemplate, Job
+from wavewright.planner.hashing import plan_hash
+from wavewright.planner.models import Plan, PlanPatch
+from wavewright.planner.patches import check_patch
+from wavewright.planner.reader import PlanText, read_model, read_model_answer, read_plan, read_plan_file
+from wavewright.planner.rendering import render_text
+from wavewright.planner.resolving import resolve_goal
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import StepId
+
+FOLDER = Path(__file__).parent / "broken"
+
+
+def tools() -> dict[str, ToolSignature]:
+    """Return the tools that all broken plans may call."""
+    listed = json.loads((FOLDER / "tools.json").read_text())
+    return {one["name"]: ToolSignature.model_validate_json(json.dumps(one)) for one in listed}
+
+
+@dataclass(frozen=True)
+class BrokenPlan:
+    """One folder."""
+
+    folder: Path
+
+    @property
+    def code(self) -> str:
+        """The diagnostic that the folder is for."""
+        return self.folder.name.partition("_")[0]
+
+    @property
+    def plan_file(self) -> Path:
+        """The plan, whatever its form."""
+        return next(self.folder.glob("plan.*"))
+
+    @property
+    def expected(self) -> str:
+        """The text that the plan gives."""
+        return (self.folder / "expected.txt").read_text(encoding="utf-8")
+
+    def shown(self) -> str:
+        """Return what the plan gives now."""
+        diagnostics, source = self.found()
+        return render_text(diagnostics, source).replace(f"{self.folder}/", "") + "\n"
+
+    def found(self) -> tuple[tuple[Diagnostic, ...], Source]:
+        """Return the diagnostics with the text that they speak of."""
+        text = self._text()
+        if text.plan is None:
+            return text.diagnostics, text.source
+        if (self.folder / "patch.yaml").exists():
+            return self._patch(text.plan)
+        goal = self._goal()
+        plan = text.plan if goal is None else bind_plan(text.plan, goal, tools())
+        assert text.document is not None
+        found = place(check(plan, goal, tools()), text.document)
+        return (*text.diagnostics, *found), text.source
+
+    @cached_property
+    def _case(self) -> dict[str, Any]:
+        file = self.folder / "case.json"
+        loaded: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+        return loaded
+
+    def _text(self) -> PlanText:
+        if "file" in self._case:
+            return read_plan_file(self.folder / self._case["file"])
+        content, name = self.plan_file.read_bytes(), self.plan_file.name
+        if name.endswith(".txt"):
+            return read_model_answer(content, name)
+        limits = {bound: self._case[bound] for bound in ("max_bytes", "max_depth") if bound in self._case}
+        return read_plan(content, name, limits=ReadLimits(**limits))
+
+    def _goal(self) -> Goal | None:
+        file = self.folder / "goal.yaml"
+        if not file.exists():
+            return None
+        template = read_model(read_document(file.read_bytes(), file.name), GoalTemplate)
+        job_file = self.folder / "job.yaml"
+        if not job_file.exists():
+            return resolve_goal(Job(name="job"), template)
+        document = read_document(job_file.read_bytes(), job_file.name)
+        return resolve_goal(read_model(document, Job), template, document)
+
+    def _patch(self, plan: Plan) -> tuple[tuple[Diagnostic, ...], Source]:
+        content = (self.folder / "patch.yaml").read_text().replace("PLAN", plan_hash(plan))
+        document = read_document(content, "patch.yaml")
+        patch = read_model(document, PlanPatch)
+        finished = frozenset(StepId(name) for name in self._case.get("finished", ()))
+        checked = check_patch(plan, patch, finished=finished, tools=tools())
+        return tuple(place(checked.diagnostics, document)), document.source
+
+
+def broken_plans() -> list[BrokenPlan]:
+    """Return every folder, by code."""
+    return [BrokenPlan(folder) for folder in sorted(FOLDER.iterdir()) if folder.is_dir()]

@@ -1,0 +1,62 @@
+"""Every diagnostic has a broken plan that gives it, with the exact text beside it, and a page that shows it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from tests.planner.broken_plans import BrokenPlan, broken_plans
+from wavewright.planner.catalogue import CATALOGUE, FAMILIES, RESERVED_FAMILIES, Entry
+
+ROOT = Path(__file__).parents[2]
+PLANS = broken_plans()
+
+
+@pytest.mark.parametrize("broken", [pytest.param(one, id=one.folder.name) for one in PLANS])
+def test_a_broken_plan_gives_exactly_its_text(broken: BrokenPlan) -> None:
+    assert broken.shown() == broken.expected
+
+
+@pytest.mark.parametrize("broken", [pytest.param(one, id=one.folder.name) for one in PLANS])
+def test_a_broken_plan_shows_one_fault_and_nothing_that_follows_from_it(broken: BrokenPlan) -> None:
+    diagnostics, _ = broken.found()
+
+    assert {one.code for one in diagnostics} == {broken.code}
+    assert all(one.severity == CATALOGUE[one.code].severity for one in diagnostics)
+
+
+def test_every_code_has_a_broken_plan() -> None:
+    assert sorted({one.code for one in PLANS}) == sorted(CATALOGUE)
+
+
+@pytest.mark.parametrize("entry", [pytest.param(one, id=one.code) for one in CATALOGUE.values()])
+def test_every_entry_says_what_is_wrong_and_what_to_do(entry: Entry) -> None:
+    assert entry.family in set(FAMILIES.values()) - RESERVED_FAMILIES
+    assert entry.means.endswith(".")
+    assert entry.mend.endswith(".")
+
+
+def test_kinds_are_unique() -> None:
+    assert len({entry.kind for entry in CATALOGUE.values()}) == len(CATALOGUE)
+
+
+def committed_pages() -> tuple[dict[Path, str], Path]:
+    spec = importlib.util.spec_from_file_location("build_diagnostics", ROOT / "docs" / "build_diagnostics.py")
+    assert spec is not None
+    assert spec.loader is not None
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    return build.pages(), build.PAGES
+
+
+def test_every_diagnostic_has_its_page_and_the_pages_are_up_to_date() -> None:
+    wanted, folder = committed_pages()
+    there = {path: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
+
+    assert sorted(there) == sorted(wanted), "run: python docs/build_diagnostics.py"
+    assert [path.name for path in wanted if there[path] != wanted[path]] == [], (
+        "run: python docs/build_diagnostics.py"
+    )
+    assert {path.stem for path in wanted} == {*CATALOGUE, "index"}
