@@ -187,7 +187,8 @@ class JournalStore:
             self._connection.execute("INSERT INTO run (run, created) VALUES (?, ?)", (run, now))
             row = self._connection.execute(_OWNED, (run,)).fetchone()
         no, fence, hold = row[0], row[1], read_hold(row[2:])
-        if hold is not None:
+        # Its own hold is left over from a fault.
+        if hold is not None and hold.owner.token != self._owner.token:
             match judge_hold(hold, now=now, realm=self._owner.realm):
                 case "busy":
                     raise self.busy(run, hold)

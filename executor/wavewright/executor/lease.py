@@ -118,7 +118,7 @@ def _birth(pid: int) -> str | None:
 def this_realm() -> str:
     """Return what tells whether a pid can be looked at from here."""
     try:
-        boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return f"{boot} {(_PROC / 'self/ns/pid').readlink()}"
     except OSError:
         return socket.gethostname()
