@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import anyio
 import pytest
@@ -32,7 +33,7 @@ def seconds_of(call: ToolCall) -> float:
 class Timed:
     """A bench whose calls take the seconds that their parameters say, and that notes when each one started."""
 
-    def __init__(self, **signature: object) -> None:
+    def __init__(self, **signature: Any) -> None:
         self.clock = VirtualClock()
         self.start = self.clock.now
         self.started: dict[str, float] = {}
@@ -236,14 +237,15 @@ def plans(draw: st.DrawFn) -> Plan:
             **{name: f"${{has(steps.{name}) ? steps.{name} : null}}" for name in read},
         }
         step: dict[str, object] = {"id": f"s{number}", "params": params}
-        if before and draw(st.booleans()):
-            step["depends_on"] = [draw(st.sampled_from(before))]
+        if before:
+            step["depends_on"] = draw(st.lists(st.sampled_from(before), max_size=1))
         if draw(st.integers(0, 3)) == 0:
             step["optional"] = True
         if read and draw(st.integers(0, 3)) == 0:
             step["when"] = f"has(steps.{read[0]})"
         if draw(st.integers(0, 3)) == 0:
-            step["for_each"] = draw(st.lists(st.booleans(), max_size=3))
+            items: list[bool] = draw(st.lists(st.booleans(), max_size=3))
+            step["for_each"] = items
             params["fail"] = "${item && index > 0}"
             params["index"] = "${index}"
             step["min_ok"] = draw(st.sampled_from([None, 0, 1]))

@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from tests.executor.workshop import NOW, Workbench, echo, output_of, outputs, plan_of, statuses
+from tests.executor.workshop import NOW, Workbench, answering, echo, output_of, outputs, plan_of, statuses
 from wavewright.executor.events import GateRecord
 from wavewright.executor.ports import GateView
 from wavewright.planner.models import Plan
@@ -80,10 +80,7 @@ async def test_a_call_carries_the_run_the_instant_and_what_the_goal_says_of_the_
 
 @pytest.mark.parametrize("output", [None, "", [], {}])
 async def test_an_output_that_holds_nothing_is_empty_and_can_be_read(output: Json) -> None:
-    def answer(call: ToolCall) -> Json:
-        return output
-
-    tools = bench().add(answer, "nothing")
+    tools = bench().add(answering(output), "nothing")
     state = await tools.run(
         plan_of(
             {"id": "a", "tool": "nothing"},
@@ -97,10 +94,7 @@ async def test_an_output_that_holds_nothing_is_empty_and_can_be_read(output: Jso
 
 @pytest.mark.parametrize("output", [0, False, 0.0, " "])
 async def test_zero_and_false_are_outputs_like_any_other(output: Json) -> None:
-    def answer(call: ToolCall) -> Json:
-        return output
-
-    state = await bench().add(answer, "zero").run(plan_of({"id": "a", "tool": "zero"}))
+    state = await bench().add(answering(output), "zero").run(plan_of({"id": "a", "tool": "zero"}))
 
     assert statuses(state) == {"a": "ok"}
 
@@ -240,9 +234,7 @@ async def test_parameters_are_validated_before_the_call() -> None:
 
 
 async def test_an_output_that_breaks_its_schema_fails_the_step_and_reaches_nobody() -> None:
-    def answer(call: ToolCall) -> Json:
-        return {"rows": [{"close": "1.5"}]}
-
+    prices = answering({"rows": [{"close": "1.5"}]})
     schema = {
         "type": "object",
         "properties": {"rows": {"items": {"properties": {"close": {"type": "number"}}}}},
@@ -253,7 +245,7 @@ async def test_an_output_that_breaks_its_schema_fails_the_step_and_reaches_nobod
         asked.append(step_id)
         return ()
 
-    tools = bench().add(answer, "prices", output_schema=schema)
+    tools = bench().add(prices, "prices", output_schema=schema)
     state = await tools.run(
         plan_of({"id": "a", "tool": "prices"}, {"id": "b", "depends_on": ["a"]}), verify=verify
     )
@@ -269,10 +261,8 @@ async def test_an_output_that_breaks_its_schema_fails_the_step_and_reaches_nobod
 
 
 async def test_an_output_that_is_no_json_names_the_place() -> None:
-    def answer(call: ToolCall) -> Json:
-        return {"rows": [1.0, float("nan")]}
-
-    state = await bench().add(answer, "prices").run(plan_of({"id": "a", "tool": "prices"}))
+    prices = answering({"rows": [1.0, float("nan")]})
+    state = await bench().add(prices, "prices").run(plan_of({"id": "a", "tool": "prices"}))
     error = state.steps[StepId("a")].error
 
     assert error is not None
@@ -280,10 +270,8 @@ async def test_an_output_that_is_no_json_names_the_place() -> None:
 
 
 async def test_dates_and_tuples_become_json() -> None:
-    def answer(call: ToolCall) -> Json:
-        return {"on": dt.date(2010, 3, 1), "pair": (1, 2)}  # type: ignore[dict-item]  # pyright: ignore
-
-    state = await bench().add(answer, "dates").run(plan_of({"id": "a", "tool": "dates"}))
+    dates = answering({"on": dt.date(2010, 3, 1), "pair": (1, 2)})
+    state = await bench().add(dates, "dates").run(plan_of({"id": "a", "tool": "dates"}))
 
     assert output_of(state, "a") == {"on": "2010-03-01", "pair": [1, 2]}
 

@@ -8,7 +8,7 @@ import heapq
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from wavewright.executor.clock import Timer
 from wavewright.executor.execution import execute
@@ -64,6 +64,15 @@ def echo(call: ToolCall) -> Json:
     return dict(call.params) or "done"
 
 
+def answering(answer: object) -> Answer:
+    """Return a tool's function that always answers so."""
+
+    def call(request: ToolCall) -> Json:
+        return cast("Json", answer)
+
+    return call
+
+
 def statuses(state: RunState) -> dict[str, str]:
     """Return the status of each step."""
     return {step_id: record.status for step_id, record in state.steps.items()}
@@ -115,8 +124,13 @@ class VirtualClock:
 
     async def sleep(self, seconds: float) -> None:
         """Wait in virtual time."""
-        done = asyncio.get_running_loop().create_future()
-        timer = self.call_later(seconds, lambda: done.done() or done.set_result(None))
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def wake() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        timer = self.call_later(seconds, wake)
         try:
             await done
         finally:
@@ -134,7 +148,7 @@ class VirtualClock:
         if not self._timers:
             return
         # Whoever is ready goes first; only a loop with nothing left to do may see time pass.
-        if not asyncio.get_running_loop()._ready:  # type: ignore[attr-defined]  # pyright: ignore
+        if not getattr(asyncio.get_running_loop(), "_ready", None):
             when, _, timer = heapq.heappop(self._timers)
             self.now = max(self.now, when)
             timer.callback()
