@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from functools import partial
-from typing import cast
 
 import anyio
 
@@ -29,16 +29,26 @@ def request(
 
 
 def call(
-    tool: Tool, *, now: dt.datetime = MARCH_2010, config: JsonObject | None = None, **params: Json
+    tool: Tool,
+    params: Mapping[str, Json] | None = None,
+    *,
+    now: dt.datetime = MARCH_2010,
+    config: JsonObject | None = None,
+    **more: Json,
 ) -> Json:
     """Return what a tool gives for these parameters."""
-    return anyio.run(partial(tool.call, request(params, now=now, config=config)))
+    return anyio.run(partial(tool.call, request({**(params or {}), **more}, now=now, config=config)))
 
 
 def call_for_document(
-    tool: Tool, *, now: dt.datetime = MARCH_2010, config: JsonObject | None = None, **params: Json
+    tool: Tool,
+    params: Mapping[str, Json] | None = None,
+    *,
+    now: dt.datetime = MARCH_2010,
+    config: JsonObject | None = None,
+    **more: Json,
 ) -> JsonObject:
     """Return the object that a tool gives for these parameters."""
-    output = call(tool, now=now, config=config, **params)
+    output = call(tool, params, now=now, config=config, **more)
     assert isinstance(output, dict)
-    return cast("JsonObject", output)
+    return output

@@ -250,9 +250,9 @@ def test_a_folder_swapped_for_a_link_never_leads_outside(writes: bool, tmp_path:
 def test_every_text_is_either_refused_or_stays_below_the_folder(path: str) -> None:
     try:
         parts = path_parts(path)
-    except PathRefused as refusal:
-        assert refusal.reason
-    else:
-        assert "/".join(parts) == path
-        assert os.path.normpath(path) == path
-        assert not set(parts) & {"", ".", ".."}
+    except PathRefused:
+        return
+
+    assert "/".join(parts) == path
+    assert os.path.normpath(path) == path
+    assert not set(parts) & {"", ".", ".."}

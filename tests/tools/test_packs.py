@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from wavewright.planner.types import JsonObject
 from wavewright.tools import PackError, find_packs, find_template, load_pack, load_packs, pack_names
 
 EQUITIES = {"fetch_stock_data", "fetch_index_data", "fetch_announcements", "search_web", "analyze_summary"}
@@ -80,6 +81,6 @@ def test_an_unknown_pack_is_refused_with_those_there_are() -> None:
         pytest.param({"indices": {"X": {"codes": []}}}, "'equities.indices.X", id="empty basket"),
     ],
 )
-def test_wrong_settings_are_named_by_their_path(settings: dict[str, object], message: str) -> None:
+def test_wrong_settings_are_named_by_their_path(settings: JsonObject, message: str) -> None:
     with pytest.raises(PackError, match=message):
-        load_pack("equities", settings)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # wrong on purpose
+        load_pack("equities", settings)

@@ -6,11 +6,11 @@ import datetime as dt
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, Required, TypedDict
 
 import anyio
 import pytest
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from tests.tools.calling import MARCH_2010, call, request
 from wavewright.planner.models import Retry
@@ -138,14 +138,8 @@ def test_a_type_that_contains_itself_is_open_from_there_on() -> None:
     assert call(tool) == {"name": "root", "children": [{"name": "leaf", "children": []}]}
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        pytest.param(lambda: 1, id="nothing said"),
-    ],
-)
-def test_a_function_that_promises_nothing_has_an_open_output(function: Callable[[], Any]) -> None:
-    assert make_tool(function, name="open").signature.output_schema == {}
+def test_a_function_that_promises_nothing_has_an_open_output() -> None:
+    assert make_tool(lambda: 1, name="open").signature.output_schema == {}
 
 
 def test_json_value_as_result_is_open() -> None:
@@ -179,8 +173,8 @@ def test_results_become_json() -> None:
     assert call(make_tool(make_batch)) == {"invoices": [{"number": 1, "due": "2010-03-01", "note": "none"}]}
 
 
-def test_models_in_an_unannotated_result_become_json() -> None:
-    def make_batch():  # type: ignore[no-untyped-def]  # noqa: ANN202 - a user's function without annotations
+def test_models_inside_plain_dicts_become_json() -> None:
+    def make_batch() -> object:
         return {"when": dt.datetime(2010, 3, 1, tzinfo=dt.UTC), "invoice": Invoice(number=1, due=dt.date.min)}
 
     assert call(make_tool(make_batch)) == {
@@ -230,9 +224,13 @@ async def test_a_call_in_a_thread_can_be_cancelled() -> None:
         release.wait(30)
 
     tool = make_tool(stuck)
+
+    async def run() -> None:
+        await tool.call(request({}))
+
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
-            group.start_soon(tool.call, request({}))
+            group.start_soon(run)
             await started.wait()
             group.cancel_scope.cancel()
     release.set()
@@ -292,11 +290,14 @@ def test_parameters_that_do_not_fit_are_a_failure_that_names_them(
     params: dict[str, JsonValue], message: str
 ) -> None:
     with pytest.raises(ToolError, match=message):
-        call(make_tool(fetch_invoice), **params)
+        call(make_tool(fetch_invoice), params)
 
 
-def unannotated(code) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001  # pyright: ignore
-    return str(code)  # pyright: ignore[reportUnknownArgumentType]
+def unannotated(code: str) -> str:
+    return code
+
+
+del unannotated.__annotations__["code"]  # as a user writes it who does not annotate
 
 
 def starred(*codes: str) -> str:
@@ -327,8 +328,11 @@ async def async_generator() -> AsyncIterator[int]:
     yield 1
 
 
-def forward(code: NotImported) -> str:  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore
-    return str(code)  # pyright: ignore[reportUnknownArgumentType]
+def forward(code: str) -> str:
+    return code
+
+
+forward.__annotations__["code"] = "NotImported"  # as under `if TYPE_CHECKING`
 
 
 @pytest.mark.parametrize(
@@ -448,3 +452,59 @@ def test_methods_and_callable_objects_can_be_tools() -> None:
 
     assert call(make_tool(Counter(3).count), by=4) == 7
     assert call(make_tool(Counter(3), name="times"), by=4) == 12
+
+
+class Address(TypedDict, total=False):
+    street: Required[str]
+    lines: list[Row]
+    notes: Annotated[str, Field(max_length=3)]
+
+
+def test_typed_dicts_of_the_standard_library_are_schemas_with_their_required_fields() -> None:
+    def send(to: Address | None = None) -> dict[str, list[Address]]:
+        return {"sent": [] if to is None else [to]}
+
+    tool = make_tool(send)
+
+    properties = tool.signature.input_schema["properties"]
+    assert properties == {
+        "to": {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["street"],
+                    "properties": {
+                        "street": {"type": "string"},
+                        "lines": {
+                            "type": "array",
+                            "items": {
+                                "type": "object",
+                                "additionalProperties": False,
+                                "required": ["name"],
+                                "properties": {"name": {"type": "string"}},
+                            },
+                        },
+                        "notes": {"type": "string", "maxLength": 3},
+                    },
+                },
+                {"type": "null"},
+            ],
+            "default": None,
+        }
+    }
+    assert call(tool, to={"street": "Main"}) == {"sent": [{"street": "Main"}]}
+    with pytest.raises(ToolError, match=r"to\.lines\.0\.name: field required"):
+        call(tool, to={"street": "Main", "lines": [{}]})
+
+
+class Folder(TypedDict):
+    name: str
+    folders: list[Folder]
+
+
+def test_a_typed_dict_that_contains_itself_is_open_from_there_on() -> None:
+    def count(folder: Folder) -> int:
+        return len(folder["folders"])
+
+    assert call(make_tool(count), folder={"name": "a", "folders": [{"name": "b", "folders": []}]}) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 from wavewright.planner.types import JsonObject
 from wavewright.tools import Registry, load_pack
@@ -12,9 +13,9 @@ MONTHS = tuple(dt.date(2009 + month // 12, month % 12 + 1, 1) for month in range
 """The first days of January 2009 to March 2010."""
 
 
-def equities(root: Path, **settings: object) -> Registry:
+def equities(root: Path, **settings: Any) -> Registry:
     """Return the pack's tools, with settings relative to a folder."""
-    given: JsonObject = {"prices": "prices", **settings}  # type: ignore[dict-item]  # pyright: ignore[reportAssignmentType]  # JSON by what tests pass
+    given: JsonObject = {"prices": "prices", **settings}
     return Registry(load_pack("equities", given, root).tools)
 
 

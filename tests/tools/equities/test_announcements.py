@@ -22,7 +22,7 @@ PAGE = """<!doctype html><html><head><title>Results &amp; outlook</title>
 
 def fetch(root: Path, **params: Json) -> JsonObject:
     tools = equities(root, announcements="news")
-    return call_for_document(tools["fetch_announcements"], **{"code": "AAPL", **params})
+    return call_for_document(tools["fetch_announcements"], {"code": "AAPL", **params})
 
 
 def items(document: JsonObject) -> list[JsonObject]:
@@ -81,8 +81,6 @@ def test_only_the_words_of_a_page_remain(news: Path) -> None:
         "</" * 50_000,
         '<p a="' * 50_001,
         "<p a='>" * 50_001,
-    ]
-    + [
         "<!--" * 50_000,
         "<script>" * 50_000,
         "&#x110000;" * 50_000,
@@ -116,7 +114,7 @@ def test_days_and_limit_bound_what_is_returned(news: Path) -> None:
     document = fetch(news.parent, limit=2)
 
     assert [item["title"] for item in items(document)] == ["number 3", "number 2"]
-    assert document["warnings"] == ["AAPL: 1 older announcements are left out by the limit of 2"]
+    assert document["warnings"] == ["AAPL: 1 older announcement left out by the limit of 2"]
     assert len(items(fetch(news.parent, days=36500))) == 4
 
 

@@ -40,7 +40,7 @@ def test_a_parquet_file_is_read_like_a_csv_file(dates: list[Any], tmp_path: Path
 
     assert document["prices"] == [["2010-01-01", 10.0], ["2010-02-01", 11.0]]
     assert document["sources"] == [
-        {"name": "price files", "location": "prices/AAPL.parquet", "as_of": "2010-02-01"}
+        {"name": "prices of AAPL", "location": "prices/AAPL.parquet", "as_of": "2010-02-01"}
     ]
 
 

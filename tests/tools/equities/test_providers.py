@@ -178,9 +178,9 @@ def test_no_server_is_transient_and_names_no_key(caplog: pytest.LogCaptureFixtur
 
 
 def test_a_server_that_hangs_up_is_transient() -> None:
-    with serving(Answer("x", headers={"Transfer-Encoding": "chunked"})) as service:
-        with pytest.raises(ToolError, match="cannot be reached") as refused:
-            fetch(service)
+    answer = Answer("x", headers={"Transfer-Encoding": "chunked"})
+    with serving(answer) as service, pytest.raises(ToolError, match="cannot be reached") as refused:
+        fetch(service)
 
     assert refused.value.transient
 

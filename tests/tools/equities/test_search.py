@@ -12,7 +12,7 @@ import pytest
 from tests.tools.calling import call_for_document
 from tests.tools.equities.market import equities
 from tests.tools.equities.price_service import Answer, Service, serving
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import JsonObject
 from wavewright.tools import ToolError
 
 HITS = [
@@ -23,10 +23,10 @@ HITS = [
 ]
 
 
-def search(service: Service, settings: dict[str, Any] | None = None, **params: Json) -> JsonObject:
+def search(service: Service, settings: dict[str, Any] | None = None, limit: int = 10) -> JsonObject:
     given = {"url": f"{service.url}/search", **(settings or {})}
     tool = equities(Path(), search=given)["search_web"]
-    return call_for_document(tool, now=dt.datetime.now(dt.UTC), **{"query": "GNP news", **params})
+    return call_for_document(tool, now=dt.datetime.now(dt.UTC), query="GNP news", limit=limit)
 
 
 def test_results_of_a_searxng_are_read() -> None:

@@ -26,13 +26,15 @@ def portable(annotation: Any, inside: tuple[object, ...] = ()) -> Any:
         return annotation
     if origin is Annotated:
         first, *rest = arguments
-        return Annotated.__class_getitem__((portable(first, inside), *rest))  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]  # no public constructor
+        rebuild: Any = Annotated  # subscribed at run time: checkers take it for a type being written
+        return rebuild[(portable(first, inside), *rest)]
     parts = tuple(portable(part, inside) for part in arguments)
     if all(new is old for new, old in zip(parts, arguments, strict=True)):
         return annotation
     if origin in (Union, types.UnionType):
         return Union[parts]  # noqa: UP007 - made at run time
-    return origin[parts] if isinstance(origin, type) else annotation
+    generic: Any = origin
+    return generic[parts] if isinstance(origin, type) else annotation
 
 
 def _rebuilt(annotation: Any, inside: tuple[object, ...]) -> Any:
@@ -42,10 +44,11 @@ def _rebuilt(annotation: Any, inside: tuple[object, ...]) -> Any:
     required: frozenset[str] = annotation.__required_keys__
     fields: dict[str, Any] = {}
     for name, hint in hints.items():
-        bare = get_args(hint)[0] if get_origin(hint) in (typing.Required, typing.NotRequired) else hint
-        new = portable(bare, (*inside, annotation))
-        fields[name] = (
-            typing_extensions.Required[new] if name in required else typing_extensions.NotRequired[new]
-        )
-    made: Any = typing_extensions.TypedDict(annotation.__name__, fields)  # type: ignore[operator]  # pyright: ignore
-    return made
+        mark = get_origin(hint)
+        marked = mark in (typing.Required, typing.NotRequired)
+        # Under postponed annotations __required_keys__ misses the marks: https://github.com/python/cpython/issues/97727
+        is_required = mark is typing.Required if marked else name in required
+        new = portable(get_args(hint)[0] if marked else hint, (*inside, annotation))
+        fields[name] = typing_extensions.Required[new] if is_required else typing_extensions.NotRequired[new]
+    make: Any = typing_extensions.TypedDict
+    return make(annotation.__name__, fields)

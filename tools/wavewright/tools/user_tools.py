@@ -52,7 +52,7 @@ class ToolOptions(Model):
 def _as_mapping(value: object) -> object:
     """Return a list of names as a mapping of names to no options."""
     if isinstance(value, list):
-        return {name: {} for name in cast("list[object]", value) if isinstance(name, str)}
+        return dict.fromkeys(cast("list[object]", value), ToolOptions())
     return value
 
 

@@ -16,7 +16,7 @@ from wavewright.tools.calls import ToolError
 from wavewright.tools.equities.columns import parse_date
 from wavewright.tools.equities.documents import Announcement, AnnouncementsDocument, SourceNote
 from wavewright.tools.equities.page_text import Page, read_page
-from wavewright.tools.equities.wording import one_line
+from wavewright.tools.equities.wording import counted, one_line
 from wavewright.tools.files import Folder, PathRefused
 
 MAX_FILES = 10_000
@@ -71,7 +71,7 @@ def read_announcements(
     fitting.sort(key=lambda draft: (-draft.date.toordinal(), draft.file))
     if len(fitting) > limit:
         warnings.append(
-            f"{code}: {len(fitting) - limit} older announcements are left out by the limit of {limit}"
+            f"{code}: {counted(len(fitting) - limit, 'older announcement')} left out by the limit of {limit}"
         )
     items = [
         Announcement(
@@ -87,14 +87,15 @@ def read_announcements(
     return AnnouncementsDocument(
         id=f"{exchange}:{code}:announcements",
         kind="announcements",
-        title=f"{code}: {len(items)} announcements since {since}",
+        title=f"{code}: {counted(len(items), 'announcement')} since {since}",
         tags=["announcements", code.lower()],
         content=_content(code, items),
         code=code,
         as_of=latest,
         items=items,
         sources=[
-            SourceNote(name="announcement files", location=item.source, as_of=item.date) for item in items
+            SourceNote(name=f"announcement of {code}", location=item.source, as_of=item.date)
+            for item in items
         ],
         warnings=warnings,
     )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 import jsonschema_rs
 from pydantic import BaseModel, Field, ValidationError
@@ -70,12 +71,18 @@ def analyze_summary(
             f"none of the {len(documents)} documents has the tags {', '.join(filter_tags or ()) or '(none asked)'}",
             hint="pass the documents of a data step, and filter by tags that they have",
         )
-    index, stray = _benchmark_of(benchmark, kept)
+    index, others = _benchmark_of(benchmark, kept)
     stocks = _stocks(kept, index)
     listed = [*_of_kind(kept, AnnouncementsDocument), *_of_kind(announcements or [], AnnouncementsDocument)]
     _require_tickers(stocks, listed, required_tickers or [])
     _refuse_benchmarks(stocks, benchmark_codes or [])
-    summary = _write(title, stocks, index, listed, [*stray], output_tags or [])
+    inherited = [note for document in kept for note in _warnings_of(document)]
+    inherited += [
+        note for document in (index, *(announcements or ())) if document for note in _warnings_of(document)
+    ]
+    summary = _write(
+        _Findings(title, stocks, index, listed, inherited, _unused(others)), output_tags=output_tags or []
+    )
     if output_schema is not None:
         _require_schema(summary, output_schema)
     return summary
@@ -105,8 +112,8 @@ def _read(document: Document, model: type[Known]) -> Known:
 
 def _benchmark_of(
     given: Document | None, documents: list[Document]
-) -> tuple[IndexDocument | None, tuple[str, ...]]:
-    """Return the benchmark: the one that was given, else the first index among the documents."""
+) -> tuple[IndexDocument | None, list[IndexDocument]]:
+    """Return the benchmark (the one that was given, else the first index among the documents), and other indices."""
     if given is not None and given.kind != "index-data":
         raise ToolError(
             f"the benchmark is document {given.id!r} of kind {given.kind!r}",
@@ -114,12 +121,19 @@ def _benchmark_of(
         )
     among = _of_kind(documents, IndexDocument)
     if given is not None:
-        return _read(given, IndexDocument), ()
-    if not among:
-        return None, ("There is no benchmark, so nothing is compared.",)
-    others = [document.code for document in among[1:]]
-    note = f"Only {among[0].code} is used as benchmark; {', '.join(others)} are not." if others else ""
-    return among[0], (note,) if note else ()
+        return _read(given, IndexDocument), among
+    return (among[0], among[1:]) if among else (None, [])
+
+
+def _unused(indices: list[IndexDocument]) -> list[str]:
+    names = ", ".join(index.code for index in indices)
+    return [f"One benchmark is used only; {names} among the documents is not."] if indices else []
+
+
+def _warnings_of(document: BaseModel) -> list[str]:
+    """Return a document's own warnings, whatever its kind."""
+    found = document.model_dump(include={"warnings"}).get("warnings")
+    return [str(note) for note in cast("list[object]", found)] if isinstance(found, list) else []
 
 
 def _stocks(documents: list[Document], index: IndexDocument | None) -> list[StockResult]:
@@ -246,43 +260,50 @@ def _require_schema(summary: SummaryDocument, schema: JsonSchema) -> None:
         )
 
 
-def _write(
-    title: str,
-    stocks: list[StockResult],
-    index: IndexDocument | None,
-    announcements: list[AnnouncementsDocument],
-    notes: list[str],
-    output_tags: list[str],
-) -> SummaryDocument:
-    benchmark = None if index is None else _benchmark_result(index)
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """All that a summary is written from."""
+
+    title: str
+    stocks: list[StockResult]
+    index: IndexDocument | None
+    announcements: list[AnnouncementsDocument]
+    inherited: list[str]
+    """Warnings of the documents: shown in the text, and already reported by the steps that fetched them."""
+    notes: list[str]
+
+
+def _write(found: _Findings, *, output_tags: list[str]) -> SummaryDocument:
+    benchmark = None if found.index is None else _benchmark_result(found.index)
     news = [
         NewsLine(code=document.code, date=item.date, title=item.title, source=item.source)
-        for document in announcements
+        for document in found.announcements
         for item in document.items
     ]
-    sources = [note for stock in stocks for note in stock.sources]
+    sources = [note for stock in found.stocks for note in stock.sources]
     sources += [
-        note for document in (index, *announcements) if document is not None for note in document.sources
+        note
+        for document in (found.index, *found.announcements)
+        if document is not None
+        for note in document.sources
     ]
-    warnings = [*notes, *_shared_notes(stocks, index)]
-    warnings += [] if index is None else index.warnings
-    warnings += [warning for document in announcements for warning in document.warnings]
-    dates = [stock.as_of for stock in stocks] + [line.date for line in news]
-    content = _markdown(title, stocks, benchmark, news, warnings)
+    notes = [*found.notes, *_shared_notes(found.stocks, found.index)]
+    dates = [stock.as_of for stock in found.stocks] + [line.date for line in news]
+    content = _markdown(found.title, found.stocks, benchmark, news, [*notes, *found.inherited])
     return SummaryDocument(
         id=f"summary:{hashlib.sha256(content.encode()).hexdigest()[:16]}",
         kind="summary",
-        title=title,
+        title=found.title,
         tags=list(dict.fromkeys(["summary", *output_tags])),
         content=content,
         method="computed",
         as_of=max(dates, default=None),
-        stocks=stocks,
+        stocks=found.stocks,
         benchmark=benchmark,
         announcements=news,
-        confidence=_least(stocks),
+        confidence=_least(found.stocks),
         sources=_distinct(sources),
-        warnings=list(dict.fromkeys(warnings)),
+        warnings=notes,
     )
 
 
@@ -310,6 +331,8 @@ def _benchmark_result(index: IndexDocument) -> BenchmarkResult:
 def _shared_notes(stocks: list[StockResult], index: IndexDocument | None) -> list[str]:
     """Return what a reader of the comparison should know: overlap, different dates, nothing in common."""
     notes: list[str] = []
+    if stocks and index is None:
+        notes.append("There is no benchmark, so nothing is compared.")
     if index is not None:
         inside = [stock.code for stock in stocks if stock.code in index.constituents]
         if inside:

@@ -59,7 +59,8 @@ class FilePrices:
     shown: str
     """As the user wrote it: what messages and sources say."""
     currency: str | None = None
-    source_name: str = "price files"
+    source_name: str | None = None
+    """What a source note says; `prices of CODE` where it is absent."""
     notes: tuple[str, ...] = ()
     """What a reader of any series of this source should know; becomes a warning."""
     _tables: dict[str, tuple[tuple[int, int], Table]] = field(
@@ -142,7 +143,12 @@ class FilePrices:
 
     def _series(self, code: str, table: Table, shown: str) -> PriceSeries:
         series = read_series(
-            code, table.rows, table.columns, file=shown, source=self.source_name, notes=self.notes
+            code,
+            table.rows,
+            table.columns,
+            file=shown,
+            source=self.source_name or f"prices of {code}",
+            notes=self.notes,
         )
         if series is not None:
             return series

@@ -17,6 +17,16 @@ def percent(value: float | None) -> str:
     return NOTHING if value is None else f"{value * 100:+,.1f} %"
 
 
+def share(value: float | None) -> str:
+    """Return a fraction as percent without a plus sign, for what is no change."""
+    return NOTHING if value is None else f"{value * 100:,.1f} %"
+
+
+def counted(number: int, word: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def plain(value: float | None) -> str:
     """Return a number with two decimals."""
     return NOTHING if value is None else f"{value:,.2f}"
@@ -27,12 +37,12 @@ def figures_text(figures: Figures) -> list[str]:
     fall = figures.max_drawdown
     recovered = f"recovered {fall.recovered}" if fall.recovered else "not recovered"
     drawdown = (
-        f"{percent(fall.depth)} from {fall.peak} to {fall.trough}, {recovered}" if fall.depth < 0 else "none"
+        f"{share(fall.depth)} from {fall.peak} to {fall.trough}, {recovered}" if fall.depth < 0 else "none"
     )
     return [
         f"- Return over one year: {percent(figures.return_1y)}",
         f"- Annual growth: {percent(figures.annual_growth)}",
-        f"- Volatility, annualised: {percent(figures.volatility)}",
+        f"- Volatility, annualised: {share(figures.volatility)}",
         f"- Deepest drawdown: {drawdown}",
         f"- Trend: {figures.trend.signal}{_distance(figures.trend.distance, figures.trend.window)}",
     ]
@@ -58,8 +68,8 @@ def stocks_table(stocks: list[StockResult]) -> list[str]:
             str(stock.as_of),
             percent(stock.return_1y),
             percent(stock.annual_growth),
-            percent(stock.volatility),
-            percent(stock.max_drawdown.depth),
+            share(stock.volatility),
+            share(stock.max_drawdown.depth),
             stock.trend_signal,
             percent(comparison.excess_return) if comparison else NOTHING,
             plain(comparison.beta) if comparison else NOTHING,
@@ -77,8 +87,8 @@ def benchmark_text(benchmark: BenchmarkResult) -> str:
     )
     return (
         f"Benchmark {benchmark.code}, {kind}: {percent(benchmark.return_1y)} over one year, "
-        f"{percent(benchmark.annual_growth)} a year, volatility {percent(benchmark.volatility)}, "
-        f"drawdown {percent(benchmark.max_drawdown.depth)}, trend {benchmark.trend_signal}."
+        f"{percent(benchmark.annual_growth)} a year, volatility {share(benchmark.volatility)}, "
+        f"drawdown {share(benchmark.max_drawdown.depth)}, trend {benchmark.trend_signal}."
     )
 
 
