@@ -528,7 +528,7 @@ MIXED_EXPRESSIONS = st.recursive(st.sampled_from(_ATOMS), _mixed, max_leaves=6)
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_what_the_check_accepts_evaluates_to_what_it_promised(expression: str) -> None:
     check = TypedEnvironment(inputs=INPUTS, steps=STEPS, extra={"item": ITEM, "index": {"type": "integer"}})
     try:
@@ -624,7 +624,7 @@ def test_whatever_is_read_here_is_not_too_deep_for_the_library(nestings: list[tu
 
 
 @given(st.text(st.sampled_from("ab1.0[](){}'\"\\rxuU89,:?+-!=<>&| \n/%inmap"), max_size=12))
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_whatever_is_read_here_is_read_by_the_library(text: str) -> None:
     _, fault = outcome(text, {})
 

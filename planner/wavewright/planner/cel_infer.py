@@ -266,6 +266,11 @@ class Inference:
             for argument in arguments[1:]:
                 joined = s.either(joined, argument.located)
             arguments = [view(s.array_of(joined))]
+        if node.function == "int" and arguments and arguments[0].kind == "duration":
+            # The library declares this and does not implement it.
+            self._refuse(
+                "int() does not take a duration", node.name_start, "ask it: d.getSeconds(), d.getHours()"
+            )
         if node.function in ROUNDING:
             arguments = [view(s.NUMBER) if one.kind == "integer" else one for one in arguments]
         result = call_result(_RENAMED.get(node.function, node.function), target, arguments)
