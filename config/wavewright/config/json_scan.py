@@ -31,15 +31,19 @@ NoteKind: TypeAlias = Literal[
 """What a lenient scanner reads although it is no JSON."""
 
 FENCE = "```"
+MOST_FAULTS = 100
+"""Faults that are gathered before the scanner gives up."""
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
+_COMMON = re.compile(r'"([^"\\\x00-\x1f]*+)"|(-?(?:0|[1-9][0-9]{0,14}+))(?=[ \t\n\r,\]}])')
+"""Most values: a string without escapes, or an integer that is certainly exact."""
+_DEPARTURES = frozenset("#/\ufeff\u200b\u200c\u200d\u2060\u00a0\u202f")
 _INVISIBLE = re.compile("[\ufeff\u200b-\u200d\u2060\u00a0\u202f]++")
 _LINE_COMMENT = re.compile(r"(?:#|//)[^\n]*+")
-_PLAIN_STRING = re.compile(r'"([^"\\\x00-\x1f]*+)"')
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*+")
 _WORD = re.compile(r"[-+]?[A-Za-z_$][A-Za-z0-9_$]*+")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?P<fraction>\.[0-9]++)?+(?P<exponent>[eE][-+]?[0-9]++)?+")
-_NUMBER_TAIL = re.compile(r"[0-9A-Za-z_.+-]*+")
+_RUN = re.compile(r"[0-9A-Za-z_.+-]*+")
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _LITERALS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
@@ -114,15 +118,20 @@ class JsonScanner:
 
     def skip_gap(self) -> None:
         """Go to the next character that means something."""
-        self.position = self._after_space(self.position)
-        if self._lenient:
-            while self._skip_departure():
-                self.position = self._after_space(self.position)
+        self._skip_space()
+        while self._lenient and self.text[self.position : self.position + 1] in _DEPARTURES:
+            if not self._skip_departure():
+                return
+            self._skip_space()
 
     # --- values -------------------------------------------------------------------------------------------
 
     def _value(self, depth: int) -> Node:
         start = self.position
+        common = _COMMON.match(self.text, start)
+        if common is not None:
+            self.position = common.end()
+            return ScalarNode(common[1] if common.lastindex == 1 else int(common[2]), start, self.position)
         char = self.text[start : start + 1]
         if char == "{":
             return self._object(depth + 1)
@@ -184,6 +193,10 @@ class JsonScanner:
             node.members[key] = Member(span, value)
 
     def _key(self) -> str:
+        common = _COMMON.match(self.text, self.position)
+        if common is not None and common.lastindex == 1:
+            self.position = common.end()
+            return common[1]
         if self._opens_string(self.text[self.position : self.position + 1]):
             return self._string()
         identifier = _IDENTIFIER.match(self.text, self.position)
@@ -248,10 +261,6 @@ class JsonScanner:
         return char == '"' or (self._lenient and char in _CLOSERS)
 
     def _string(self) -> str:
-        plain = _PLAIN_STRING.match(self.text, self.position)
-        if plain is not None:
-            self.position = plain.end()
-            return plain[1]
         start = self.position
         opener = self.text[start]
         if opener != '"':
@@ -325,11 +334,11 @@ class JsonScanner:
 
     def _number(self, match: re.Match[str]) -> int | float:
         start, end = match.span()
-        tail = _NUMBER_TAIL.match(self.text, end)
-        if tail is not None and tail[0]:
-            self.position = tail.end()
+        tail = _end_of(_RUN, self.text, end)
+        if tail > end:
+            self.position = tail
             kind = "truncated" if self._at_end() else "not_json"
-            self._stop(kind, f"{_shown(self.text[start : tail.end()])} is no number of JSON", start)
+            self._stop(kind, f"{_shown(self.text[start:tail])} is no number of JSON", start)
         self.position = end
         return self._integer(start, end) if match.lastgroup is None else self._fraction(start, end)
 
@@ -379,8 +388,8 @@ class JsonScanner:
 
     # --- gaps ---------------------------------------------------------------------------------------------
 
-    def _after_space(self, offset: int) -> int:
-        return _end_of(_SPACE, self.text, offset)
+    def _skip_space(self) -> None:
+        self.position = _end_of(_SPACE, self.text, self.position)
 
     def _skip_departure(self) -> bool:
         offset = self.position
@@ -414,7 +423,10 @@ class JsonScanner:
         self.notes.append(Note(kind, offset))
 
     def _note_fault(self, kind: str, message: str, span: Span, hint: str) -> None:
-        self.faults.append(Fault(kind, message, span, hint=hint))
+        fault = Fault(kind, message, span, hint=hint)
+        if len(self.faults) == MOST_FAULTS:
+            raise ScanError(fault, span.start)
+        self.faults.append(fault)
 
     def _expected(self, what: str) -> NoReturn:
         if self._at_end():
@@ -437,8 +449,7 @@ class JsonScanner:
             kind = "truncated"
         if kind == "truncated" and hint is None:
             hint = "a bracket or quote is not closed, or the text was cut: what is missing cannot be guessed"
-        word = _WORD.match(self.text, where)
-        end = word.end() if word is not None else min(where + 1, len(self.text))
+        end = max(_end_of(_RUN, self.text, where), min(where + 1, len(self.text)))
         raise ScanError(Fault(kind, message, Span(where, end), hint=hint), where)
 
 

@@ -35,6 +35,7 @@ from wavewright.config.documents import (
 )
 from wavewright.config.nodes import ScalarNode
 from wavewright.config.shape import read_shape
+from wavewright.config.sources import EMPTY_DOCUMENT
 
 FILE_NAMES = ("wavewright.yaml", "wavewright.yml")
 _LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=20)
@@ -158,7 +159,7 @@ def _mapping(file: Path) -> Document:
     try:
         document = read_document_file(file, limits=_LIMITS)
     except DocumentError as error:
-        if error.source.text.strip() or any(fault.kind == "unreadable_file" for fault in error.faults):
+        if [fault.message for fault in error.faults] != [EMPTY_DOCUMENT]:
             raise
         return Document({}, error.source, root=ScalarNode(None, 0, 0))
     if document.value is None:

@@ -11,7 +11,7 @@ import difflib
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -63,6 +63,10 @@ _PATTERNS = {
         "begin with a letter and hold letters, digits and underscores only (ASCII, 63 at most)"
     ),
 }
+MOST_FAULTS = 100
+"""Faults that are told of one document: whoever has more has written something else."""
+_MOST_DETAILS = 4 * MOST_FAULTS
+
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -92,9 +96,14 @@ def read_shape(document: Document, model: type[M]) -> M:
 
 
 def in_text_order(document: Document, faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Return the faults with their places, in the order of the text."""
+    """Return the faults with their places, in the order of the text; the last one says if there are too many."""
     placed = [placed_fault(document, fault) for fault in faults]
-    return tuple(sorted(placed, key=lambda fault: fault.span.start if fault.span is not None else 0))
+    placed.sort(key=lambda fault: fault.span.start if fault.span is not None else 0)
+    if len(placed) <= MOST_FAULTS:
+        return tuple(placed)
+    last = placed[MOST_FAULTS - 1]
+    last = replace(last, message=f"{last.message} (and more faults after this one)")
+    return (*placed[: MOST_FAULTS - 1], last)
 
 
 def placed_fault(document: Document, fault: Fault) -> Fault:
@@ -108,7 +117,8 @@ def placed_fault(document: Document, fault: Fault) -> Fault:
 def shape_faults(error: ValidationError, value: JsonValue, model: type[BaseModel]) -> list[Fault]:
     """Say in the author's words what pydantic found."""
     name = "the " + _WORDS.sub(" ", model.__name__).lower()
-    findings = [_finding(detail, value, model, name) for detail in error.errors(include_url=False)]
+    details = error.errors(include_url=False)[:_MOST_DETAILS]
+    findings = [_finding(detail, value, model, name) for detail in details]
     return list(_merged(findings, value, name))
 
 

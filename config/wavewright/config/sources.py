@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 MAX_EXACT_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps exact."""
+EMPTY_DOCUMENT = "the document is empty"
+"""What is said of a text without a value; comments are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ def type_hint(value: JsonValue, expected: Sequence[str]) -> str | None:
         return f"write {'true' if value.lower() in _TRUE else 'false'}"
     if isinstance(value, str) and {"a number", "an integer"} & set(expected) and _reads_as_number(value):
         return f"remove the quotes: {value}"
+    if isinstance(value, bool):
+        return None
     if isinstance(value, (int, float)) and "a string" in expected:
         return f'put it in quotes: "{shown(value)}"'
     if isinstance(value, (str, int, float)) and "a list" in expected:

@@ -16,7 +16,15 @@ from typing import NoReturn, Protocol
 import yaml
 
 from wavewright.config.nodes import ListNode, Member, Node, ObjectNode, Scalar, ScalarNode
-from wavewright.config.sources import MAX_EXACT_INTEGER, DocumentError, Fault, ReadLimits, Source, Span
+from wavewright.config.sources import (
+    EMPTY_DOCUMENT,
+    MAX_EXACT_INTEGER,
+    DocumentError,
+    Fault,
+    ReadLimits,
+    Source,
+    Span,
+)
 
 _Loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -67,7 +75,7 @@ class _Builder:
         next(self._events)  # the stream begins
         event = next(self._events)
         if isinstance(event, yaml.StreamEndEvent):
-            _stop("not_yaml", "the document is empty", event)
+            raise _RefusedError(Fault("not_yaml", EMPTY_DOCUMENT, Span(0, 0)))
         node = self._node(next(self._events), 0)
         next(self._events)  # the document ends
         event = next(self._events)
@@ -202,7 +210,8 @@ def _span(event: yaml.Event) -> Span:
 
 
 def _stop(kind: str, message: str, event: yaml.Event, *, hint: str | None = None) -> NoReturn:
-    raise _RefusedError(Fault(kind, message, _span(event), hint=hint))
+    span = _span(event)
+    raise _RefusedError(Fault(kind, message, Span(span.start, max(span.end, span.start + 1)), hint=hint))
 
 
 def _syntax_fault(text: str, error: yaml.YAMLError) -> Fault:

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wavewright.config import Settings, load_settings
+from wavewright.config.documents import DocumentError
+from wavewright.config.settings import VARIABLES, SettingsFile, settings_schema
+
+
+def project(folder: Path, text: str) -> Path:
+    (folder / "wavewright.yaml").write_text(text)
+    return folder
+
+
+Told = tuple[str, str, tuple[int, int] | None, str | None]
+
+
+def faults(folder: Path, environment: dict[str, str] | None = None) -> list[Told]:
+    with pytest.raises(DocumentError) as caught:
+        load_settings(folder, environment or {})
+    source = caught.value.source
+    return [
+        (one.kind, one.message, source.position(one.span.start) if one.span else None, one.hint)
+        for one in caught.value.faults
+    ]
+
+
+def test_without_a_file_the_working_directory_is_the_project(tmp_path: Path) -> None:
+    assert load_settings(tmp_path, {}) == Settings(
+        root=tmp_path,
+        state_dir=tmp_path / ".wavewright",
+        journal=tmp_path / ".wavewright" / "journal.sqlite",
+        output_dir=tmp_path / ".wavewright" / "runs",
+        templates=(tmp_path / "config/goals",),
+    )
+
+
+def test_the_file_is_found_upwards_and_its_paths_are_relative_to_it(tmp_path: Path) -> None:
+    project(tmp_path, "state_dir: state\noutput_dir: ../out\ntemplates: [goals]\n")
+    inner = tmp_path / "plans" / "deep"
+    inner.mkdir(parents=True)
+    settings = load_settings(inner, {})
+
+    assert settings.root == tmp_path
+    assert settings.file == tmp_path / "wavewright.yaml"
+    assert settings.journal == tmp_path / "state" / "journal.sqlite"
+    assert settings.output_dir == tmp_path / "../out"
+    assert settings.templates == (tmp_path / "goals",)
+
+
+def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
+    project(tmp_path, "state_dir: state\nschedule: waves\nconcurrency: 4\nmodel: a:b\n")
+    given = {
+        "WAVEWRIGHT_STATE": "/var/wavewright",
+        "WAVEWRIGHT_SCHEDULE": "dataflow",
+        "WAVEWRIGHT_CONCURRENCY": "8",
+        "WAVEWRIGHT_MODEL": "c:d",
+        "WAVEWRIGHT_OUTPUT": "out",
+        "WAVEWRIGHT_JOURNAL": "",
+    }
+    settings = load_settings(tmp_path, given)
+
+    assert (settings.schedule, settings.concurrency, settings.model) == ("dataflow", 8, "c:d")
+    assert settings.journal == Path("/var/wavewright/journal.sqlite")
+    assert settings.output_dir == tmp_path / "out"
+
+
+def test_packs_and_tools_are_handed_on_as_they_are(tmp_path: Path) -> None:
+    project(
+        tmp_path, "packs:\n  equities: {prices: prices/}\ntools:\n  - tools/mine.py\n  - module: my.tools\n"
+    )
+    settings = load_settings(tmp_path, {})
+
+    assert settings.packs == {"equities": {"prices": "prices/"}}
+    assert settings.tools == ("tools/mine.py", {"module": "my.tools"})
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "\n\n"])
+def test_a_file_that_says_nothing_is_no_fault(tmp_path: Path, text: str) -> None:
+    assert load_settings(project(tmp_path, text), {}).schedule is None
+
+
+def test_every_fault_names_its_line_and_its_mend(tmp_path: Path) -> None:
+    project(tmp_path, "concurency: 3\nschedule: wave\nstate_dir: 7\ntools: one.py\nversion: 1\n")
+
+    assert faults(tmp_path) == [
+        (
+            "unknown_field",
+            "'concurency' is no field of the settings file",
+            (1, 1),
+            "did you mean 'concurrency'?",
+        ),
+        (
+            "bad_value",
+            "'schedule' should be 'waves' or 'dataflow', and is the string 'wave'",
+            (2, 11),
+            "did you mean 'waves'?",
+        ),
+        (
+            "wrong_type",
+            "'state_dir' should be a string, and is the number 7",
+            (3, 12),
+            'put it in quotes: "7"',
+        ),
+        (
+            "wrong_type",
+            "'tools' should be a list, and is the string 'one.py'",
+            (4, 8),
+            'write a list: ["one.py"]',
+        ),
+    ]
+
+
+def test_a_wrong_variable_is_named(tmp_path: Path) -> None:
+    given = {"WAVEWRIGHT_CONCURRENCY": "many", "WAVEWRIGHT_SCHEDULE": "fast"}
+
+    assert faults(tmp_path, given) == [
+        (
+            "bad_value",
+            "the environment variable WAVEWRIGHT_SCHEDULE should be 'waves' or 'dataflow', and is 'fast'",
+            (1, 21),
+            "set it right, or unset WAVEWRIGHT_SCHEDULE",
+        ),
+        (
+            "bad_value",
+            "the environment variable WAVEWRIGHT_CONCURRENCY should be a whole number from 1 to 10000, and is 'many'",
+            (2, 24),
+            "set it right, or unset WAVEWRIGHT_CONCURRENCY",
+        ),
+    ]
+
+
+def test_a_broken_file_is_a_fault_with_its_place(tmp_path: Path) -> None:
+    project(tmp_path, "tools: [a\nmodel: b\n")
+
+    assert [(kind, place) for kind, _, place, _ in faults(tmp_path)] == [("not_yaml", (2, 6))]
+
+
+def test_each_variable_replaces_a_setting_of_the_file() -> None:
+    assert {one.setting for one in VARIABLES} <= SettingsFile.model_fields.keys()
+
+
+def test_the_published_schema_describes_every_setting() -> None:
+    properties = settings_schema()["properties"]
+
+    assert isinstance(properties, dict)
+    assert set(properties) == set(SettingsFile.model_fields)
+    assert all(
+        "description" in one for key, one in properties.items() if key != "version" and isinstance(one, dict)
+    )
