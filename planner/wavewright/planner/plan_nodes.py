@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from wavewright.config.json_scan import JsonScanner, Note, ScanError
 from wavewright.config.nodes import ListNode, Member, Node, ObjectNode, ScalarNode, walk
-from wavewright.config.sources import DocumentError, Fault, Source, Span, pointer_token
+from wavewright.config.sources import DocumentError, Fault, ReadLimits, Source, Span, pointer_token
 
 WRAPPERS = frozenset({"plan", "result", "output", "response", "execution_plan"})
 ALIASES = {
@@ -38,6 +38,8 @@ _OPTIONAL_STEP_FIELDS = frozenset({"why", "params", "for_each", "when", "depends
 _REFUSALS = ("error", "cannot_plan", "ask")
 _TOOL_CALL = frozenset({"name", "arguments", "id", "call_id", "type", "index"})
 _MOST_WRAPPERS = 2
+_LEAST_BYTES = 100
+"""What a step takes at least; an answer of more steps than that allows is not looked at one by one."""
 _CLOSERS = frozenset(" \t\n\r}]")
 
 
@@ -175,7 +177,7 @@ def _json_in(
 # --- the plan's own terms -----------------------------------------------------------------------------------
 
 
-def as_written(unwrapped: Unwrapped, source: Source, max_depth: int) -> PlanNode:
+def as_written(unwrapped: Unwrapped, source: Source, limits: ReadLimits) -> PlanNode:
     """Return a plan-shaped object in the plan language's own terms.
 
     Raises:
@@ -184,7 +186,7 @@ def as_written(unwrapped: Unwrapped, source: Source, max_depth: int) -> PlanNode
     refusal = _refusal(unwrapped.node)
     if refusal is not None:
         raise DocumentError(source, (_planner_error(unwrapped.node, refusal),))
-    return _Rewriter(source, max_depth, unwrapped).plan()
+    return _Rewriter(source, limits, unwrapped).plan()
 
 
 def _planner_error(node: ObjectNode, refusal: str) -> Fault:
@@ -204,9 +206,10 @@ def _planner_error(node: ObjectNode, refusal: str) -> Fault:
 class _Rewriter:
     """Writes one plan again, field by field, keeping every node's place."""
 
-    def __init__(self, source: Source, max_depth: int, unwrapped: Unwrapped) -> None:
+    def __init__(self, source: Source, limits: ReadLimits, unwrapped: Unwrapped) -> None:
         self._source = source
-        self._max_depth = max_depth
+        self._max_depth = limits.max_depth
+        self._most_steps = limits.max_bytes // _LEAST_BYTES
         self._old = unwrapped.node
         self._notes = unwrapped.notes
         self._faults: list[Fault] = []
@@ -214,6 +217,17 @@ class _Rewriter:
     def plan(self) -> PlanNode:
         members = self._fields(self._old, {}, PLAN_FIELDS, _OPTIONAL_PLAN_FIELDS, "the plan")
         plan = ObjectNode(self._old.start, self._old.end, members)
+        steps = members.get("steps")
+        if (
+            steps is not None
+            and isinstance(steps.node, ListNode)
+            and len(steps.node.items) > self._most_steps
+        ):
+            message = (
+                f"the plan has {len(steps.node.items):,} steps, and is not read: {self._most_steps:,} at most"
+            )
+            hint = "use for_each for calls that differ only in an item"
+            raise DocumentError(self._source, (Fault("too_many_steps", message, steps.key, "/steps", hint),))
         self._change(plan, "version", self._version)
         self._change(plan, "gates", self._gates)
         self._change(plan, "steps", self._steps)

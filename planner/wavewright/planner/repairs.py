@@ -112,7 +112,7 @@ def _plan_of(find: Find, source: Source, limits: ReadLimits) -> PlanNode | None:
     if any(id(node) not in outer for node in find.unclosed):
         fault = Fault("truncated", "the answer ends inside the plan", Span(find.end, find.end), hint=_AGAIN)
         raise DocumentError(source, (fault,))
-    return as_written(unwrapped, source, limits.max_depth)
+    return as_written(unwrapped, source, limits)
 
 
 def _the_one(

@@ -27,6 +27,7 @@ SCHEMA_NAMES = tuple(_SHAPES)
 
 GATE_KINDS = ("check", "schema", "fresh_within", "required", "judge")
 GATE_TARGETS = ("on", "on_tool")
+_OPERATIONS = frozenset({"AddStep", "ReplaceStep", "RemoveStep", "RewireStep"})
 
 
 def schema_of(name: str) -> JsonSchema:
@@ -38,10 +39,22 @@ def schema_of(name: str) -> JsonSchema:
     shape, title = _SHAPES[name]
     schema = published_schema(shape, name, title)
     definitions = schema.get("$defs")
-    gate = definitions.get("Gate") if isinstance(definitions, dict) else None
-    if isinstance(gate, dict):
-        gate["allOf"] = [{"oneOf": [_given(kind) for kind in kinds]} for kinds in (GATE_KINDS, GATE_TARGETS)]
+    for model, definition in definitions.items() if isinstance(definitions, dict) else ():
+        if isinstance(definition, dict) and model == "Gate":
+            exactly_one: list[Json] = [
+                {"oneOf": [_given(one) for one in all_]} for all_ in (GATE_KINDS, GATE_TARGETS)
+            ]
+            definition["allOf"] = exactly_one
+        if isinstance(definition, dict) and model in _OPERATIONS:
+            _require_op(definition)
     return schema
+
+
+def _require_op(operation: JsonObject) -> None:
+    """An operation of a patch is told by its `op`; only Python code may leave it out."""
+    required = operation.get("required")
+    if isinstance(required, list):
+        required.insert(0, "op")
 
 
 def _given(field: str) -> Json:
