@@ -167,7 +167,9 @@ class Pipeline(Generic[C]):
 
     def _position_of(self, result: StepResult[C], branches: int) -> int:
         if branches > self.max_branches:
-            msg = f"the pipeline branched more than {self.max_branches} times; the last reason: {result.reason}"
+            msg = (
+                f"the pipeline branched more than {self.max_branches} times; the last reason: {result.reason}"
+            )
             raise PipelineError(msg)
         if result.target not in self._targets:
             known = ", ".join(repr(name) for name in self._targets)

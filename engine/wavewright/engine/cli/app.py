@@ -1,0 +1,317 @@
+"""The commands, their options and their words of help.
+
+Only Typer is imported here; each command imports its own module when it is called, so that `--help` stays quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.version import __version__
+
+app = typer.Typer(
+    name="wavewright",
+    help=(
+        "Typed plans: checked before anything runs, executed in parallel waves, reviewed, repaired, packaged.\n\n"
+        "Exit codes: 0 yes, 1 no (faults found, goal not achieved), 2 misuse, 3 journal or disk failed, "
+        "130 interrupted."
+    ),
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+class ScheduleChoice(StrEnum):
+    """`--schedule`."""
+
+    waves = "waves"
+    dataflow = "dataflow"
+
+
+class CheckFormat(StrEnum):
+    """`check --format`."""
+
+    text = "text"
+    json = "json"
+    sarif = "sarif"
+
+
+class GraphFormat(StrEnum):
+    """`dry-run --format`."""
+
+    text = "text"
+    json = "json"
+    mermaid = "mermaid"
+    dot = "dot"
+    html = "html"
+
+
+class TextFormat(StrEnum):
+    """`--format` of commands that print a record."""
+
+    text = "text"
+    json = "json"
+
+
+class ShowFormat(StrEnum):
+    """`show --format`."""
+
+    text = "text"
+    json = "json"
+    html = "html"
+    events = "events"
+
+
+class ApproveChoice(StrEnum):
+    """`--approve`."""
+
+    ask = "ask"
+    always = "always"
+    never = "never"
+
+
+class SchemaName(StrEnum):
+    """`schema NAME`."""
+
+    plan = "plan"
+    patch = "patch"
+    job = "job"
+    goal = "goal"
+    tools = "tools"
+    settings = "settings"
+    package = "package"
+
+
+JobArgument = Annotated[Path, typer.Argument(metavar="JOB", help="A job file, or a plan file.")]
+ScheduleOption = Annotated[
+    ScheduleChoice | None,
+    typer.Option(help="Start steps wave by wave, or as soon as their dependencies are done."),
+]
+ConcurrencyOption = Annotated[int | None, typer.Option(min=1, help="How many calls run at once.")]
+AsOfOption = Annotated[
+    str | None, typer.Option(metavar="DATE", help="The instant to take for now (ISO 8601).")
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the package and the report.")
+]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")]
+ApproveOption = Annotated[
+    ApproveChoice,
+    typer.Option(help="What to answer where a plan or a patch needs approval; 'ask' asks on a terminal."),
+]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or its beginning.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"wavewright {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+@app.command()
+def run(
+    job: JobArgument,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
+    ] = None,
+    schedule: ScheduleOption = None,
+    concurrency: ConcurrencyOption = None,
+    as_of: AsOfOption = None,
+    output: OutputOption = None,
+    approve: ApproveOption = ApproveChoice.ask,
+    json: JsonLines = False,
+) -> None:
+    """Plan, check, execute, review, repair and package a job."""
+    from wavewright.engine.cli import run_command
+
+    request = run_command.read_request(
+        job=job,
+        plan=plan,
+        schedule=schedule.value if schedule else None,
+        concurrency=concurrency,
+        as_of=as_of,
+        output=output,
+    )
+    raise typer.Exit(run_command.run(request, approve=approve.value, as_json=json))
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A plan or a job; '-' reads standard input.")],
+    goal: Annotated[
+        Path | None, typer.Option(metavar="GOAL", help="Goal template or job whose rules the plan must keep.")
+    ] = None,
+    tools: Annotated[
+        Path | None, typer.Option(metavar="TOOLS", help="JSON list of tool signatures to check against.")
+    ] = None,
+    format: Annotated[CheckFormat, typer.Option("--format", "-f")] = CheckFormat.text,  # noqa: A002
+    from_model: Annotated[
+        bool, typer.Option("--from-model", help="Read the file as a model's raw answer.")
+    ] = False,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Greatest number of steps.")] = None,
+    max_waves: Annotated[int | None, typer.Option(min=1, help="Greatest number of waves.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(min=1, help="Greatest size of the file.")] = None,
+    max_depth: Annotated[int | None, typer.Option(min=1, help="Greatest nesting of the file.")] = None,
+) -> None:
+    """Prove a plan sound before anything runs, or say what is wrong and where."""
+    from wavewright.engine.cli import check_command
+
+    options = check_command.CheckOptions(
+        file=file,
+        goal=goal,
+        tools=tools,
+        from_model=from_model,
+        max_steps=max_steps,
+        max_waves=max_waves,
+        max_bytes=max_bytes,
+        max_depth=max_depth,
+    )
+    raise typer.Exit(check_command.check_file(options, output_format=format.value))
+
+
+@app.command("dry-run")
+def dry_run(
+    job: JobArgument,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
+    ] = None,
+    schedule: ScheduleOption = None,
+    format: Annotated[GraphFormat, typer.Option("--format", "-f")] = GraphFormat.text,  # noqa: A002
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
+    ] = None,
+) -> None:
+    """Show what a run would do: waves, critical path, width, side effects. Calls no tool."""
+    from wavewright.engine.cli import dry_run_command
+
+    raise typer.Exit(
+        dry_run_command.dry_run(
+            job,
+            plan,
+            schedule=schedule.value if schedule else None,
+            output_format=format.value,
+            output=output,
+        )
+    )
+
+
+@app.command()
+def runs(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
+    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+) -> None:
+    """List the runs in the journal."""
+    from wavewright.engine.cli import journal_commands
+
+    raise typer.Exit(journal_commands.list_runs(limit=limit, output_format=format.value))
+
+
+@app.command()
+def show(
+    run: RunArgument,
+    format: Annotated[ShowFormat, typer.Option("--format", "-f")] = ShowFormat.text,  # noqa: A002
+) -> None:
+    """Show a run: its steps, gates, confidence and verdict."""
+    from wavewright.engine.cli import journal_commands
+
+    raise typer.Exit(journal_commands.show_run(run, output_format=format.value))
+
+
+@app.command()
+def resume(
+    run: RunArgument,
+    concurrency: ConcurrencyOption = None,
+    output: OutputOption = None,
+    approve: ApproveOption = ApproveChoice.ask,
+    json: JsonLines = False,
+) -> None:
+    """Go on with a run that was interrupted; nothing that is journaled is called again."""
+    from wavewright.engine.cli import run_command
+
+    request = run_command.resume_request(run, concurrency=concurrency, output=output)
+    raise typer.Exit(run_command.run(request, approve=approve.value, as_json=json))
+
+
+@app.command()
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A", help="A plan, a job or a run.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="A plan, a job, a run, or a patch of A.")],
+    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+) -> None:
+    """Show what differs between two plans: steps, edges, waves, gates. Exits 1 where they differ."""
+    from wavewright.engine.cli import diff_command
+
+    raise typer.Exit(diff_command.diff(before, after, output_format=format.value))
+
+
+@app.command()
+def schema(
+    name: Annotated[
+        SchemaName, typer.Argument(metavar="NAME", help="plan, patch, job, goal, tools, settings or package.")
+    ],
+) -> None:
+    """Print the JSON Schema of a document, for editors and other programs."""
+    from wavewright.engine.cli import schema_command
+
+    raise typer.Exit(schema_command.print_schema(name.value))
+
+
+@app.command()
+def tools(
+    job: Annotated[
+        Path | None, typer.Option(metavar="JOB", help="Only the tools that this job allows.")
+    ] = None,
+    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+) -> None:
+    """List the tools that plans can call here, with their parameters and results."""
+    from wavewright.engine.cli import tools_command
+
+    raise typer.Exit(tools_command.list_tools(job, output_format=format.value))
+
+
+@app.command()
+def doctor(
+    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+) -> None:
+    """Say what works here, what does not, and what would mend it."""
+    from wavewright.engine.cli import doctor_command
+
+    raise typer.Exit(doctor_command.examine(output_format=format.value))
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+) -> None:
+    """Write a project that runs at once: a tool, a plan, a job, a goal template, a test."""
+    from wavewright.engine.cli import init_command
+
+    raise typer.Exit(init_command.write_project(folder))
+
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; every failure ends in a message, never in a traceback."""
+    from wavewright.engine.cli.failures import report_failures
+
+    with report_failures() as outcome:
+        code = app(list(arguments), prog_name="wavewright", standalone_mode=False)
+        outcome.code = code if isinstance(code, int) else exit_codes.OK
+    return outcome.code

@@ -1,0 +1,54 @@
+"""Who answers where a plan or a patch needs approval."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from wavewright.engine.context import ApprovalRequest, Approver
+
+if TYPE_CHECKING:
+    from wavewright.engine.cli.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class FixedAnswer:
+    """Answers every request alike, and says so."""
+
+    answer: bool
+    progress: Progress
+
+    async def approve(self, request: ApprovalRequest) -> bool:
+        """Return the fixed answer."""
+        word = "approved" if self.answer else "not approved"
+        self.progress.say(f"{request.subject} {word} by --approve: {'; '.join(request.needs)}")
+        return self.answer
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalApprover:
+    """Asks the person at the terminal."""
+
+    progress: Progress
+
+    async def approve(self, request: ApprovalRequest) -> bool:
+        """Show what is asked and return the answer."""
+        with self.progress.paused():
+            return await anyio.to_thread.run_sync(_ask, request)
+
+
+def approver_of(choice: str, progress: Progress) -> Approver:
+    """Return who answers for `--approve`; where nobody can be asked, nothing is approved."""
+    if choice == "ask" and sys.stdin.isatty() and sys.stderr.isatty():
+        return TerminalApprover(progress)
+    return FixedAnswer(choice == "always", progress)
+
+
+def _ask(request: ApprovalRequest) -> bool:
+    needs = "".join(f"  - {need}\n" for need in request.needs)
+    sys.stderr.write(f"\n{request.text}\nApprove this {request.subject}?\n{needs}[y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

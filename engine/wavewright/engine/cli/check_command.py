@@ -1,0 +1,215 @@
+"""`wavewright check`: prove a plan sound, or say what is wrong and where."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavewright.config.documents import Document, DocumentError, ReadLimits, Source, read_bytes
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.failures import CommandError
+from wavewright.engine.cli.project import project_settings
+from wavewright.planner.binding import bind_plan
+from wavewright.planner.checker import check
+from wavewright.planner.diagnostics import Diagnostic, place
+from wavewright.planner.goals import Goal, Limits
+from wavewright.planner.graph import PlanGraph
+from wavewright.planner.models import Plan
+from wavewright.planner.reader import PlanText, read_model_answer, read_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wavewright.config.settings import Settings
+    from wavewright.planner.signatures import ToolSignature
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """What is checked, against what, within which limits."""
+
+    file: Path
+    goal: Path | None = None
+    tools: Path | None = None
+    from_model: bool = False
+    max_steps: int | None = None
+    max_waves: int | None = None
+    max_bytes: int | None = None
+    max_depth: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A plan with everything that was found."""
+
+    text: PlanText
+    plan: Plan | None
+    """The plan as it was checked: bound to its goal where there is one."""
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def errors(self) -> int:
+        """How many faults there are."""
+        return sum(found.severity == "error" for found in self.diagnostics)
+
+
+MODEL_LIMITS = ReadLimits(max_bytes=256 * 1024, max_depth=32)
+"""Of a model's answer; what a person wrote may be larger."""
+
+
+def check_file(options: CheckOptions, *, output_format: str) -> int:
+    """Check a plan, or the plan of a job, print what was found, and return the exit code.
+
+    Raises:
+        CommandError: a file cannot be read.
+    """
+    checked = _check(options, project_settings())
+    _print(checked, output_format)
+    return exit_codes.NEGATIVE if checked.errors else exit_codes.OK
+
+
+def _check(options: CheckOptions, settings: Settings) -> Checked:
+    content, name = _content(options)
+    if not options.from_model and (job := _job_document(content, name, options)) is not None:
+        return _check_job(job, options, settings)
+    limits = _read_limits(options)
+    text = (
+        read_model_answer(content, name, limits=limits)
+        if options.from_model
+        else read_plan(content, name, limits=limits)
+    )
+    if text.plan is None:
+        return Checked(text, None, text.diagnostics)
+    goal = _goal(options, text.plan, settings)
+    return _check_plan(text, goal, _tools(options, text.plan, goal, settings), options)
+
+
+def _check_job(document: Document, options: CheckOptions, settings: Settings) -> Checked:
+    from wavewright.engine.jobs import order_of
+
+    order = order_of(document, options.file, None, settings)
+    if order.draft is None:
+        msg = f"job {order.goal.job!r} has no plan to check: neither it nor its goal template carries one"
+        raise CommandError(msg, hint="add 'plan: FILE' to the job")
+    text = PlanText(order.draft.plan, order.draft.origin.document.source, order.draft.origin.document)
+    tools = _tools(options, order.draft.plan, order.goal, settings)
+    found = check(
+        bind_plan(order.draft.plan, order.goal, tools), order.goal, tools, limits=_limits(options, order.goal)
+    )
+    return Checked(text, order.draft.plan, order.draft.origin.place(found))
+
+
+def _check_plan(
+    text: PlanText, goal: Goal | None, tools: Mapping[str, ToolSignature], options: CheckOptions
+) -> Checked:
+    assert text.plan is not None
+    plan = bind_plan(text.plan, goal, tools) if goal is not None else text.plan
+    found = check(plan, goal, tools, limits=_limits(options, goal))
+    placed = place(found, text.document) if text.document is not None else found
+    return Checked(text, plan, (*text.diagnostics, *placed))
+
+
+def _content(options: CheckOptions) -> tuple[bytes, str]:
+    if str(options.file) == "-":
+        return sys.stdin.buffer.read(), "<stdin>"
+    try:
+        return read_bytes(options.file, _read_limits(options)), str(options.file)
+    except DocumentError as error:
+        fault = error.faults[0]
+        raise CommandError(fault.message, hint=fault.hint) from error
+
+
+def _job_document(content: bytes, name: str, options: CheckOptions) -> Document | None:
+    """Return the content as a document where it is a job and no plan; faults are the plan reader's to report."""
+    from wavewright.engine.jobs import is_job, read_content
+
+    try:
+        document = read_content(content, name, _read_limits(options))
+    except DocumentError:
+        return None
+    return document if is_job(document) else None
+
+
+def _read_limits(options: CheckOptions) -> ReadLimits:
+    given = MODEL_LIMITS if options.from_model else ReadLimits()
+    return ReadLimits(
+        max_bytes=options.max_bytes or given.max_bytes, max_depth=options.max_depth or given.max_depth
+    )
+
+
+def _limits(options: CheckOptions, goal: Goal | None) -> Limits:
+    limits = goal.limits if goal is not None else Limits()
+    given = {"max_steps": options.max_steps, "max_waves": options.max_waves}
+    return limits.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def _goal(options: CheckOptions, plan: Plan, settings: Settings) -> Goal | None:
+    if options.goal is None:
+        return None
+    from wavewright.engine.jobs import goal_of_file
+
+    return goal_of_file(options.goal, plan, settings)
+
+
+def _tools(
+    options: CheckOptions, plan: Plan, goal: Goal | None, settings: Settings
+) -> Mapping[str, ToolSignature]:
+    if options.tools is not None:
+        from wavewright.tools.signature_files import read_tools_file
+
+        return read_tools_file(options.tools)
+    from wavewright.engine.toolbox import gather_tools, tools_of_plan
+
+    return (tools_of_plan(plan, settings) if goal is None else gather_tools(goal, settings)).signatures
+
+
+def _print(checked: Checked, output_format: str) -> None:
+    source = checked.text.source
+    if output_format == "json":
+        sys.stdout.write(json.dumps(_as_json(checked), indent=2, ensure_ascii=False) + "\n")
+    elif output_format == "sarif":
+        from wavewright.planner.sarif import render_sarif
+
+        sys.stdout.write(render_sarif(checked.diagnostics, source) + "\n")
+    else:
+        from wavewright.planner.rendering import render_text
+
+        if checked.diagnostics:
+            sys.stdout.write(render_text(checked.diagnostics, source) + "\n")
+        sys.stdout.write(_verdict(checked, source) + "\n")
+
+
+def _as_json(checked: Checked) -> dict[str, object]:
+    from wavewright.planner.rendering import render_json
+
+    plan = checked.plan if not checked.errors else None
+    return {
+        "plan": plan.model_dump(mode="json", by_alias=True, exclude_none=True) if plan is not None else None,
+        "repairs": [
+            {"kind": repair.kind, "message": repair.message, "offset": repair.offset}
+            for repair in checked.text.repairs
+        ],
+        "diagnostics": render_json(checked.diagnostics, checked.text.source),
+    }
+
+
+def _verdict(checked: Checked, source: Source) -> str:
+    warnings = len(checked.diagnostics) - checked.errors
+    counts = [
+        _count(checked.errors, "error"),
+        _count(warnings, "warning"),
+        _count(len(checked.text.repairs), "repair"),
+    ]
+    told = ", ".join(count for count in counts if count)
+    if checked.errors or checked.plan is None:
+        return f"{source.name}: {told}"
+    graph = PlanGraph.of(checked.plan)
+    shape = f"{_count(len(checked.plan.steps), 'step')} in {_count(graph.depth, 'wave')}, width {graph.width}"
+    return f"{source.name}: sound: {shape}" + (f" ({told})" if told else "")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}" if number else ""

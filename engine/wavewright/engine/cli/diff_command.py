@@ -1,0 +1,80 @@
+"""`wavewright diff`: what differs between two plans."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+from wavewright.config.documents import Document
+from wavewright.config.settings import Settings
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.failures import CommandError
+from wavewright.engine.cli.project import open_journal, project_settings
+from wavewright.engine.jobs import is_job, is_template, order_of, read_file
+from wavewright.engine.toolbox import tools_of_plan
+from wavewright.executor.events import Event
+from wavewright.executor.state import fold
+from wavewright.planner.models import Plan, PlanPatch
+from wavewright.planner.patches import apply_patch
+from wavewright.planner.plan_diff import diff_plans
+from wavewright.planner.reader import read_model
+from wavewright.planner.signatures import ToolSignature
+
+
+def diff(before: str, after: str, *, output_format: str) -> int:
+    """Print what differs between the plans of two files or runs; `after` may be a patch of `before`."""
+    settings = project_settings()
+    first = _plan(before, settings)
+    second = _patched(first, after) or _plan(after, settings)
+    found = diff_plans(first, second, _signatures(first, second, settings))
+    if output_format == "json":
+        sys.stdout.write(json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(f"{found}\n")
+    return exit_codes.OK if found.is_empty else exit_codes.NEGATIVE
+
+
+def _signatures(first: Plan, second: Plan, settings: Settings) -> dict[str, ToolSignature]:
+    """Return the signatures of the tools that either plan names, as far as they are installed here."""
+    return {**tools_of_plan(first, settings).signatures, **tools_of_plan(second, settings).signatures}
+
+
+def _plan(name: str, settings: Settings) -> Plan:
+    path = Path(name)
+    if path.exists() or path.suffix:
+        return _plan_of_document(read_file(path), path, settings)
+    state = fold(anyio.run(_events, name, settings))
+    if state.plan is None:
+        msg = f"run {state.run!r} ended before it had a plan"
+        raise CommandError(msg)
+    return Plan.model_validate(state.plan)
+
+
+async def _events(prefix: str, settings: Settings) -> Sequence[Event]:
+    async with open_journal(settings) as journal:
+        return await journal.load(await journal.find_run(prefix))
+
+
+def _plan_of_document(document: Document, path: Path, settings: Settings) -> Plan:
+    if not (is_job(document) or is_template(document)):
+        return read_model(document, Plan)
+    draft = order_of(document, path, None, settings).draft
+    if draft is None:
+        msg = f"{str(path)!r} has no plan: neither the job nor its goal template carries one"
+        raise CommandError(msg, hint="name a plan file instead")
+    return draft.plan
+
+
+def _patched(plan: Plan, name: str) -> Plan | None:
+    """Return the plan after the patch in that file, where the file holds a patch."""
+    path = Path(name)
+    if not path.is_file():
+        return None
+    document = read_file(path)
+    if not (isinstance(document.value, dict) and "ops" in document.value):
+        return None
+    return apply_patch(plan, read_model(document, PlanPatch), finished=())

@@ -1,0 +1,106 @@
+"""`wavewright doctor`: what works here, what does not, and what would mend it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import Literal
+
+import anyio
+
+from wavewright.config.documents import DocumentError
+from wavewright.config.settings import Settings
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.project import open_journal, project_settings
+from wavewright.engine.jobs import template_names
+from wavewright.engine.toolbox import all_tools
+from wavewright.engine.version import __version__
+from wavewright.executor.journal_errors import JournalError
+from wavewright.planner.diagnostics import PlanError
+from wavewright.tools.functions import ToolDefinitionError
+from wavewright.tools.packs import PackError, pack_names
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    state: Literal["ok", "note", "fault"]
+    """A `note` is no fault: something optional is absent."""
+    detail: str
+    mend: str = ""
+
+
+def examine(*, output_format: str) -> int:
+    """Print the findings; exits 1 where something is at fault."""
+    findings = list(_findings())
+    if output_format == "json":
+        sys.stdout.write(
+            json.dumps([asdict(found) for found in findings], indent=2, ensure_ascii=False) + "\n"
+        )
+    else:
+        for found in findings:
+            mend = f"\n{'':<18}= help: {found.mend}" if found.mend else ""
+            sys.stdout.write(f"{found.state:<6}{found.subject:<12}{found.detail}{mend}\n")
+    return exit_codes.NEGATIVE if any(found.state == "fault" for found in findings) else exit_codes.OK
+
+
+def _findings() -> Iterator[Finding]:
+    yield Finding("version", "ok", f"wavewright {__version__}, Python {platform.python_version()}")
+    try:
+        settings = project_settings()
+    except (DocumentError, PlanError) as error:
+        yield Finding(
+            "settings",
+            "fault",
+            str(error),
+            "mend the file; `wavewright schema settings` says what it may hold",
+        )
+        return
+    origin = (
+        str(settings.file) if settings.file is not None else "defaults (no wavewright.yaml here or above)"
+    )
+    yield Finding("settings", "ok", origin)
+    yield _journal(settings)
+    yield _tools(settings)
+    yield Finding("packs", "ok", ", ".join(pack_names()) or "none")
+    yield Finding("templates", "ok", ", ".join(template_names(settings)) or "none")
+    yield _extra("vega_datasets", "monthly prices of five stocks, for `prices: vega_datasets`")
+    yield _extra("pyarrow", "Parquet price files")
+    yield Finding(
+        "model", "note", "none configured: plans come from jobs and goal templates, reviews from code"
+    )
+
+
+def _journal(settings: Settings) -> Finding:
+    try:
+        count = anyio.run(_count_runs, settings)
+    except JournalError as error:
+        return Finding("journal", "fault", error.message, error.mend)
+    return Finding("journal", "ok", f"{settings.journal} ({count} run{'' if count == 1 else 's'})")
+
+
+async def _count_runs(settings: Settings) -> int:
+    async with open_journal(settings) as journal:
+        return len(await journal.list_runs())
+
+
+def _tools(settings: Settings) -> Finding:
+    try:
+        registry = all_tools(settings)
+    except (ToolDefinitionError, PackError) as error:
+        return Finding("tools", "fault", str(error), getattr(error, "hint", None) or "")
+    return Finding("tools", "ok", ", ".join(sorted(registry)) or "none")
+
+
+def _extra(module: str, purpose: str) -> Finding:
+    if find_spec(module) is not None:
+        return Finding("extra", "ok", f"{module}: {purpose}")
+    return Finding(
+        "extra", "note", f"{module} is not installed: {purpose}", "pip install 'wavewright[equities]'"
+    )

@@ -1,0 +1,103 @@
+"""From an exception to a message and an exit code: the one place where failures leave the program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from wavewright.engine.cli import exit_codes
+
+
+class CommandError(Exception):
+    """A command cannot go on; the text says what is wrong, with its place, and `hint` what would mend it."""
+
+    def __init__(self, message: str, *, hint: str | None = None, code: int = exit_codes.MISUSE) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.code = code
+
+
+@dataclass(slots=True)
+class CommandOutcome:
+    """The exit code that a command is about to end with."""
+
+    code: int = exit_codes.OK
+
+
+def print_error(message: str, hint: str | None = None) -> None:
+    """Print an error, and what would mend it, to standard error."""
+    text = f"error: {message}\n" + (f"  = help: {hint}\n" if hint else "")
+    sys.stderr.write(text)
+
+
+@contextmanager
+def report_failures() -> Generator[CommandOutcome]:
+    """Turn what a command raises into a message on standard error and an exit code."""
+    outcome = CommandOutcome()
+    try:
+        yield outcome
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output went away, as `head` does: not worth a word.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
+    except KeyboardInterrupt:
+        outcome.code = exit_codes.INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - no traceback reaches a user
+        outcome.code = _report(error)
+
+
+def _report(error: Exception) -> int:
+    from typer import Abort, Exit
+
+    if isinstance(error, Exit):
+        return error.exit_code
+    if isinstance(error, Abort):
+        return exit_codes.INTERRUPTED
+    show = getattr(error, "show", None)
+    if callable(show) and hasattr(error, "exit_code"):  # a usage error of the command line itself
+        show()
+        return exit_codes.MISUSE
+    if isinstance(error, CommandError):
+        print_error(str(error), error.hint)
+        return error.code
+    return _report_known(error)
+
+
+def _report_known(error: Exception) -> int:
+    from wavewright.config.documents import DocumentError
+    from wavewright.executor.journal_errors import JournalError, RunNotFound
+    from wavewright.planner.diagnostics import PlanError, diagnostic_of
+    from wavewright.planner.rendering import render_text
+    from wavewright.tools.functions import ToolDefinitionError
+    from wavewright.tools.packs import PackError
+
+    if isinstance(error, DocumentError):
+        found = tuple(diagnostic_of(fault) for fault in error.faults)
+        sys.stderr.write(render_text(found, error.source) + "\n")
+        return exit_codes.MISUSE
+    if isinstance(error, PlanError):
+        sys.stderr.write(render_text(error.diagnostics, error.source) + "\n")
+        return exit_codes.NEGATIVE
+    if isinstance(error, JournalError):
+        sys.stderr.write(f"error: {error}\n")
+        return exit_codes.MISUSE if isinstance(error, RunNotFound) else exit_codes.ENVIRONMENT
+    if isinstance(error, ToolDefinitionError | PackError):
+        print_error(str(error), error.hint)
+        return exit_codes.MISUSE
+    return _report_unknown(error)
+
+
+def _report_unknown(error: Exception) -> int:
+    if os.environ.get("WAVEWRIGHT_TRACEBACK"):
+        import traceback
+
+        traceback.print_exception(error)
+    print_error(
+        f"wavewright failed: {type(error).__name__}: {error}",
+        "this is a fault of wavewright; please report it with the output of the same command "
+        "under WAVEWRIGHT_TRACEBACK=1",
+    )
+    return exit_codes.INTERNAL

@@ -1,0 +1,52 @@
+"""`wavewright init`: write a project that runs at once."""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.failures import CommandError
+
+_RENAMED = {"gitignore": ".gitignore"}
+"""Files that cannot be shipped under the name they are to have."""
+
+
+def write_project(folder: Path) -> int:
+    """Write the starter project into a new or empty folder and say what to do next.
+
+    Raises:
+        CommandError: the folder holds something already, or cannot be written.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        msg = f"{str(folder)!r} exists and is not an empty folder"
+        raise CommandError(msg, hint="name a folder that does not exist yet")
+    try:
+        written = _copy(files("wavewright.engine") / "starter", folder)
+    except OSError as error:
+        msg = f"{str(folder)!r} cannot be written: {error.strerror}"
+        raise CommandError(msg, code=exit_codes.ENVIRONMENT) from error
+    lines = [
+        f"wrote {written} files to {folder}",
+        "next:",
+        f"    cd {folder}",
+        "    wavewright run plans/words.job.yaml",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return exit_codes.OK
+
+
+def _copy(source: Traversable, target: Path) -> int:
+    target.mkdir(parents=True, exist_ok=True)
+    written = 0
+    for entry in sorted(source.iterdir(), key=lambda entry: entry.name):
+        if entry.name == "__pycache__":
+            continue
+        if entry.is_dir():
+            written += _copy(entry, target / entry.name)
+        else:
+            (target / _RENAMED.get(entry.name, entry.name)).write_bytes(entry.read_bytes())
+            written += 1
+    return written

@@ -1,0 +1,120 @@
+"""`wavewright runs` and `wavewright show`: what the journal holds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.failures import CommandError
+from wavewright.engine.cli.project import open_journal, project_settings
+from wavewright.executor.codec import encode
+from wavewright.executor.state import RunState, fold
+from wavewright.planner.goals import Goal
+
+if TYPE_CHECKING:
+    from wavewright.executor.events import Event
+    from wavewright.executor.journal_runs import RunRow
+    from wavewright.reviewer.records import Package
+
+
+def list_runs(*, limit: int, output_format: str) -> int:
+    """Print the newest runs."""
+    rows = anyio.run(_rows)[:limit]
+    if output_format == "json":
+        sys.stdout.write(json.dumps([_row_json(row) for row in rows], indent=2, ensure_ascii=False) + "\n")
+    elif rows:
+        sys.stdout.write("".join(f"{line}\n" for line in _table(rows)))
+    else:
+        sys.stdout.write("no runs yet; `wavewright run JOB` makes one\n")
+    return exit_codes.OK
+
+
+def show_run(run: str, *, output_format: str) -> int:
+    """Print one run: its package as text, JSON or HTML, or its events as lines of JSON.
+
+    Raises:
+        CommandError: the run has no plan yet, so there is nothing to show but its events.
+    """
+    events = anyio.run(_events, run)
+    if output_format == "events":
+        for event in events:
+            kind, body = encode(event)
+            sys.stdout.write(json.dumps({"kind": kind, **json.loads(body)}, ensure_ascii=False) + "\n")
+        return exit_codes.OK
+    package = _package(fold(events))
+    if output_format == "json":
+        from wavewright.reviewer.packaging import package_bytes
+
+        sys.stdout.write(package_bytes(package).decode() + "\n")
+    elif output_format == "html":
+        from wavewright.reviewer.report.page import render_report
+
+        sys.stdout.write(render_report(package))
+    else:
+        from wavewright.reviewer.summary import render_summary
+
+        sys.stdout.write(render_summary(package) + "\n")
+    return exit_codes.OK
+
+
+async def _rows() -> list[RunRow]:
+    async with open_journal(project_settings()) as journal:
+        return await journal.list_runs()
+
+
+async def _events(prefix: str) -> Sequence[Event]:
+    async with open_journal(project_settings()) as journal:
+        return await journal.load(await journal.find_run(prefix))
+
+
+def _package(state: RunState) -> Package:
+    from wavewright.planner.models import Plan
+    from wavewright.reviewer.packaging import build_package
+    from wavewright.reviewer.records import ReviewResult
+
+    if state.started is None or state.accepted is None:
+        msg = f"run {state.run!r} ended before it had a plan"
+        raise CommandError(
+            msg,
+            hint=f"`wavewright show {state.run} --format events` prints what there is",
+            code=exit_codes.NEGATIVE,
+        )
+    reviews = [ReviewResult.model_validate(noted.body) for noted in state.notes if noted.topic == "review"]
+    goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.accepted.plan)
+    return build_package(plan, goal, state, reviews[-1] if reviews else None, {})
+
+
+def _row_json(row: RunRow) -> dict[str, object]:
+    return {
+        "run": row.run,
+        "job": row.job,
+        "status": row.status,
+        "started": _instant(row.started),
+        "finished": _instant(row.finished) if row.finished is not None else None,
+        "steps": row.steps,
+        "ok": row.ok,
+        "failed": row.failed,
+        "owner": row.owner,
+    }
+
+
+def _table(rows: Sequence[RunRow]) -> list[str]:
+    job_width = max(len(row.job) for row in rows)
+    lines = [f"{'run':<24}{'job':<{job_width + 2}}{'status':<14}{'started':<21}{'steps':>7}"]
+    for row in rows:
+        status = row.status.replace("_", " ")
+        started = _instant(row.started)[:19].replace("T", " ")
+        lines.append(
+            f"{row.run:<24}{row.job:<{job_width + 2}}{status:<14}{started:<21}{row.ok:>3}/{row.steps}"
+        )
+    return lines
+
+
+def _instant(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()

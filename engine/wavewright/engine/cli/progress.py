@@ -1,0 +1,184 @@
+"""What a run shows while it works: a live table on a terminal, lines in a pipe, JSON for machines.
+
+All three read the run's one stream of events. Progress goes to standard error and the outcome to standard output,
+so that a pipe gets the outcome alone; with `--json` every event is a line of standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from wavewright.executor.events import (
+    Event,
+    GateRecord,
+    ItemFinished,
+    Noted,
+    PlanAccepted,
+    RunStarted,
+    StepFinished,
+    WaveStarted,
+)
+
+if TYPE_CHECKING:
+    from wavewright.reviewer.records import Package
+
+
+class Progress(Protocol):
+    """Somebody who watches a run."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def show(self, event: Event) -> None:
+        """Take one event, after it was journaled."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Show a line that is no event."""
+        ...
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Return a context in which the terminal is free for a question."""
+        ...
+
+    def conclude(self, package: Package, files: Sequence[Path]) -> None:
+        """Show the outcome."""
+        ...
+
+
+class PlainProgress:
+    """Lines of text on standard error."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def show(self, event: Event) -> None:
+        """Print what is worth a line."""
+        for line in lines_of(event):
+            self.say(line)
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Lines are in nobody's way."""
+        yield
+
+    def conclude(self, package: Package, files: Sequence[Path]) -> None:
+        """Print the outcome to standard output."""
+        print_outcome(package, files)
+
+
+class JsonProgress(PlainProgress):
+    """Events as lines of JSON on standard output."""
+
+    def show(self, event: Event) -> None:
+        """Print the event."""
+        from wavewright.executor.codec import encode
+
+        kind, body = encode(event)
+        _print_json({"kind": kind, **json.loads(body)})
+
+    def conclude(self, package: Package, files: Sequence[Path]) -> None:
+        """Print the outcome as the last line."""
+        _print_json(
+            {
+                "kind": "outcome",
+                "run": package.run,
+                "status": package.status,
+                "files": [str(path) for path in files],
+            }
+        )
+
+
+def progress_for(*, as_json: bool) -> Progress:
+    """Return the watcher that fits: JSON where asked for, a live table on a terminal, lines elsewhere."""
+    if as_json:
+        return JsonProgress()
+    if sys.stderr.isatty():
+        from wavewright.engine.cli.live import LiveProgress
+
+        return LiveProgress()
+    return PlainProgress()
+
+
+def print_outcome(package: Package, files: Sequence[Path]) -> None:
+    """Print a package's summary and where its files are."""
+    from wavewright.reviewer.summary import render_summary
+
+    where = "".join(f"{path.stem:<10}{path}\n" for path in files)
+    sys.stdout.write(f"{render_summary(package)}\n{where}")
+
+
+def lines_of(event: Event) -> Iterator[str]:
+    """Yield the lines that an event is worth in a log for people."""
+    match event:
+        case RunStarted():
+            yield f"run {event.run}  job {event.job!r}"
+        case PlanAccepted():
+            steps = event.plan.get("steps")
+            count = len(steps) if isinstance(steps, list) else 0
+            origin = f"patch, round {event.round}" if event.patch is not None else event.rung
+            yield f"plan sound ({origin}): {count} steps, {event.plan_hash[:19]}"
+        case WaveStarted():
+            yield f"wave {event.wave + 1}: {', '.join(event.steps)}"
+        case StepFinished():
+            yield step_line(event)
+            yield from (f"    {line}" for line in gate_lines(event.gates))
+        case Noted(topic="recovery"):
+            yield f"recovery: {event.body.get('reason', '')}"
+        case Noted(topic="patch_refused"):
+            yield "patch refused: the plan that it makes is not sound"
+        case Noted(topic="warning"):
+            yield f"warning: {event.body.get('message', '')}"
+        case ItemFinished() | _:
+            return
+
+
+def step_line(event: StepFinished) -> str:
+    """Return one line on how a step ended."""
+    items = f" {event.items[0]}/{event.items[1]}" if event.items else ""
+    attempts = (
+        f", {event.attempts} attempts" if event.attempts > 1 + (event.items[1] if event.items else 0) else ""
+    )
+    why = event.error.message if event.error else (event.reason or "")
+    return (
+        f"  {event.step:<24}{event.status}{items}  {event.seconds:.2f} s{attempts}{'  ' + why if why else ''}"
+    )
+
+
+def gate_lines(records: Sequence[GateRecord]) -> list[str]:
+    """Return one line a gate that did not pass, however many items it stopped, and one with what would mend it."""
+    red: dict[str, list[GateRecord]] = {}
+    for record in records:
+        if record.is_red:
+            red.setdefault(record.gate, []).append(record)
+    lines: list[str] = []
+    for gate, stopped in red.items():
+        first = stopped[0]
+        items = f" ({len(stopped)} items)" if len(stopped) > 1 else ""
+        lines.append(f"gate {gate} {first.severity}s{items}: {first.message or first.looked_at}")
+        lines += [f"  = help: {first.hint}"] if first.hint else []
+    return lines
+
+
+def _print_json(body: object) -> None:
+    sys.stdout.write(json.dumps(body, ensure_ascii=False) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,114 @@
+"""What a run carries from phase to phase.
+
+The context is frozen: a phase returns a new one with `dataclasses.replace`. What a phase cannot compute (journal,
+clock, approver, the project's settings) stands in `Ports`, given once when the run begins.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from wavewright.config.settings import Settings
+from wavewright.engine.jobs import PlanDraft
+from wavewright.engine.stopping import Stopper
+from wavewright.executor.events import Event
+from wavewright.executor.journal import Journal
+from wavewright.executor.state import RunState
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.goals import Goal
+from wavewright.planner.models import Plan, PlanPatch
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import RunId, Schedule, StepId
+from wavewright.reviewer.records import Package, ReviewResult
+from wavewright.tools.calls import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """What a person is asked to approve."""
+
+    subject: Literal["plan", "patch"]
+    text: str
+    """The plan's or the patch's effect, as text."""
+    needs: tuple[str, ...]
+    """Why a person is asked: each tool that needs approval, each new side effect."""
+
+
+class Approver(Protocol):
+    """Whoever says yes or no: a terminal, a policy."""
+
+    async def approve(self, request: ApprovalRequest) -> bool:
+        """Return whether it may go ahead."""
+        ...
+
+
+Clock: TypeAlias = Callable[[], dt.datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything that is not pure, in one place."""
+
+    journal: Journal
+    settings: Settings
+    approver: Approver
+    clock: Clock
+    on_event: Callable[[Event], None]
+    stopper: Stopper
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What was asked for on the command line or by a caller."""
+
+    job_file: Path | None = None
+    run: RunId | None = None
+    """The run to resume; a new one where absent."""
+    plan_file: Path | None = None
+    """A plan that replaces the job's."""
+    schedule: Schedule | None = None
+    concurrency: int | None = None
+    as_of: dt.datetime | None = None
+    output_dir: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """State of a run between two phases."""
+
+    request: RunRequest
+    goal: Goal | None = None
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    state: RunState = RunState()
+    """The fold of the run's events so far."""
+    draft: PlanDraft | None = None
+    """The plan as its author wrote it, until it is accepted."""
+    plan: Plan | None = None
+    """The bound plan that the run follows; the executor and the reviewer see this one."""
+    candidate: Plan | None = None
+    """A bound plan that is to be checked and accepted: the first one, or a patched one."""
+    patch: PlanPatch | None = None
+    """The patch that made the candidate."""
+    side_effects: tuple[StepId, ...] = ()
+    """Steps that the patch brings and that write or send, which the run did not do so far."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """What the checker said of the latest candidate."""
+    review: ReviewResult | None = None
+    package: Package | None = None
+    files: tuple[Path, ...] = ()
+    """What was written: the package, then the report."""
+
+    @property
+    def run(self) -> RunId:
+        """The run's id; there is one as soon as the run is open."""
+        assert self.state.run is not None
+        return self.state.run
+
+    @property
+    def signatures(self) -> dict[str, ToolSignature]:
+        """What the planner, the checker and the reviewer know of the tools."""
+        return {name: tool.signature for name, tool in self.tools.items()}

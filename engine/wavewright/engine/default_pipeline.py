@@ -1,0 +1,51 @@
+"""The way of a run, declared once: read this file to know what the engine does."""
+
+from __future__ import annotations
+
+from wavewright.engine.context import Ports, RunContext
+from wavewright.engine.phases.accept_plan import AcceptPlan
+from wavewright.engine.phases.approve import Approve
+from wavewright.engine.phases.check_plan import CheckPlan, RecheckPlan
+from wavewright.engine.phases.execute_plan import ExecutePlan
+from wavewright.engine.phases.gather_tools import GatherTools
+from wavewright.engine.phases.make_plan import MakePlan
+from wavewright.engine.phases.open_run import OpenRun
+from wavewright.engine.phases.package import BuildPackage, PublishPackage
+from wavewright.engine.phases.read_job import ReadJob
+from wavewright.engine.phases.recover import Recover, goal_not_achieved
+from wavewright.engine.phases.review_run import ReviewRun
+from wavewright.engine.pipeline import Pipeline, PipelineBuilder
+
+
+def has_no_plan(context: RunContext) -> bool:
+    """Whether the run follows no plan yet."""
+    return context.plan is None
+
+
+def has_plan(context: RunContext) -> bool:
+    """Whether the run follows a plan already: it was resumed."""
+    return context.plan is not None
+
+
+def has_candidate(context: RunContext) -> bool:
+    """Whether a plan waits to be checked: the first one, or a patched one."""
+    return context.candidate is not None
+
+
+def default_pipeline(ports: Ports) -> Pipeline[RunContext]:
+    """Return the pipeline of a run; `recover` branches to `check_plan` with a patched plan."""
+    return (
+        PipelineBuilder[RunContext]()
+        .step(ReadJob(ports))
+        .step(GatherTools(ports))
+        .step(OpenRun(ports))
+        .maybe(has_plan, RecheckPlan(ports))
+        .maybe(has_no_plan, MakePlan(ports))
+        .when(has_candidate, steps=[CheckPlan(ports), Approve(ports), AcceptPlan(ports)])
+        .step(ExecutePlan(ports))
+        .step(ReviewRun(ports))
+        .maybe(goal_not_achieved, Recover(ports))
+        .step(BuildPackage(ports))
+        .step(PublishPackage(ports))
+        .build()
+    )

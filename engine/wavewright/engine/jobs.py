@@ -1,0 +1,258 @@
+"""From files to a goal: jobs, goal templates, and where plans come from.
+
+A *job file* is YAML, JSON or TOML. A plan file may stand in its place, and then the plan may use what the project
+has; so may a goal template that carries a plan of its own. Every fault is reported at its place in the file that
+holds it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from wavewright.config.documents import (
+    Document,
+    DocumentError,
+    Fault,
+    ReadLimits,
+    Source,
+    read_bytes,
+    read_document,
+)
+from wavewright.config.nodes import ScalarNode
+from wavewright.config.settings import Settings
+from wavewright.planner.diagnostics import Diagnostic, PlanError, place
+from wavewright.planner.goals import AvailableTool, Goal, GoalTemplate, Job
+from wavewright.planner.models import Plan
+from wavewright.planner.reader import read_model
+from wavewright.planner.resolving import resolve_goal
+from wavewright.planner.types import Json, JsonObject, Schedule
+from wavewright.tools.packs import find_template
+
+_JOB_FIELDS = frozenset({"goal_template", "plan", "variables", "benchmarks", "overrides"})
+_DEFAULT_LIMITS = ReadLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOrigin:
+    """Where a plan stands: the document, and the pointer of the plan in it."""
+
+    document: Document
+    pointer: str = ""
+
+    def place(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+        """Return the diagnostics of the plan with their places in the document."""
+        moved = [replace(found, pointer=f"{self.pointer}{found.pointer}") for found in diagnostics]
+        return tuple(place(moved, self.document))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDraft:
+    """A plan as its author wrote it, with where it stands and which rung of the ladder it is."""
+
+    plan: Plan
+    origin: PlanOrigin
+    rung: str
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a job comes to: the goal, and the plan that answers it, if there is one."""
+
+    goal: Goal
+    draft: PlanDraft | None
+    source: Source
+
+    def with_schedule(self, schedule: Schedule) -> Order:
+        """Return the same order with another schedule."""
+        return replace(self, goal=self.goal.model_copy(update={"schedule": schedule}))
+
+
+def read_order(file: Path, plan_file: Path | None, settings: Settings) -> Order:
+    """Read a job (or a plan, or a goal template with a plan, in its place).
+
+    Raises:
+        DocumentError: a file is missing or is no document.
+        PlanError: a document does not say what it must, each fault at its place.
+    """
+    return order_of(read_file(file), file, plan_file, settings)
+
+
+def order_of(document: Document, file: Path, plan_file: Path | None, settings: Settings) -> Order:
+    """Return what a job document comes to; `file` is where it stands, for the paths in it."""
+    given = _read_plan(plan_file) if plan_file is not None else None
+    template: GoalTemplate | None = None
+    template_document = document
+    if is_template(document):
+        template = read_model(document, GoalTemplate)
+        job = Job(name=template.name)
+    elif is_job(document):
+        job = read_model(document, Job)
+        given = given or _plan_of_job(job, file, document)
+        if job.goal_template is not None:
+            template, template_document = read_template(job.goal_template, file.parent, document, settings)
+    else:
+        given = given or PlanDraft(read_model(document, Plan), PlanOrigin(document), "given")
+        job = Job(name=_stem(file), goal=given.plan.goal, inputs=given.plan.inputs)
+    if template is None:
+        template = _template_of_plan(job, given, document)
+    goal = _with_packs(resolve_goal(job, template, document), job, file, settings)
+    if given is None and template.plan is not None:
+        given = PlanDraft(template.plan, PlanOrigin(template_document, "/plan"), "template")
+    return Order(goal, given, document.source)
+
+
+def goal_of_file(file: Path, plan: Plan, settings: Settings) -> Goal:
+    """Return the goal of a job file or a goal template, for a plan that is checked against it."""
+    document = read_file(file)
+    if not is_template(document):
+        return order_of(document, file, None, settings).goal
+    template = read_model(document, GoalTemplate)
+    job = Job(name=template.name, inputs=plan.inputs)
+    return _with_packs(resolve_goal(job, template, document), job, file, settings)
+
+
+def is_job(document: Document) -> bool:
+    """Whether a document is meant as a job: it has a job's fields, and no steps."""
+    return (
+        isinstance(document.value, dict)
+        and "steps" not in document.value
+        and bool(_JOB_FIELDS & document.value.keys())
+    )
+
+
+def is_template(document: Document) -> bool:
+    """Whether a document is meant as a goal template."""
+    return isinstance(document.value, dict) and "available_tools" in document.value
+
+
+def read_file(path: Path, limits: ReadLimits = _DEFAULT_LIMITS) -> Document:
+    """Read a YAML, JSON or TOML file.
+
+    Raises:
+        DocumentError: the file cannot be read, or is no such document.
+    """
+    return read_content(read_bytes(path, limits), str(path), limits)
+
+
+def read_content(content: bytes, name: str, limits: ReadLimits = _DEFAULT_LIMITS) -> Document:
+    """Read YAML, JSON or, where the name ends in `.toml`, TOML.
+
+    Raises:
+        DocumentError: the content is no such document.
+    """
+    if not name.lower().endswith(".toml"):
+        return read_document(content, name, limits=limits)
+    source = Source(name, content.decode("utf-8", "replace"))
+    try:
+        value = tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DocumentError(source, (Fault("not_toml", f"this is no TOML: {error}"),)) from error
+    # TOML keeps no places; the pointer of a fault still names its field.
+    return Document(_json_of_toml(value), source, root=ScalarNode(None, 0, len(source.text)))
+
+
+def read_template(
+    name: str, folder: Path, document: Document, settings: Settings
+) -> tuple[GoalTemplate, Document]:
+    """Return a goal template by its name, or by its path beside the job.
+
+    Raises:
+        PlanError: there is no such template; the message lists those there are.
+    """
+    path = _template_path(name, folder, settings)
+    if path is None:
+        known = ", ".join(repr(known) for known in template_names(settings)) or "none"
+        missing = Diagnostic(
+            code="E107",
+            message=f"there is no goal template {name!r}",
+            pointer="/goal_template",
+            hint=f"there are {known}; or give the path of a file beside the job",
+        )
+        raise PlanError(tuple(place([missing], document)), document.source)
+    template_document = read_file(path)
+    return read_model(template_document, GoalTemplate), template_document
+
+
+def template_names(settings: Settings) -> list[str]:
+    """Return the names of the project's and of the shipped goal templates."""
+    folders = [*settings.templates, _shipped_templates()]
+    return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
+
+
+def _template_path(name: str, folder: Path, settings: Settings) -> Path | None:
+    if "/" in name or name.endswith((".yaml", ".yml", ".json", ".toml")):
+        return folder / name
+    for home in (*settings.templates, _shipped_templates()):
+        for suffix in (".yaml", ".yml", ".json", ".toml"):
+            if (home / f"{name}{suffix}").is_file():
+                return home / f"{name}{suffix}"
+    return find_template(name, _pack_settings(settings), settings.root)
+
+
+def _shipped_templates() -> Path:
+    with as_file(files("wavewright.config.goals")) as folder:
+        return folder
+
+
+def _plan_of_job(job: Job, file: Path, document: Document) -> PlanDraft | None:
+    if job.plan is None:
+        return None
+    if isinstance(job.plan, Plan):
+        return PlanDraft(job.plan, PlanOrigin(document, "/plan"), "given")
+    return _read_plan(file.parent / job.plan)
+
+
+def _read_plan(path: Path) -> PlanDraft:
+    document = read_file(path)
+    return PlanDraft(read_model(document, Plan), PlanOrigin(document), "given")
+
+
+def _template_of_plan(job: Job, given: PlanDraft | None, document: Document) -> GoalTemplate:
+    """Return the template of a plan without one: it may use the tools that it names, and nothing else is asked."""
+    if given is None:
+        missing = Diagnostic(
+            code="E105",
+            message="the job names neither a goal template nor a plan",
+            hint="add 'goal_template: NAME' or 'plan: FILE'",
+        )
+        raise PlanError(tuple(place([missing], document)), document.source)
+    names = dict.fromkeys(step.tool for step in given.plan.steps)
+    tools = tuple(AvailableTool.model_construct(name=name) for name in names)
+    text = job.goal or given.plan.goal or job.name
+    return GoalTemplate.model_construct(name="plan", goal=text, available_tools=tools)
+
+
+def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
+    """Return the goal with the packs' settings: the job's in place of the project's, paths relative to their file."""
+    project: JsonObject = {
+        name: {"settings": given, "root": str(settings.root)} for name, given in settings.packs.items()
+    }
+    own: JsonObject = {
+        name: {"settings": given, "root": str(file.parent.resolve())} for name, given in job.tools.items()
+    }
+    return goal.model_copy(update={"packs": {**project, **own}})
+
+
+def _pack_settings(settings: Settings) -> dict[str, JsonObject]:
+    return {name: given for name, given in settings.packs.items() if isinstance(given, dict)}
+
+
+def _stem(file: Path) -> str:
+    return file.name.removesuffix(file.suffix).removesuffix(".plan")
+
+
+def _json_of_toml(value: dict[str, object]) -> Json:
+    """Return a TOML document as JSON: dates and times as ISO 8601 text."""
+    read: Json = json.loads(json.dumps(value, default=_iso))
+    return read
+
+
+def _iso(value: object) -> str:
+    assert isinstance(value, dt.datetime | dt.date | dt.time)  # TOML has no other types of its own
+    return value.isoformat()

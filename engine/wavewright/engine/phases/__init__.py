@@ -1,0 +1,1 @@
+"""The phases of a run, one file each, in the order of the pipeline."""

@@ -1,0 +1,62 @@
+"""What a person must agree to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wavewright.engine.context import ApprovalRequest, Ports, RunContext
+from wavewright.engine.pipeline import StepResult, branch, go_on, halt
+from wavewright.engine.recording import note
+from wavewright.planner.plan_diff import diff_plans
+from wavewright.planner.types import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Ask a person where a tool needs approval or a patch brings a new side effect."""
+
+    ports: Ports
+    name: str = "approve"
+
+    async def run(self, context: RunContext) -> StepResult[RunContext]:
+        """Go on where nobody need be asked or the answer is yes; the answer is journaled either way."""
+        needs = _needs(context)
+        if not needs:
+            return go_on(context)
+        request = ApprovalRequest("patch" if context.patch else "plan", _text(context), needs)
+        approved = await self.ports.approver.approve(request)
+        body: JsonObject = {"subject": request.subject, "needs": [*needs], "approved": approved}
+        context = await note(self.ports, context, "approval", body)
+        if approved:
+            return go_on(context)
+        if context.patch is None:
+            return halt(context, "the plan was not approved: " + "; ".join(needs))
+        context = replace(context, candidate=None, patch=None, side_effects=())
+        return branch(context, "build_package", "the recovery patch was not approved")
+
+
+def _needs(context: RunContext) -> tuple[str, ...]:
+    assert context.candidate is not None
+    assert context.goal is not None
+    known = {step.id for step in context.plan.steps} if context.plan else set[str]()
+    needs = [
+        f"step {step.id!r} calls {step.tool!r}, which needs approval"
+        for step in context.candidate.steps
+        if step.id not in known
+        and step.tool in context.tools
+        and context.tools[step.tool].signature.needs_approval
+    ]
+    for step_id in context.side_effects:
+        signature = context.tools[context.candidate.step(step_id).tool].signature
+        effects = ", ".join(sorted(signature.effects - {"read"}))
+        needs.append(f"the patch brings step {step_id!r}, which calls {signature.name!r} ({effects})")
+    if context.patch is not None and not context.goal.auto_approve and not needs:
+        needs.append("the goal lets no patch apply without a person's word")
+    return tuple(needs)
+
+
+def _text(context: RunContext) -> str:
+    assert context.candidate is not None
+    if context.plan is not None:
+        return str(diff_plans(context.plan, context.candidate, context.signatures))
+    return "\n".join(f"{step.id}: {step.tool}" for step in context.candidate.steps)

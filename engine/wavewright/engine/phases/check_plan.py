@@ -1,0 +1,67 @@
+"""Nothing runs unchecked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wavewright.config.documents import Source
+from wavewright.engine.context import Ports, RunContext
+from wavewright.engine.jobs import PlanDraft
+from wavewright.engine.pipeline import StepResult, branch, go_on
+from wavewright.engine.recording import found_json, note, record
+from wavewright.executor.events import RunFinished
+from wavewright.planner.checker import check
+from wavewright.planner.diagnostics import Diagnostic, PlanError
+from wavewright.planner.models import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPlan:
+    """Prove the plan sound, or stop with everything that is wrong with it."""
+
+    ports: Ports
+    name: str = "check_plan"
+
+    async def run(self, context: RunContext) -> StepResult[RunContext]:
+        """Report an author's faults at their places; drop a patch that makes some, and end with what there is."""
+        assert context.goal is not None
+        assert context.candidate is not None
+        if context.draft is not None:
+            return await self._check_draft(context, context.candidate, context.draft)
+        found = check(context.candidate, context.goal, context.signatures)
+        if not _errors(found):
+            return go_on(replace(context, diagnostics=tuple(found)))
+        context = await note(self.ports, context, "patch_refused", {"diagnostics": [*found_json(found)]})
+        context = replace(context, candidate=None, patch=None, side_effects=())
+        return branch(context, "build_package", f"the recovery patch makes {len(_errors(found))} faults")
+
+    async def _check_draft(
+        self, context: RunContext, candidate: Plan, draft: PlanDraft
+    ) -> StepResult[RunContext]:
+        found = draft.origin.place(check(candidate, context.goal, context.signatures))
+        if _errors(found):
+            context = await note(self.ports, context, "plan_refused", {"diagnostics": [*found_json(found)]})
+            ended = RunFinished(self.ports.clock().timestamp(), "failed", "the plan is not sound")
+            await record(self.ports, context, ended)
+            raise PlanError(found, draft.origin.document.source)
+        return go_on(replace(context, diagnostics=tuple(found)))
+
+
+@dataclass(frozen=True, slots=True)
+class RecheckPlan:
+    """Prove that the plan of a resumed run is still sound with the tools as they are now."""
+
+    ports: Ports
+    name: str = "recheck_plan"
+
+    async def run(self, context: RunContext) -> StepResult[RunContext]:
+        """Stop before anything is called where a tool has changed under the run."""
+        assert context.plan is not None
+        found = check(context.plan, context.goal, context.signatures)
+        if _errors(found):
+            raise PlanError(tuple(found), Source(f"the plan of run {context.run}", ""))
+        return go_on(context)
+
+
+def _errors(found: list[Diagnostic] | tuple[Diagnostic, ...]) -> list[Diagnostic]:
+    return [diagnostic for diagnostic in found if diagnostic.severity == "error"]

@@ -1,0 +1,50 @@
+"""What leaves the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wavewright.engine.context import Ports, RunContext
+from wavewright.engine.pipeline import StepResult, go_on
+from wavewright.engine.recording import note, record
+from wavewright.executor.events import RunFinished
+from wavewright.reviewer.packaging import build_package, write_package
+from wavewright.reviewer.report.page import write_report
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPackage:
+    """Gather result, documents, gates, confidence, plan, patches and log into one package."""
+
+    ports: Ports
+    name: str = "build_package"
+
+    async def run(self, context: RunContext) -> StepResult[RunContext]:
+        """Build the package from the goal, the review and the state of the run alone."""
+        assert context.plan is not None
+        assert context.goal is not None
+        package = build_package(context.plan, context.goal, context.state, context.review, context.signatures)
+        return go_on(replace(context, package=package))
+
+
+@dataclass(frozen=True, slots=True)
+class PublishPackage:
+    """Write the package and its report, and end the run in the journal."""
+
+    ports: Ports
+    name: str = "publish_package"
+
+    async def run(self, context: RunContext) -> StepResult[RunContext]:
+        """Write both files, then journal the end; a crash between the two repeats the writing."""
+        package = context.package
+        assert package is not None
+        folder = (context.request.output_dir or self.ports.settings.output_dir) / context.run
+        files = (write_package(package, folder), write_report(package, folder))
+        context = await note(self.ports, context, "package", {"files": [str(path) for path in files]})
+        ended = RunFinished(self.ports.clock().timestamp(), package.status, _reason(context))
+        context = await record(self.ports, context, ended)
+        return go_on(replace(context, files=files))
+
+
+def _reason(context: RunContext) -> str:
+    return context.review.summary if context.review is not None else ""

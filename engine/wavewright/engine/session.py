@@ -1,0 +1,50 @@
+"""One run from request to end, in this process: the way in for the command line and for Python callers."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+
+from wavewright.config.settings import Settings
+from wavewright.engine.context import Approver, Ports, RunContext, RunRequest
+from wavewright.engine.default_pipeline import default_pipeline
+from wavewright.engine.pipeline import Observer, PipelineRun
+from wavewright.engine.stopping import Stopper
+from wavewright.executor.events import Event
+from wavewright.executor.journal import Journal
+
+
+def utc_now() -> dt.datetime:
+    """Return the time of the system's clock, in UTC."""
+    return dt.datetime.now(dt.UTC)
+
+
+def ignore_event(event: Event) -> None:
+    """Watch nothing."""
+
+
+async def run_request(
+    request: RunRequest,
+    *,
+    settings: Settings,
+    journal: Journal,
+    approver: Approver,
+    on_event: Callable[[Event], None] = ignore_event,
+    observe: Observer | None = None,
+    stopper: Stopper | None = None,
+) -> PipelineRun[RunContext]:
+    """Run or resume what the request asks for and return the last context.
+
+    Raises:
+        DocumentError, PlanError: a job, a template or a plan is faulty.
+        JournalError: the run cannot be journaled; what was journaled stays.
+    """
+    ports = Ports(
+        journal=journal,
+        settings=settings,
+        approver=approver,
+        clock=utc_now,
+        on_event=on_event,
+        stopper=stopper or Stopper(),
+    )
+    return await default_pipeline(ports).run(RunContext(request), observe)

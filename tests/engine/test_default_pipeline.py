@@ -1,0 +1,35 @@
+"""The declaration of a run, as a reader sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from syrupy.assertion import SnapshotAssertion
+
+from wavewright.config.settings import load_settings
+from wavewright.engine.context import ApprovalRequest, Ports
+from wavewright.engine.default_pipeline import default_pipeline
+from wavewright.engine.session import ignore_event, utc_now
+from wavewright.engine.stopping import Stopper
+from wavewright.executor.journal import MemoryJournal
+
+
+class NobodyApproves:
+    async def approve(self, request: ApprovalRequest) -> bool:
+        return False
+
+
+def test_the_pipeline_reads_like_a_header(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    ports = Ports(
+        journal=MemoryJournal(),
+        settings=load_settings(tmp_path, {}),
+        approver=NobodyApproves(),
+        clock=utc_now,
+        on_event=ignore_event,
+        stopper=Stopper(),
+    )
+
+    declaration = default_pipeline(ports).describe()
+
+    print(declaration)
+    assert declaration == snapshot
