@@ -123,6 +123,15 @@ def test_a_code_of_the_price_source_can_be_the_benchmark(tmp_path: Path) -> None
     assert call_for_document(equities(tmp_path)["fetch_index_data"], code="SPY")["index_kind"] == "series"
 
 
+def test_a_source_that_lists_no_codes_has_no_basket_of_all(tmp_path: Path) -> None:
+    tools = equities(tmp_path, prices={"provider": "eodhd"})
+
+    with pytest.raises(ToolError, match="cannot list its codes") as refused:
+        call_for_document(tools["fetch_index_data"], code="EQUAL_WEIGHT")
+
+    assert refused.value.hint == "name the basket's codes under 'indices': {EQUAL_WEIGHT: {codes: [...]}}"
+
+
 def test_an_unknown_benchmark_is_a_failure_that_says_what_to_set(tmp_path: Path) -> None:
     write_prices(tmp_path / "prices", "AAA", [1.0, 2.0])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wavewright.tools.calls import ToolError
@@ -84,7 +84,7 @@ def read_series(
     source: str,
     notes: tuple[str, ...] = (),
 ) -> PriceSeries | None:
-    """Return the prices of a code, or nothing where a table with a symbol column does not have it.
+    """Return the prices in the rows of one code, or nothing where there are no rows.
 
     Raises:
         ToolError: a row cannot be trusted.
@@ -92,8 +92,6 @@ def read_series(
     prices: list[Price] = []
     places: dict[dt.date, str] = {}
     for row in rows:
-        if columns.symbol is not None and _text(row, columns.symbol).upper() != code:
-            continue
         price = _read_price(row, columns, file)
         if price.date in places:
             raise ToolError(
@@ -112,16 +110,16 @@ def read_series(
     )
 
 
-def symbols(rows: Iterable[Row], columns: Columns) -> Iterator[str]:
-    """Yield each code of a table with a symbol column, once."""
+def group_by_symbol(rows: Iterable[Row], columns: Columns) -> dict[str, list[Row]]:
+    """Return the rows of each code of a table with a symbol column, so that each row is looked at once for all."""
+    groups: dict[str, list[Row]] = {}
     if columns.symbol is None:
-        return
-    seen: set[str] = set()
+        return groups
     for row in rows:
         symbol = _text(row, columns.symbol).upper()
-        if symbol and symbol not in seen:
-            seen.add(symbol)
-            yield symbol
+        if symbol:
+            groups.setdefault(symbol, []).append(row)
+    return groups
 
 
 def parse_date(text: str) -> dt.date | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Annotated, Any, TypeVar, cast, get_args
@@ -43,11 +44,11 @@ def analyze_summary(
     documents: list[Document],
     title: Title,
     benchmark: Document | None = None,
-    announcements: list[Document] | None = None,
-    filter_tags: list[str] | None = None,
-    output_tags: list[str] | None = None,
-    required_tickers: list[str] | None = None,
-    benchmark_codes: list[str] | None = None,
+    announcements: Sequence[Document] = (),
+    filter_tags: Sequence[str] = (),
+    output_tags: Sequence[str] = (),
+    required_tickers: Sequence[str] = (),
+    benchmark_codes: Sequence[str] = (),
     output_schema: dict[str, Any] | None = None,
 ) -> SummaryDocument:
     """Analyse documents and write one summary: return, volatility, drawdown, trend, comparison with a benchmark.
@@ -65,30 +66,28 @@ def analyze_summary(
         benchmark_codes: Codes that are benchmarks and so no stocks. Set by the engine.
         output_schema: JSON Schema that the summary must satisfy. Set by the engine.
     """
-    kept = [document for document in documents if set(filter_tags or ()) <= set(document.tags)]
+    kept = [document for document in documents if set(filter_tags) <= set(document.tags)]
     if not kept:
         raise ToolError(
-            f"none of the {len(documents)} documents has the tags {', '.join(filter_tags or ()) or '(none asked)'}",
+            f"none of the {len(documents)} documents has the tags {', '.join(filter_tags) or '(none asked)'}",
             hint="pass the documents of a data step, and filter by tags that they have",
         )
     index, others = _benchmark_of(benchmark, kept)
     stocks = _stocks(kept, index)
-    listed = [*_of_kind(kept, AnnouncementsDocument), *_of_kind(announcements or [], AnnouncementsDocument)]
-    _require_tickers(stocks, listed, required_tickers or [])
-    _refuse_benchmarks(stocks, benchmark_codes or [])
+    listed = [*_of_kind(kept, AnnouncementsDocument), *_of_kind(announcements, AnnouncementsDocument)]
+    _require_tickers(stocks, listed, required_tickers)
+    _refuse_benchmarks(stocks, benchmark_codes)
     inherited = [note for document in kept for note in _warnings_of(document)]
-    inherited += [
-        note for document in (index, *(announcements or ())) if document for note in _warnings_of(document)
-    ]
+    inherited += [note for document in (index, *announcements) if document for note in _warnings_of(document)]
     summary = _write(
-        _Findings(title, stocks, index, listed, inherited, _unused(others)), output_tags=output_tags or []
+        _Findings(title, stocks, index, listed, inherited, _unused(others)), output_tags=output_tags
     )
     if output_schema is not None:
         _require_schema(summary, output_schema)
     return summary
 
 
-def _of_kind(documents: list[Document], model: type[Known]) -> list[Known]:
+def _of_kind(documents: Sequence[Document], model: type[Known]) -> list[Known]:
     """Return the documents of one kind, with the fields of that kind.
 
     Raises:
@@ -221,7 +220,7 @@ def _within(value: float) -> float:
 
 
 def _require_tickers(
-    stocks: list[StockResult], announcements: list[AnnouncementsDocument], required: list[str]
+    stocks: list[StockResult], announcements: list[AnnouncementsDocument], required: Sequence[str]
 ) -> None:
     present = {stock.code for stock in stocks} | {document.code for document in announcements}
     missing = [code for code in dict.fromkeys(required) if code.upper() not in present]
@@ -232,7 +231,7 @@ def _require_tickers(
         )
 
 
-def _refuse_benchmarks(stocks: list[StockResult], benchmarks: list[str]) -> None:
+def _refuse_benchmarks(stocks: list[StockResult], benchmarks: Sequence[str]) -> None:
     wrong = sorted({stock.code for stock in stocks} & {code.upper() for code in benchmarks})
     if wrong:
         raise ToolError(
@@ -273,7 +272,7 @@ class _Findings:
     notes: list[str]
 
 
-def _write(found: _Findings, *, output_tags: list[str]) -> SummaryDocument:
+def _write(found: _Findings, *, output_tags: Sequence[str]) -> SummaryDocument:
     benchmark = None if found.index is None else _benchmark_result(found.index)
     news = [
         NewsLine(code=document.code, date=item.date, title=item.title, source=item.source)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from wavewright.tools.calls import ToolError
-from wavewright.tools.equities.columns import Columns, Row, find_columns, read_series, symbols
+from wavewright.tools.equities.columns import Columns, Row, find_columns, group_by_symbol, read_series
 from wavewright.tools.equities.prices import PriceSeries, unknown_code
 from wavewright.tools.files import Folder, PathRefused
 
@@ -22,24 +22,31 @@ MAX_FILE_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A file's header and rows."""
+    """A file's columns and rows."""
 
     columns: Columns
     rows: Sequence[Row]
+    groups: Mapping[str, Sequence[Row]]
+    """Rows by code; empty where there is no symbol column."""
+
+
+def _table_of(header: list[str], rows: list[Row], file: str) -> Table:
+    columns = find_columns(header, file)
+    return Table(columns, rows, group_by_symbol(rows, columns))
 
 
 def _read_csv(content: bytes, file: str) -> Table:
     from wavewright.tools.equities.csv_prices import read_csv_table
 
     header, rows = read_csv_table(content, file)
-    return Table(find_columns(header, file), rows)
+    return _table_of(header, rows, file)
 
 
 def _read_parquet(content: bytes, file: str) -> Table:
     from wavewright.tools.equities.parquet_prices import read_parquet_table
 
     header, rows = read_parquet_table(content, file)
-    return Table(find_columns(header, file), rows)
+    return _table_of(header, rows, file)
 
 
 _READERS: dict[str, Callable[[bytes, str], Table]] = {
@@ -72,11 +79,11 @@ class FilePrices:
         """Return the codes that the files have."""
         if not self._is_folder():
             table = self._table(self.path.parent, self.path.name, self.shown, fresh=False)
-            return tuple(sorted(symbols(table.rows, table.columns)))
+            return tuple(sorted(table.groups))
         names = self._file_names()
         long = self._long_table(names, fresh=False)
         if long is not None:
-            return tuple(sorted(symbols(long.rows, long.columns)))
+            return tuple(sorted(long.groups))
         return tuple(sorted({Path(name).stem.upper() for name in names}))
 
     def read(self, code: str, until: dt.date, *, fresh: bool) -> PriceSeries:
@@ -142,9 +149,10 @@ class FilePrices:
             return table
 
     def _series(self, code: str, table: Table, shown: str) -> PriceSeries:
+        rows = table.rows if table.columns.symbol is None else table.groups.get(code, ())
         series = read_series(
             code,
-            table.rows,
+            rows,
             table.columns,
             file=shown,
             source=self.source_name or f"prices of {code}",
@@ -153,7 +161,7 @@ class FilePrices:
         if series is not None:
             return series
         if table.columns.symbol is not None:
-            raise unknown_code(code, symbols(table.rows, table.columns), shown)
+            raise unknown_code(code, table.groups, shown)
         raise ToolError(f"{shown}: the file has a header and no prices", hint="add rows, or remove the file")
 
 

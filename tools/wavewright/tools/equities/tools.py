@@ -23,7 +23,7 @@ from wavewright.tools.equities.documents import (
     StockDocument,
 )
 from wavewright.tools.equities.indices import EQUAL_WEIGHT, equal_weight_basket
-from wavewright.tools.equities.prices import PriceSeries, PriceSource, checked_code, known_at, unknown_code
+from wavewright.tools.equities.prices import PriceSeries, PriceSource, checked_code, known_at
 from wavewright.tools.equities.series_documents import basket_document, index_document, stock_document
 from wavewright.tools.equities.settings import BasketSettings, EquitiesSettings, ProviderSettings
 from wavewright.tools.equities.sources import open_file, open_prices
@@ -177,7 +177,10 @@ class EquityTools:
         self, code: str, codes: tuple[str, ...], now: dt.datetime, years: float | None, *, force: bool
     ) -> IndexDocument:
         if not codes:
-            raise unknown_code(code, (), "the price source cannot list its codes and")
+            raise ToolError(
+                f"the price source cannot list its codes, so there is no basket {code!r} of all of them",
+                hint=f"name the basket's codes under 'indices': {{{code}: {{codes: [...]}}}}",
+            )
         today = now.astimezone(dt.UTC).date()
         members: dict[str, PriceSeries] = {}
         not_yet: list[str] = []
