@@ -15,6 +15,7 @@ from tests.docs.reader import agrees
         pytest.param("at 2024-01-02T03:04:05Z\n", "at 2026-11-21T23:18:55.123Z\n", id="instant"),
         pytest.param("plan sha256:0a1b\n", "plan sha256:ffff00\n", id="hash"),
         pytest.param("first\n...\nlast\n", "first\nany\nlines\nlast\n", id="left out"),
+        pytest.param("index\nprices\n", "prices\nindex\n", id="order of lines"),
         pytest.param("one   \n", "one\n\n", id="space at the end"),
     ],
 )
