@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from wavewright.executor.events import (
     ErrorKind,
@@ -44,7 +45,8 @@ class Fails:
     hint: str | None = None
 
 
-Answer = Json | Fails
+Answers = Mapping[str, object]
+"""By step: a JSON value, `Fails`, or for a `for_each` step a list with one of these an item."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class ScriptedRun:
 
 def run_plan(
     plan: Plan,
-    answers: Mapping[str, Answer | list[Answer]],
+    answers: Answers,
     *tools: ToolSignature,
     goal: Goal | None = None,
     rung: str = "given",
@@ -141,7 +143,7 @@ def play(
     plan: Plan,
     goal: Goal,
     tools: Mapping[str, ToolSignature],
-    answers: Mapping[str, Answer | list[Answer]],
+    answers: Answers,
     *,
     now: dt.datetime = NOW,
     clock: _Clock | None = None,
@@ -176,9 +178,9 @@ def play(
         events.append(WaveFinished(clock.at, number, rounds))
 
 
-def note_review(events: list[Event], body: JsonObject) -> None:
+def note_review(events: list[Event], body: JsonObject, *, at: float | None = None) -> None:
     """Append a review as the pipeline notes it."""
-    events.append(Noted(events[-1].at, "review", body))
+    events.append(Noted(events[-1].at if at is None else at, "review", body))
 
 
 def _blocker(plan: Plan, graph: PlanGraph, state: RunState, step_id: StepId) -> StepId | None:
@@ -206,7 +208,7 @@ def _answered(
     plan: Plan,
     state: RunState,
     step: Step,
-    answer: Answer | list[Answer],
+    answer: object,
     verify: Verify,
     at: float,
     took: float,
@@ -218,7 +220,7 @@ def _answered(
             return [
                 _ended(step.id, "failed", ended, error=_error(answer), started=at, seconds=took, attempts=1)
             ]
-        output: Json = answer  # type: ignore[assignment]
+        output = cast("Json", answer)
         view = View(plan.inputs, _outputs(state))
         gates = verify(step.id, output, view)
         return [
@@ -237,9 +239,10 @@ def _answered(
     items = render(step.for_each, lambda text: evaluate(text, scope, now))
     assert isinstance(items, list)
     assert isinstance(answer, list)
+    found_by_item = cast("list[Json | Fails]", answer)
     events: list[Event] = []
     good: list[tuple[int, Json, Json]] = []
-    for index, (item, found) in enumerate(zip(items, answer, strict=True)):
+    for index, (item, found) in enumerate(zip(items, found_by_item, strict=True)):
         key = StepKey(f"{step.id}-{index}")
         if isinstance(found, Fails):
             events.append(ItemFinished(ended, step.id, index, key, "failed", error=_error(found)))
@@ -248,7 +251,7 @@ def _answered(
             good.append((index, item, found))
     count = (len(good), len(items))
     if count[0] < (count[1] if step.min_ok is None else step.min_ok):
-        first = next(found for found in answer if isinstance(found, Fails))
+        first = next(found for found in found_by_item if isinstance(found, Fails))
         return [
             *events,
             _ended(step.id, "failed", ended, error=_error(first), items=count, started=at, seconds=took),

@@ -18,6 +18,7 @@ _MENDS = {
     errno.EROFS: "the disk is read-only: give a folder that can be written to",
     errno.EACCES: "it may not be written to: change its permissions, or give another folder",
     errno.EPERM: "it may not be written to: change its permissions, or give another folder",
+    errno.EEXIST: "a part of the path is a file: give a folder",
     errno.ENOTDIR: "a part of the path is a file: give a folder",
     errno.EISDIR: "there is a folder of that name: remove it, or give another name",
     errno.ENAMETOOLONG: "the name is too long: give a shorter one",

@@ -14,6 +14,8 @@ from wavewright.reviewer.values import shorten, visible
 
 _WIDTH = 100
 _MOST = 12
+_LEAST = 8
+"""Characters below which a reason is not begun."""
 _VERDICTS = {
     "achieved": "GOAL ACHIEVED",
     "not_achieved": "GOAL NOT ACHIEVED",
@@ -83,7 +85,8 @@ def _steps(log: tuple[StepReport, ...]) -> Iterator[str]:
             f"  {entry.wave:>3}  {step:<{id_width}}  {tool:<{tool_width}}"
             f"  {_SIGNS[entry.status]:<9} {items:>7}  {took:>8}"
         )
-        yield f"{line}  {shorten(reason, max(20, _WIDTH - len(line)))}".rstrip()
+        room = _WIDTH - len(line) - 2
+        yield f"{line}  {shorten(reason, room)}".rstrip() if room >= _LEAST else line.rstrip()
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:

@@ -99,7 +99,7 @@ def _look_up(value: Json, path: tuple[str, ...], place: str) -> Iterator[tuple[s
                 yield f"{place}[{position}]", None, False
             return
         if not value:
-            yield f"{place}[]", None, False
+            yield f"{place}[].{'.'.join(path)}", None, False
         for position, entry in enumerate(value):
             yield from _look_up(entry, path, f"{place}[{position}]")
         return

@@ -162,7 +162,7 @@ def _environment() -> Environment:
         "words": _words,
         "duration": duration_text,
         "pretty": _pretty,
-        "shape": shape,
+        "shape": _shape,
         "brief": brief,
         "cut": shorten,
         "subline": _subline,
@@ -291,8 +291,13 @@ def _arc(share: float) -> str:
     return f"M14 80A66 66 0 0 1 {80 + 66 * math.cos(angle):.2f} {80 - 66 * math.sin(angle):.2f}"
 
 
+def _shape(value: Json) -> str:
+    """Return the shape with its fields in order: a package from disk and one just made give the same page."""
+    return shape(dict(sorted(value.items())) if isinstance(value, dict) else value)
+
+
 def _pretty(value: Json) -> str:
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
     if len(text) <= _MOST_JSON:
         return text
     return f"{text[:_MOST_JSON]}\n… {len(text) - _MOST_JSON:,} more characters are in the package"
