@@ -17,7 +17,7 @@ from tests.repository.tree import ROOT
 
 PICTURE = ROOT / "docs" / "images" / "dry-run.svg"
 COMMAND = ["dry-run", "plans/stocks.job.yaml"]
-COLUMNS = 100
+COLUMNS = 84
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
