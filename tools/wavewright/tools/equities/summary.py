@@ -10,20 +10,18 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Annotated, Any, TypeVar, cast, get_args
 
-import jsonschema_rs
 from pydantic import BaseModel, Field, ValidationError
 
-from wavewright.planner.types import JsonSchema
 from wavewright.tools.calls import ToolError
+from wavewright.tools.equities.confidence import confidence
+from wavewright.tools.equities.demands import refuse_benchmarks, require_schema, require_tickers
 from wavewright.tools.equities.documents import (
     AnnouncementsDocument,
     BenchmarkResult,
     Comparison,
     Document,
-    Figures,
     IndexDocument,
     NewsLine,
     SourceNote,
@@ -31,7 +29,7 @@ from wavewright.tools.equities.documents import (
     StockResult,
     SummaryDocument,
 )
-from wavewright.tools.equities.figures import PERIODS_PER_YEAR, compare
+from wavewright.tools.equities.figures import compare
 from wavewright.tools.equities.series_documents import round_numbers
 from wavewright.tools.equities.wording import benchmark_text, news_list, percent, stocks_table
 
@@ -75,15 +73,15 @@ def analyze_summary(
     index, others = _benchmark_of(benchmark, kept)
     stocks = _stocks(kept, index)
     listed = [*_of_kind(kept, AnnouncementsDocument), *_of_kind(announcements, AnnouncementsDocument)]
-    _require_tickers(stocks, listed, required_tickers)
-    _refuse_benchmarks(stocks, benchmark_codes)
+    require_tickers(stocks, listed, required_tickers)
+    refuse_benchmarks(stocks, benchmark_codes)
     inherited = [note for document in kept for note in _warnings_of(document)]
     inherited += [note for document in (index, *announcements) if document for note in _warnings_of(document)]
     summary = _write(
         _Findings(title, stocks, index, listed, inherited, _unused(others)), output_tags=output_tags
     )
     if output_schema is not None:
-        _require_schema(summary, output_schema)
+        require_schema(summary, output_schema)
     return summary
 
 
@@ -177,86 +175,6 @@ def _stock(document: StockDocument, index: IndexDocument | None) -> StockResult:
         evidence=[document.id, *([] if index is None or comparison is None else [index.id])],
         sources=document.sources,
     )
-
-
-def confidence(figures: Figures, comparison: Comparison | None) -> dict[str, float]:
-    """Return how far the prices carry each figure, from 0 to 1.
-
-    `returns` and `drawdown`: the share of the expected observations that are there. `volatility`: 1 less the
-    relative half-width of its 95 % interval, 1.96 / sqrt(2 (n - 1)). `trend`: the probability that one more
-    period's normal noise would not carry the price across its average; 0 where the signal is unknown.
-    `benchmark`: 1 less the half-width of the correlation's 95 % interval, 1.96 (1 - r²) / sqrt(n - 1).
-    """
-    there = _completeness(figures)
-    returns = figures.observations - 1
-    spread = 0.0 if returns < 2 else _within(1 - 1.96 / math.sqrt(2 * (returns - 1)))
-    fields = {"returns": there, "drawdown": there, "volatility": spread, "trend": _trend_confidence(figures)}
-    if comparison is not None and comparison.correlation is not None:
-        width = 1.96 * (1 - comparison.correlation**2) / math.sqrt(comparison.observations - 1)
-        fields["benchmark"] = _within(1 - width)
-    else:
-        fields["benchmark"] = 0.0
-    return {name: round(value, 4) for name, value in fields.items()}
-
-
-def _completeness(figures: Figures) -> float:
-    per_year = PERIODS_PER_YEAR.get(figures.frequency)
-    if per_year is None:
-        return 0.5  # an irregular series does not say how many prices it should have
-    expected = (figures.until - figures.since).days / 365.25 * per_year
-    return _within((figures.observations - 1) / expected) if expected else 0.0
-
-
-def _trend_confidence(figures: Figures) -> float:
-    per_year = PERIODS_PER_YEAR.get(figures.frequency)
-    if figures.trend.distance is None or not figures.volatility or per_year is None:
-        return 0.0
-    noise = figures.volatility / math.sqrt(per_year)
-    return NormalDist().cdf(abs(figures.trend.distance) / noise)
-
-
-def _within(value: float) -> float:
-    return max(0.0, min(1.0, value))
-
-
-def _require_tickers(
-    stocks: list[StockResult], announcements: list[AnnouncementsDocument], required: Sequence[str]
-) -> None:
-    present = {stock.code for stock in stocks} | {document.code for document in announcements}
-    missing = [code for code in dict.fromkeys(required) if code.upper() not in present]
-    if missing:
-        raise ToolError(
-            f"the summary lacks {', '.join(map(repr, missing))}; it has {', '.join(sorted(present)) or 'no stock'}",
-            hint="fetch each of them and pass their documents",
-        )
-
-
-def _refuse_benchmarks(stocks: list[StockResult], benchmarks: Sequence[str]) -> None:
-    wrong = sorted({stock.code for stock in stocks} & {code.upper() for code in benchmarks})
-    if wrong:
-        raise ToolError(
-            f"{', '.join(map(repr, wrong))} is a benchmark, for comparison only, and stands among the stocks",
-            hint="fetch it with fetch_index_data and pass it as benchmark",
-        )
-
-
-def _require_schema(summary: SummaryDocument, schema: JsonSchema) -> None:
-    try:
-        validator = jsonschema_rs.validator_for(schema)
-    except ValueError as error:
-        raise ToolError(
-            f"the output schema is no JSON Schema: {error}", hint="mend 'output_schema'"
-        ) from error
-    faults = [
-        f"{'.'.join(str(part) for part in error.instance_path) or 'the summary'}: {error.message}"
-        for error in validator.iter_errors(summary.model_dump(mode="json"))
-    ]
-    if faults:
-        more = f", and {len(faults) - 3} more" if len(faults) > 3 else ""
-        raise ToolError(
-            f"the summary does not satisfy the output schema: {'; '.join(faults[:3])}{more}",
-            hint="fetch what is missing, or ask for less in 'output_schema'",
-        )
 
 
 @dataclass(frozen=True, slots=True)
