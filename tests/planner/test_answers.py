@@ -57,7 +57,7 @@ REPAIRED = [
     pytest.param(f"<think>{OTHER} or not?\n</think>{TEXT}", {"think", "prose"}, id="reasoning with a decoy"),
     pytest.param(f"<THINK>{{{{</THINK >\n{TEXT}", {"think", "prose"}, id="reasoning with brackets"),
     pytest.param(f'{{"confidence": 0.9}}\n{TEXT}', {"ignored_value", "prose"}, id="another object first"),
-    pytest.param(f"{TEXT}\n\nOnce more:\n{TEXT}", {"ambiguous_repeat", "prose"}, id="the same plan twice"),
+    pytest.param(f"{TEXT}\n\nOnce more:\n{TEXT}", {"repeated_plan", "prose"}, id="the same plan twice"),
     pytest.param(
         TEXT.replace("6}", "6,}").replace('"sky"]}]}', '"sky" , ],},],}'), {"trailing_comma"}, id="trailing commas"
     ),
@@ -166,6 +166,13 @@ def test_integer_ids_become_words_wherever_they_stand() -> None:
         ("s2", ("s1",)),
         ("x", ("s2", "s1")),
     ]
+
+
+def test_two_plans_that_say_the_same_are_one() -> None:
+    terse = '{"steps": [{"tool": "a", "id": "x"}]}'
+    wordy = '{"steps": [{"id": "x", "tool": "a", "params": {}, "depends_on": [], "why": null}]}'
+
+    assert repairs(read_model_answer(f"{terse} or rather {wordy}")) == {"repeated_plan", "prose"}
 
 
 def test_an_integer_that_is_no_id_is_not_guessed_to_be_one() -> None:

@@ -26,7 +26,7 @@ MODEL_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
 """What is read of a model's answer, unless somebody says otherwise."""
 
 _MESSAGES = {
-    "ambiguous_repeat": "the same plan stands {n} times more",
+    "repeated_plan": "the same plan stands {n} times more",
     "bare_list": "a bare list of steps was taken for the plan",
     "code_fence": "the code fence was taken off",
     "comment": "{n} comment(s) left out",
@@ -91,7 +91,7 @@ def repaired_answer(content: str | bytes, name: str, limits: ReadLimits = MODEL_
     notes = [*find.notes, *plan.notes, *_around(source, find, answer)]
     if len(text) != len(content) and content[:1] in {"\ufeff", b"\xef"}:
         notes.append(Note("invisible_character", 0))
-    notes += [Note("ambiguous_repeat", other.start) for other, _ in plans if other is not find]
+    notes += [Note("repeated_plan", other.start) for other, _ in plans if other is not find]
     notes += [Note("ignored_value", other.start) for other in ignored]
     document = Document(plain(plan.node), source, root=plan.node)
     return RepairedAnswer(document, tuple(_repairs(notes)), tuple(plan.faults))
@@ -152,8 +152,16 @@ def _member(node: ObjectNode, key: str) -> Node | None:
     return None if member is None else member.node
 
 
-def _canonical(node: Node) -> str:
-    return json.dumps(plain(node), sort_keys=True)
+def _canonical(node: ObjectNode) -> str:
+    """Write a plan so that two that say the same are equal: an empty `depends_on` or `params` says nothing."""
+    plan = plain(node)
+    steps = plan.get("steps") if isinstance(plan, dict) else None
+    for step in steps if isinstance(steps, list) else ():
+        if isinstance(step, dict):
+            for key in ("depends_on", "params"):
+                if not step.get(key, True):
+                    del step[key]
+    return json.dumps(plan, sort_keys=True)
 
 
 def _no_plan(source: Source, answer: Answer) -> Fault:
