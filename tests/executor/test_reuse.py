@@ -128,3 +128,14 @@ async def test_followers_of_a_cancelled_call_are_cancelled_with_it() -> None:
     ended = [event for event in await journal.load(RunId("run_1")) if hasattr(event, "status")]
 
     assert len(ended) == 3
+
+
+async def test_a_stored_output_serves_every_equal_call_of_the_run() -> None:
+    bench = Workbench().add(echo, cache_for="1h")
+    journal = MemoryJournal()
+    await run_at(bench, journal, "one", NOW)
+    bench.calls.clear()
+    again = await execute(SAME, bench.tools, run=RunId("two"), now=NOW, journal=journal)
+
+    assert statuses(again) == {"a": "reused", "b": "reused"}
+    assert bench.calls == []

@@ -14,7 +14,7 @@ import anyio
 
 from wavewright.executor.clock import Clock, LoopClock
 from wavewright.executor.events import Event, GateRecord, RunFinished
-from wavewright.executor.journal import Journal, MemoryJournal
+from wavewright.executor.journal import Journal
 from wavewright.executor.ledger import Ledger
 from wavewright.executor.ports import GateView, Verify
 from wavewright.executor.program import Program
@@ -56,7 +56,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         tools: The tools by name; a step whose tool is missing fails.
         run: The run that the events belong to.
         now: What `now()` gives, all through the run.
-        journal: Where events go; in memory where it is absent.
+        journal: Where events go; nowhere where it is absent: the state that is returned holds all that is known.
         verify: Asks the gates of a step.
         schedule: `waves`, or `dataflow`.
         limits: Upper bounds; what is cut off by one ends `cancelled` with the reason.
@@ -72,7 +72,6 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     limits = limits or Limits()
     prior = prior or RunState()
     clock = clock or LoopClock()
-    journal = journal or MemoryJournal()
     program = Program(plan, tools, limits=limits, goal_tools=goal_tools)
     runner = StepRunner(
         program,
@@ -119,7 +118,7 @@ async def _run_to_end(scheduler: Scheduler, ledger: Ledger, run_timeout: float |
             ledger.record(RunFinished(clock.wall(), "interrupted", reason))
             raise
         finally:
-            await scheduler.commit_at_once()
+            scheduler.commit_at_once()
             ledger.close()
 
 

@@ -14,16 +14,18 @@ import anyio
 
 from wavewright.executor.events import Event
 from wavewright.executor.journal import Journal, MemoryJournal
-from wavewright.executor.state import RunState, fold
+from wavewright.executor.state import RunState, fold, reduce
 from wavewright.planner.types import RunId
 
 Listener = Callable[[Event], None]
 
 
 class Ledger:
-    """The events of one run on their way."""
+    """The events of one run on their way; without a journal they live in the state alone."""
 
-    def __init__(self, run: RunId, journal: Journal, state: RunState, on_event: Listener | None) -> None:
+    def __init__(
+        self, run: RunId, journal: Journal | None, state: RunState, on_event: Listener | None
+    ) -> None:
         self.state = state
         self._run = run
         self._journal = journal
@@ -32,7 +34,7 @@ class Ledger:
         self._waiting: list[asyncio.Future[None]] = []
         self._wake: asyncio.Future[None] | None = None
         self._closed = False
-        self.is_instant = isinstance(journal, MemoryJournal)
+        self.is_instant = journal is None or isinstance(journal, MemoryJournal)
         """Whether a commit never waits, so that it needs no task of its own."""
 
     def record(self, event: Event) -> None:
@@ -49,20 +51,32 @@ class Ledger:
             self._waiting.append(future)
             await future
 
-    async def commit_all(self, apply: Callable[[Iterable[Event]], None]) -> None:
-        """Commit what is pending, batch by batch, and apply each; applying may record more."""
+    def commit_now(self, apply: Callable[[Iterable[Event]], None]) -> None:
+        """Commit what is pending to a journal that never waits, and apply it; applying may record more."""
         while self._pending:
+            batch, self._pending = self._pending, []
+            if self._journal is not None:
+                # A `MemoryJournal` is done when it returns.
+                self._journal.append(self._run, batch)
+            self._take_in(batch)
+            apply(batch)
+
+    async def _commit_pending(self, apply: Callable[[Iterable[Event]], None]) -> None:
+        while self._pending and self._journal is not None:
             batch, self._pending = self._pending, []
             waiting, self._waiting = self._waiting, []
             await self._journal.append(self._run, batch)
-            self.state = fold(batch, self.state)
-            if self._on_event is not None:
-                for event in batch:
-                    self._on_event(event)
+            self._take_in(batch)
             for future in waiting:
                 if not future.done():
                     future.set_result(None)
             apply(batch)
+
+    def _take_in(self, batch: list[Event]) -> None:
+        self.state = fold(batch, self.state) if len(batch) > 1 else reduce(self.state, batch[0])
+        if self._on_event is not None:
+            for event in batch:
+                self._on_event(event)
 
     async def commit_until_closed(self, apply: Callable[[Iterable[Event]], None]) -> None:
         """Commit whatever is recorded, until `close` was called and nothing is left.
@@ -71,7 +85,7 @@ class Ledger:
         """
         with anyio.CancelScope(shield=True):
             while True:
-                await self.commit_all(apply)
+                await self._commit_pending(apply)
                 if self._closed:
                     return
                 self._wake = asyncio.get_running_loop().create_future()

@@ -51,7 +51,7 @@ class Stage(Protocol):
         """Take over an ending that is in the journal already."""
         ...
 
-    async def commit_at_once(self) -> None:
+    def commit_at_once(self) -> None:
         """Commit what is pending, where the journal never waits."""
         ...
 
@@ -64,7 +64,7 @@ class Performer:
         stage: Stage,
         runner: StepRunner,
         ledger: Ledger,
-        journal: Journal,
+        journal: Journal | None,
         *,
         prior: RunState,
         retry_failed: bool,
@@ -121,8 +121,12 @@ class Performer:
         if self._is_kept(call, key):
             return False
         if compiled.tool.only_reads:
-            call.is_cleared = call.step.supersedes is not None or not await self._is_reused(
-                call, compiled, key
+            call.is_cleared = call.step.supersedes is not None or not (
+                self._is_served(call, key)
+                or (
+                    compiled.tool.signature.cache_for is not None
+                    and await self._is_stored(call, compiled, key)
+                )
             )
         else:
             call.is_cleared = await self._may_change(call, compiled, key)
@@ -150,20 +154,22 @@ class Performer:
         is_unclear = record.error is not None and record.error.kind == "interrupted"
         return record.status == "failed" and (is_unclear or not self._retry_failed)
 
-    async def _is_reused(self, call: Call, compiled: CompiledStep, key: StepKey) -> bool:
-        """Whether an equal call serves this one, or is about to."""
+    def _is_served(self, call: Call, key: StepKey) -> bool:
+        """Whether an equal call of this run serves this one, or is about to."""
         equal = self._reuse.find(key)
         if equal is not None:
             self._serve(call, equal.output, f"an equal call was made by {equal.step!r}")
             return True
-        if self._reuse.follows(call, key):
-            return True
-        if compiled.tool.signature.cache_for is None:
-            return False
-        stored = await self._journal.find_output(key)
+        return self._reuse.follows(call, key)
+
+    async def _is_stored(self, call: Call, compiled: CompiledStep, key: StepKey) -> bool:
+        """Whether an equal call of another run serves this one."""
+        stored = None if self._journal is None else await self._journal.find_output(key)
         if stored is None or isinstance(checked_output(stored.output, compiled.tool), Failure):
             return False
-        self._serve(call, stored.output, f"run {stored.run!r} made the same call")
+        reason = f"run {stored.run!r} made the same call"
+        for follower in self._reuse.succeed(key, self._serve(call, stored.output, reason)):
+            self._serve(follower, stored.output, reason)
         return True
 
     async def _may_change(self, call: Call, compiled: CompiledStep, key: StepKey) -> bool:
@@ -183,7 +189,7 @@ class Performer:
             )
             return False
         self._ledger.record(StepStarted(self._clock.wall(), call.step.id, key))
-        await self._stage.commit_at_once()
+        self._stage.commit_at_once()
         await self._ledger.committed()
         return True
 
@@ -211,15 +217,14 @@ class Performer:
             for follower in self._reuse.succeed(call.key, ending):
                 self._serve(follower, output, f"an equal call was made by {call.step.id!r}")
 
-    def _serve(self, call: Call, output: Json, reason: str) -> None:
-        if call.fan is None:
-            self._end_step(call, "reused", output, reason=reason)
-        else:
-            self._end_item(call.fan, self._item(call, "reused", output))
+    def _serve(self, call: Call, output: Json, reason: str) -> Ending:
+        return self._end_call(call, "reused", output, reason)
 
-    def _end_call(self, call: Call, status: Literal["ok", "empty"], output: Json) -> Ending:
+    def _end_call(
+        self, call: Call, status: Literal["ok", "empty", "reused"], output: Json, reason: str | None = None
+    ) -> Ending:
         if call.fan is None:
-            return self._end_step(call, status, output)
+            return self._end_step(call, status, output, reason=reason)
         item = self._item(call, status, output)
         self._end_item(call.fan, item)
         return item

@@ -29,7 +29,7 @@ class Pool:
     def __init__(
         self,
         perform: Callable[[Call], Awaitable[None]],
-        after_call: Callable[[], Awaitable[None]],
+        after_call: Callable[[], None],
         *,
         concurrency: int,
         tool_limits: Mapping[str, int],
@@ -106,7 +106,7 @@ class Pool:
                 await anyio.lowlevel.checkpoint()
             # What follows may push calls; this worker is the first who will look.
             self._waking += 1
-            await self._after_call()
+            self._after_call()
             self._waking -= 1
 
     async def _wait(self) -> None:

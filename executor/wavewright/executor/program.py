@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from wavewright.executor.direct import compile_params
 from wavewright.planner.expressions import Evaluator, compile_dynamic
 from wavewright.planner.goals import AvailableTool, Limits
 from wavewright.planner.graph import PlanGraph
@@ -43,9 +44,9 @@ class CompiledTool:
     """Calls at once."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CompiledStep:
-    """A step with its expressions compiled and its limits resolved."""
+    """A step with its expressions compiled and its limits resolved; made for every step, so it is not frozen."""
 
     step: Step
     tool: CompiledTool
@@ -90,14 +91,14 @@ class Program:
         tool = self.tools[step.tool]
         signature = tool.signature
         return CompiledStep(
-            step=step,
-            tool=tool,
-            when=None if step.when is None else compile_dynamic(bare_expression(step.when).expression),
-            for_each=None if step.for_each is None else compile_render(step.for_each),
-            params=compile_render(step.params),
-            retry=step.retry or signature.retry,
-            timeout=step.timeout or signature.timeout,
-            max_items=min(step.max_items or signature.max_items, self._limits.max_items),
+            step,
+            tool,
+            None if step.when is None else compile_dynamic(bare_expression(step.when).expression),
+            None if step.for_each is None else compile_render(step.for_each),
+            compile_params(step.params),
+            step.retry or signature.retry,
+            step.timeout or signature.timeout,
+            min(step.max_items or signature.max_items, self._limits.max_items),
         )
 
     def own_dependencies(self, step: Step) -> Iterable[StepId]:

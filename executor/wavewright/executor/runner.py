@@ -17,12 +17,12 @@ from wavewright.executor.clock import Clock
 from wavewright.executor.deadlines import CallCancelledItself, DeadlinePassed, Deadlines
 from wavewright.executor.events import GateRecord, ItemFinished, StepError, StepStatus
 from wavewright.executor.json_values import NotJsonError, clean_json, copy_json
+from wavewright.executor.keys import KeyMaker
 from wavewright.executor.ports import Verify
 from wavewright.executor.program import CompiledStep, CompiledTool, Program
 from wavewright.executor.retry import Failure, describe_failure, timeout_failure
 from wavewright.planner.cel_paths import kind_of
 from wavewright.planner.expressions import ExpressionFault
-from wavewright.planner.hashing import step_key
 from wavewright.planner.types import Json, JsonObject, RunId, StepKey
 from wavewright.planner.validators import Validator
 from wavewright.tools.calls import ToolCall
@@ -38,9 +38,9 @@ class Skip:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StepView:
-    """What a step's gates may look at."""
+    """What a step's gates may look at; made for every step, so it is not frozen."""
 
     inputs: JsonObject
     steps: JsonObject
@@ -66,7 +66,10 @@ class StepRunner:
         self._run = run
         self._job = job
         self._now = now
-        self._now_seconds = now.timestamp()
+        self._keys = {
+            name: KeyMaker(tool.signature, config=tool.config, now=now.timestamp(), run=run)
+            for name, tool in program.tools.items()
+        }
         self._inputs = program.plan.inputs
         self._verify = verify
         self._clock = clock
@@ -114,7 +117,9 @@ class StepRunner:
             return StepError("params", f"the parameters {_misfit(tool.accepts, params)}", attempts=0)
         call.params = params
         try:
-            call.key = self._key(call, tool)
+            call.key = self._keys[call.step.tool].key(
+                params, call.step.id, None if call.index < 0 else call.index
+            )
         except ValueError as error:
             return StepError("params", f"the parameters are no JSON: {error}", attempts=0)
         return None
@@ -159,17 +164,6 @@ class StepRunner:
             variables["item"] = call.fan.items[call.index]
             variables["index"] = call.index
         return variables
-
-    def _key(self, call: Call, tool: CompiledTool) -> StepKey:
-        return step_key(
-            tool.signature,
-            call.params,
-            config=tool.config,
-            now=self._now_seconds,
-            run=self._run,
-            step=call.step.id,
-            index=None if call.index < 0 else call.index,
-        )
 
 
 def checked_output(output: object, tool: CompiledTool) -> Json | Failure:

@@ -40,7 +40,7 @@ class Scheduler:
         program: Program,
         runner: StepRunner,
         ledger: Ledger,
-        journal: Journal,
+        journal: Journal | None,
         *,
         schedule: Schedule,
         limits: Limits,
@@ -79,7 +79,7 @@ class Scheduler:
         else:
             self._freed.extend(self._readiness.roots)
             self._admit_freed()
-        await self.commit_at_once()
+        self.commit_at_once()
         if self._readiness.left:
             await self._pool.run()
 
@@ -97,10 +97,10 @@ class Scheduler:
                 self._freed.extend(event.steps)
         self._admit_freed()
 
-    async def commit_at_once(self) -> None:
+    def commit_at_once(self) -> None:
         """Commit what is pending here and now, where the journal never waits."""
         if self._ledger.is_instant:
-            await self._ledger.commit_all(self.apply)
+            self._ledger.commit_now(self.apply)
 
     def cancel_rest(self, reason: str) -> None:
         """End every step that has not ended as cancelled; nothing starts after that."""

@@ -154,7 +154,7 @@ def reduce(state: RunState, event: Event) -> RunState:
     """Return the state after one more event. Pure: same state and event, same result."""
     match event:
         case StepFinished():
-            return _with_steps(state, (event,))
+            return _with_step(state, event)
         case ItemFinished():
             known = state.items.get(event.step, _NO_ITEMS_OF_STEP)
             return replace(
@@ -199,6 +199,19 @@ def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
     return _with_steps(folded, endings) if endings else folded
 
 
+def _with_step(state: RunState, ending: StepFinished) -> RunState:
+    # Written out because `replace` costs as much as all the rest on the path of every step.
+    return RunState(
+        state.started,
+        state.plans,
+        state.steps.set(ending.step, ending),
+        state.items,
+        _without(state.begun, ending) if state.begun else state.begun,
+        state.wave_records,
+        state.notes,
+    )
+
+
 def _with_steps(state: RunState, endings: Iterable[StepFinished]) -> RunState:
     begun = state.begun
     steps = state.steps.mutate()
@@ -206,7 +219,6 @@ def _with_steps(state: RunState, endings: Iterable[StepFinished]) -> RunState:
         steps[ending.step] = ending
         if begun:
             begun = _without(begun, ending)
-    # Written out because `replace` costs as much as all the rest on the path of every step.
     return RunState(
         state.started, state.plans, steps.finish(), state.items, begun, state.wave_records, state.notes
     )

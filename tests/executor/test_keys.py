@@ -1,0 +1,43 @@
+"""The keys of calls: quick to make, and the same as the planner's."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wavewright.executor.keys import KeyMaker
+from wavewright.planner.hashing import step_key
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import Json, JsonObject, RunId, StepId
+
+RUN = RunId("run_1")
+STEP = StepId("s")
+
+scalars: st.SearchStrategy[Json] = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+objects: st.SearchStrategy[JsonObject] = st.dictionaries(
+    st.text(max_size=5), scalars | st.lists(scalars, max_size=3), max_size=4
+)
+
+
+@given(
+    params=objects,
+    config=st.none() | objects,
+    cache_for=st.none() | st.just("1h"),
+    effect=st.sampled_from(["read", "write"]),
+    index=st.none() | st.integers(0, 9),
+    now=st.floats(0, 2e9),
+)
+def test_a_key_is_the_one_that_the_planner_computes(
+    params: JsonObject,
+    config: JsonObject | None,
+    cache_for: str | None,
+    effect: str,
+    index: int | None,
+    now: float,
+) -> None:
+    signature = ToolSignature.model_validate(
+        {"name": "fetch", "version": "3", "cache_for": cache_for, "effects": [effect]}
+    )
+    expected = step_key(signature, params, config=config, now=now, run=RUN, step=STEP, index=index)
+
+    assert KeyMaker(signature, config=config, now=now, run=RUN).key(params, STEP, index) == expected
