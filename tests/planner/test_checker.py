@@ -177,6 +177,19 @@ def test_a_step_in_a_cycle_is_not_too_many_waves_as_well() -> None:
     assert codes(plan_of(first, second), limits=Limits(max_waves=1)) == [("E401", "/steps/0")]
 
 
+def test_a_cycle_that_a_gate_closes_names_the_gate() -> None:
+    after = {"id": "b", "tool": "prices", "depends_on": ["a"]}
+    gate = {"id": "agrees", "on": "a", "check": "steps.b.size() > 0"}
+
+    (found,) = check(plan_of(A_PRICE, after, gates=[gate]), None, TOOLS)
+
+    assert found.message == "these steps wait for each other: a -> b -> a"
+    assert (
+        found.hint
+        == "each waits for the next; 'a' waits for 'b' through gate 'agrees', which reads it, for example"
+    )
+
+
 def test_two_knots_are_two_faults() -> None:
     steps = [
         {"id": name, "tool": "prices", "depends_on": [other]}

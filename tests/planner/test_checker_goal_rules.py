@@ -89,6 +89,21 @@ def test_benchmarks_are_no_primary_targets(step: dict[str, Any], expected: list[
     assert [code for code, _ in found(PRIMARY, {"id": "a", "tool": "price", **step})] == expected
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param({"params": {"code": "${inputs.indices[0]}"}}, id="a reference"),
+        pytest.param({"for_each": "${inputs.indices}", "params": {"code": "${ item }"}}, id="an item"),
+    ],
+)
+def test_benchmarks_are_known_by_where_they_come_from_where_no_value_is_known(step: dict[str, Any]) -> None:
+    template = GoalTemplate.model_validate_json(json.dumps({**TEMPLATE, "rules": PRIMARY}))
+    goal = resolve_goal(Job(name="job", inputs={"indices": []}), template)
+    plan = Plan.model_validate_json(json.dumps({"steps": [{"id": "a", "tool": "price", **step}]}))
+
+    assert [one.code for one in check(bind_plan(plan, goal, TOOLS), goal, TOOLS)] == ["E504"]
+
+
 EXCLUSIVE = {"tags": {"param": "tags", "exclusive": [["x", "y", "z"]], "required": ["x"]}}
 
 
@@ -210,6 +225,12 @@ def test_superseding_a_step_in_a_first_plan_does_not_get_around_its_gates() -> N
 
 def test_a_tool_outside_the_allow_list_is_refused_though_it_exists() -> None:
     assert found({}, {"id": "a", "tool": "mail", "params": {"nonsense": 1}}) == [("E202", "/steps/0/tool")]
+
+
+def test_a_misspelt_tool_is_not_a_missing_one_as_well() -> None:
+    assert found({**TERMINAL, "required_tools": ["analyze"]}, DATA, {**LAST, "tool": "analyse"}) == [
+        ("E201", "/steps/1/tool")
+    ]
 
 
 def test_required_tools_have_to_be_called() -> None:

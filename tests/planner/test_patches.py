@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
 from wavewright.planner.goals import AvailableTool, Goal, Limits
+from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import (
     AddStep,
@@ -157,6 +158,13 @@ def test_a_finished_reader_of_a_superseded_step_has_to_be_superseded_too() -> No
     assert plan.step("summary_2").params == {"prices": "${steps.prices_2}"}
     assert plan.step("summary").params == PLAN.step("summary").params
     assert plan.result == {"text": "${steps.summary_2}", "prices": "${steps.prices_2}"}
+
+
+def test_a_superseded_step_is_no_last_step_and_not_reported_as_unread() -> None:
+    plan = applied(AGAIN)
+
+    assert PlanGraph.of(plan).terminal == ("summary", "each")
+    assert [one.pointer for one in check(plan, GOAL, TOOLS) if one.code == "W801"] == ["/steps/3"]
 
 
 def test_reading_a_superseded_step_is_refused_by_the_checker() -> None:

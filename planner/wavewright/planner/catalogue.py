@@ -235,6 +235,13 @@ _ENTRIES = (
         "There is no such file, or it is a folder, or nobody gave permission to read it.",
         "Correct the path; near names are suggested.",
     ),
+    Entry(
+        "E126",
+        "not_toml",
+        "The text is not TOML",
+        "The name ends in `.toml`, and the text could not be read as TOML, so there is no document to look at.",
+        "Mend the text at the place shown: text without quotes and a key that stands twice are the usual causes.",
+    ),
     # --- E2: tools ------------------------------------------------------------------------------------------
     Entry(
         "E201",

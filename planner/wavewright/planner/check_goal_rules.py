@@ -6,17 +6,21 @@ from references to inputs, and from who depends on whom.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 
 from wavewright.planner.binding import mandatory_caps, template_gate_of
 from wavewright.planner.check_subject import Subject
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.faults import fault
-from wavewright.planner.goals import Goal, TagRules
+from wavewright.planner.goals import Goal, TagRules, Targets
 from wavewright.planner.known_values import known_values
+from wavewright.planner.models import Step
 from wavewright.planner.pointers import child
 from wavewright.planner.suggestions import listing
 from wavewright.planner.types import Json, StepId
+
+_PATH = re.compile(r"\$\{\s*(?P<root>item|inputs\.\w+)(?:\.\w+|\[\w+\])*\s*\}")
 
 
 def check_goal_rules(subject: Subject) -> Iterator[Diagnostic]:
@@ -136,24 +140,42 @@ def _targets(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
     if not goal.rules.primary_params:
         return
     names = goal.targets
-    benchmarks = _identities(subject.plan.inputs.get(names.benchmarks), names.key)
-    benchmarks -= _identities(subject.plan.inputs.get(names.variables), names.key)
     for number, step in enumerate(subject.plan.steps):
         param = goal.rules.primary_params.get(step.tool)
-        if not benchmarks or param is None or param not in step.params:
+        if param is None or param not in step.params:
             continue
-        values = known_values(subject.plan, step, step.params[param])
-        wrong = next(
-            (found for value in values if (found := _identities(value, names.key) & benchmarks)), set[str]()
-        )
+        wrong = _benchmarks_in(subject, names, step, step.params[param])
         if wrong:
             yield fault(
                 "E504",
                 child(f"/steps/{number}/params", param),
-                f"step {step.id!r} takes the benchmark {_and(sorted(wrong))} as a primary target",
+                f"step {step.id!r} takes {wrong} as a primary target",
                 f"{param!r} of {step.tool!r} takes values of `inputs.{names.variables}`;"
                 f" `inputs.{names.benchmarks}` is for comparison only",
             )
+
+
+def _benchmarks_in(subject: Subject, names: Targets, step: Step, value: Json) -> str | None:
+    """Return which benchmarks an argument is, by its values where they are known, else by where they come from."""
+    values = list(known_values(subject.plan, step, value))
+    if not values:
+        source = f"inputs.{names.benchmarks}"
+        return f"a value of `{source}`" if _comes_from(source, step, value) else None
+    benchmarks = _identities(subject.plan.inputs.get(names.benchmarks), names.key)
+    benchmarks -= _identities(subject.plan.inputs.get(names.variables), names.key)
+    found = set[str]().union(*(_identities(one, names.key) for one in values)) & benchmarks
+    return f"the benchmark {_and(sorted(found))}" if found else None
+
+
+def _comes_from(source: str, step: Step, value: Json) -> bool:
+    """Return whether a value is a path below `source`, or below `item` of a `for_each` over such a path."""
+    root = _root(value)
+    return root == source or (root == "item" and _root(step.for_each) == source)
+
+
+def _root(value: Json) -> str | None:
+    path = _PATH.fullmatch(value) if isinstance(value, str) else None
+    return None if path is None else path["root"]
 
 
 def _identities(value: Json, key: str | None) -> set[str]:
@@ -175,7 +197,7 @@ def _terminal(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
         for number, step in enumerate(subject.plan.steps)
         if step.tool in wanted and step.id in terminal
     ]
-    if not calls:
+    if not calls and subject.meant.isdisjoint(wanted):
         yield fault(
             "E505",
             "/steps",
@@ -195,7 +217,7 @@ def _terminal(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
 
 def _required_tools(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
     called = {step.tool for step in subject.plan.steps}
-    for tool in sorted(goal.rules.required_tools - called):
+    for tool in sorted(goal.rules.required_tools - called - subject.meant):
         yield fault(
             "E506",
             "/steps",

@@ -15,6 +15,7 @@ from wavewright.planner.known_values import known_items
 from wavewright.planner.models import Step
 from wavewright.planner.suggestions import choice
 from wavewright.planner.types import StepId
+from wavewright.planner.uses import gate_reads
 
 _PATH_SHOWN = 12
 
@@ -107,9 +108,20 @@ def _cycles(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def _cycle_hint(subject: Subject, cycle: tuple[StepId, ...]) -> str:
-    waiting, awaited = cycle[-1], cycle[0]
-    how = "`depends_on`" if awaited in subject.steps[waiting].depends_on else "a reference"
-    return f"each waits for the next; {waiting!r} waits for {awaited!r} through {how}, for example"
+    """Say how one of the steps comes to wait: a gate that reads, where there is one, is seen least easily."""
+    pairs = list(zip(cycle, (*cycle[1:], cycle[0]), strict=True))
+    ways = [(waiting, awaited, _way(subject, waiting, awaited)) for waiting, awaited in pairs]
+    waiting, awaited, way = next((each for each in ways if each[2].startswith("gate")), ways[-1])
+    return f"each waits for the next; {waiting!r} waits for {awaited!r} through {way}, for example"
+
+
+def _way(subject: Subject, waiting: StepId, awaited: StepId) -> str:
+    if awaited in subject.steps[waiting].depends_on:
+        return "`depends_on`"
+    if awaited in subject.graph.reads[waiting]:
+        return "a reference"
+    gates = (gate for gate in subject.plan.gates if gate.on == waiting and awaited in gate_reads(gate))
+    return f"gate {next(gates).id!r}, which reads it"
 
 
 def _size(subject: Subject) -> Iterator[Diagnostic]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 
 from wavewright.planner.binding import mandatory_gates, terminal_params
@@ -84,6 +85,12 @@ class Subject:
     def replaced(self) -> Mapping[StepId, StepId]:
         """Steps that another one supersedes, with that one."""
         return replacements(self.plan)
+
+    @cached_property
+    def meant(self) -> frozenset[str]:
+        """Tools that misspelt names come near to: that they are not called is no second fault."""
+        unknown = {step.tool for step in self.plan.steps} - self.tools.keys()
+        return frozenset(near for name in unknown for near in get_close_matches(name, self.allowed, n=1))
 
     def signature(self, step: Step) -> ToolSignature | None:
         """Return the signature of a step's tool, where there is such a tool."""

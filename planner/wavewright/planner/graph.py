@@ -47,7 +47,7 @@ class PlanGraph:
     waves: tuple[tuple[StepId, ...], ...]
     """Generations; without the steps of a cycle and those that wait for one."""
     terminal: tuple[StepId, ...]
-    """Steps that no other step reads or depends on."""
+    """Steps that no other step reads, depends on or supersedes."""
     cycles: tuple[tuple[StepId, ...], ...]
     """One cycle of each knot: every step waits for the next and the last for the first; none in a sound plan."""
 
@@ -67,6 +67,7 @@ class PlanGraph:
             for step_id, step in steps.items()
         }
         read = _NOTHING.union(*own.values()) if own else _NOTHING
+        read |= {step.supersedes for step in steps.values() if step.supersedes is not None}
         dependencies = _with_gates(own, plan, steps)
         dependants = _reversed(dependencies)
         waves = _waves(dependencies, dependants)

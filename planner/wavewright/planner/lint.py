@@ -53,7 +53,12 @@ def _unread(subject: Subject) -> Iterator[Diagnostic]:
     for number, step in enumerate(subject.plan.steps):
         signature = subject.signature(step)
         only_looks = signature is not None and signature.effects <= {"read"}
-        if only_looks and step.id not in used and step.tool not in subject.engine_params:
+        if (
+            only_looks
+            and step.id not in used
+            and step.id not in subject.replaced
+            and step.tool not in subject.engine_params
+        ):
             yield fault(
                 "W801",
                 f"/steps/{number}",

@@ -147,8 +147,6 @@ def _either(names: Iterable[str]) -> str:
     return " or ".join(names)
 
 
-
-
 def _json(value: object) -> Json:
     """Take what the library read back as JSON; it reads numbers beyond 64 bits as decimals."""
     from decimal import Decimal
