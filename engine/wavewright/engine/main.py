@@ -9,8 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from wavewright.engine.version import __version__
+
+if TYPE_CHECKING:
+    from threading import Thread
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,5 +31,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command_line(given)
 
 
+def run_process() -> NoReturn:
+    """Run the command line as a process of its own, and end it."""
+    code = main()
+    threading = sys.modules.get("threading")
+    if threading is not None and any(_is_stray(thread) for thread in threading.enumerate()):
+        # A tool that is a plain function and never returns was given up in its thread; Python would wait for it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _is_stray(thread: Thread) -> bool:
+    return not thread.daemon and thread.name != "MainThread"
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run_process()

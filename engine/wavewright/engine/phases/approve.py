@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from wavewright.engine.context import ApprovalRequest, Ports, RunContext
 from wavewright.engine.pipeline import StepResult, branch, go_on, halt
-from wavewright.engine.recording import note
+from wavewright.engine.recording import note, record
+from wavewright.executor.events import RunFinished
 from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.types import JsonObject
 
@@ -30,7 +31,9 @@ class Approve:
         if approved:
             return go_on(context)
         if context.patch is None:
-            return halt(context, "the plan was not approved: " + "; ".join(needs))
+            reason = "the plan was not approved: " + "; ".join(needs)
+            ended = RunFinished(self.ports.clock().timestamp(), "failed", reason)
+            return halt(await record(self.ports, context, ended), reason)
         context = replace(context, candidate=None, patch=None, side_effects=())
         return branch(context, "build_package", "the recovery patch was not approved")
 
