@@ -1,14 +1,14 @@
 """Documents: the one door through which whatever a person or a model wrote is read.
 
 A *document* is a JSON value that knows where its nodes stand. JSON and YAML give the same values; both are read
-strictly, so that no two readers can disagree on what a text says. Places are worked out when they are first asked
+strictly, so that no two readers can disagree on what a text says; TOML is read where a name asks for it. Places are worked out when they are first asked
 for: a sound document never pays for them.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from wavewright.config.nodes import Node, find, plain
 from wavewright.config.sources import DocumentError, Fault, ReadLimits, Source, Span
@@ -27,8 +27,6 @@ __all__ = [
     "read_document_file",
 ]
 
-Syntax: TypeAlias = Literal["json", "yaml"]
-
 DEFAULT_LIMITS = ReadLimits()
 _BOM = "\ufeff"
 _YAML_SUFFIXES = (".yaml", ".yml")
@@ -44,12 +42,14 @@ class Document:
         *,
         limits: ReadLimits = DEFAULT_LIMITS,
         root: Node | None = None,
+        keeps_places: bool = True,
     ) -> None:
         """Take the nodes from `root`, or else read them from the source, as JSON, when a place is asked for."""
         self.value = value
         self.source = source
         self._limits = limits
         self._root = root
+        self._keeps_places = keeps_places
 
     @property
     def root(self) -> Node:
@@ -62,7 +62,7 @@ class Document:
 
     def span(self, pointer: str, *, key: bool = False) -> Span | None:
         """Return where a node stands, or its key; `None` where the document has no such node, or it no key."""
-        found = find(self.root, pointer)
+        found = find(self.root, pointer) if self._keeps_places else None
         if found is None:
             return None
         node, key_span = found
@@ -78,15 +78,19 @@ class Document:
 
 
 def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
-    """Read JSON or YAML, whichever the content is.
+    """Read JSON or YAML, whichever the content is, or TOML.
 
     Content that begins with a bracket is JSON unless the name ends in `.yaml` or `.yml`; content of a name that ends
-    in `.json` is JSON whatever it begins with.
+    in `.json` is JSON whatever it begins with, and that of a name that ends in `.toml` is TOML.
 
     Raises:
         DocumentError: with what is wrong, where, and what would mend it.
     """
     source = Source(name, decode(content, name, limits))
+    if name.lower().endswith(".toml"):
+        from wavewright.config.toml_text import read_toml
+
+        return Document(read_toml(source, limits), source, keeps_places=False)
     if not source.text.strip():
         fault = Fault(
             "not_json" if name.endswith(".json") else "not_yaml", "the document is empty", Span(0, 0)
@@ -162,7 +166,7 @@ def _encoding_guess(content: bytes) -> str:
 
 
 def read_document_file(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
-    """Read a file of JSON or YAML.
+    """Read a file of JSON, YAML or TOML.
 
     Raises:
         DocumentError: the file cannot be read, or is no such document.
