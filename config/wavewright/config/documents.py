@@ -1,8 +1,8 @@
 """Documents: the one door through which whatever a person or a model wrote is read.
 
-A *document* is a JSON value that knows where its nodes stand. JSON and YAML give the same values; both are read
-strictly, so that no two readers can disagree on what a text says; TOML is read where a name asks for it. Places are worked out when they are first asked
-for: a sound document never pays for them.
+A *document* is a JSON value that knows where its nodes stand. JSON and YAML give the same values, and so does TOML,
+which is read where a name asks for it; all are read strictly, so that no two readers can disagree on what a text
+says. Places are worked out when they are first asked for: a sound document never pays for them.
 """
 
 from __future__ import annotations
