@@ -140,17 +140,15 @@ def _raw_field(field: str, stated: Mapping[str, float] | None, overall: float) -
 
 
 def _lowered(confidence: Confidence, caps: tuple[CapRecord, ...]) -> Confidence:
-    figure, why = confidence.raw, list(confidence.why)
-    for cap in caps:
-        if not cap.applied or cap.field not in {confidence.field, EVERY_FIELD}:
-            continue
+    """Return the figure under every cap that holds on it; the reasons go from the highest ceiling down."""
+    holding = [cap for cap in caps if cap.applied and cap.field in {confidence.field, EVERY_FIELD}]
+    why = list(confidence.why)
+    for cap in sorted(holding, key=lambda cap: -cap.max):
         doubt = f" (its condition could not be evaluated: {cap.fault})" if cap.fault else ""
-        if cap.max < figure:
-            figure = cap.max
+        if cap.max < confidence.raw or doubt:
             why.append(f"at most {cap.max:g}: {cap.because}{doubt}")
-        elif doubt:
-            why.append(f"at most {cap.max:g}: {cap.because}{doubt}")
-    return Confidence(field=confidence.field, raw=confidence.raw, capped=figure, why=tuple(why))
+    capped = min([confidence.raw, *(cap.max for cap in holding)])
+    return Confidence(field=confidence.field, raw=confidence.raw, capped=capped, why=tuple(why))
 
 
 def claimants(terminal: Iterable[StepId], state: RunState, result: Json) -> Iterator[tuple[str, Json]]:

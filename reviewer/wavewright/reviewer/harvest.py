@@ -53,13 +53,14 @@ def harvest(outputs: Iterable[tuple[StepId, Json]], terminal: Collection[StepId]
         *_disagreeing_sources(basket.mentions),
         *_disagreeing_documents(basket.documents),
     ]
+    told = [f"{', '.join(steps)}: {warning}" for warning, steps in basket.told.items()]
     results_first = sorted(basket.documents, key=lambda found: not found.is_result)
     return Harvest(
         documents=_once(results_first, lambda found: found.model_dump_json(exclude={"step", "is_result"})),
         sources=_once(basket.sources, lambda found: found.model_dump_json(exclude={"step"})),
         charts=_once(basket.charts, lambda found: found.model_dump_json(exclude={"step"})),
         conflicts=_once(conflicts, lambda found: found.model_dump_json()),
-        warnings=tuple(dict.fromkeys(basket.warnings)),
+        warnings=tuple(dict.fromkeys((*told, *basket.warnings))),
     )
 
 
@@ -77,6 +78,8 @@ class _Basket:
     charts: list[Chart] = field(default_factory=list[Chart])
     conflicts: list[Conflict] = field(default_factory=list[Conflict])
     warnings: list[str] = field(default_factory=list[str])
+    told: dict[str, dict[StepId, None]] = field(default_factory=dict[str, dict[StepId, None]])
+    """Warnings of outputs, with the steps that give them."""
     mentions: dict[str, list[_Mention]] = field(default_factory=dict[str, list[_Mention]])
 
     def take(self, step: StepId, carrier: JsonObject) -> None:
@@ -95,8 +98,9 @@ class _Basket:
         for found in _under(carrier, "conflict"):
             self._take_conflict(step, found)
         warnings = carrier.get("warnings")
-        if isinstance(warnings, list):
-            self.warnings += [f"{step}: {warning}" for warning in warnings if isinstance(warning, str)]
+        for warning in warnings if isinstance(warnings, list) else []:
+            if isinstance(warning, str) and warning:
+                self.told.setdefault(warning, {})[step] = None
 
     def _take_document(self, step: StepId, found: JsonObject) -> None:
         markdown, content = found.get("markdown"), found.get("content")

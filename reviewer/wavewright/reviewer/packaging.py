@@ -31,7 +31,7 @@ from wavewright.reviewer.items import item_labels
 from wavewright.reviewer.records import Package, PatchReport, ReviewResult, RunStatus, StepReport, Timings
 from wavewright.reviewer.results import read_result, terminal_steps
 from wavewright.reviewer.review import instant_of
-from wavewright.reviewer.times import iso, iso_of_epoch
+from wavewright.reviewer.times import iso_of_epoch
 from wavewright.reviewer.values import shape, shorten
 
 PACKAGE_NAME = "package.json"
@@ -100,7 +100,7 @@ def build_package(
         execution_log=_execution_log(plan, goal, state, now),
         timings=_timings(state),
         versions=state.started.versions,
-        now=iso(now),
+        now=iso_of_epoch(now.timestamp()),
     )
 
 

@@ -60,9 +60,10 @@ def result_faults(plan: Plan, goal: Goal, state: RunState, result: Result) -> tu
     """Return where the result breaks the goal's output schema.
 
     Asked are the outputs of the terminal steps that the goal's rules give the schema to; where there are none, the
-    plan's `result`, or else every terminal output. A list is asked entry by entry where it does not fit as a whole.
+    plan's `result`, or else every terminal output. A list is asked entry by entry where it does not fit as a whole. A
+    result that is not there is missing, and breaks nothing.
     """
-    if goal.output_schema is None:
+    if goal.output_schema is None or result.value is None:
         return ()
     try:
         validator = validator_of(goal.output_schema)

@@ -51,15 +51,14 @@ def in_utc(instant: dt.datetime) -> dt.datetime:
 
 
 def iso(instant: dt.datetime) -> str:
-    """Return an instant as ISO 8601 in UTC, without a fraction that is zero."""
-    return in_utc(instant).isoformat().replace("+00:00", "Z")
+    """Return an instant as ISO 8601 in UTC, to the second."""
+    return in_utc(instant).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def iso_of_epoch(seconds: float) -> str:
-    """Return seconds since the epoch as ISO 8601 in UTC, to the millisecond."""
-    return (
-        dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
+    """Return seconds since the epoch as ISO 8601 in UTC, to the millisecond where there are any."""
+    text = dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z").replace(".000Z", "Z")
 
 
 def duration_text(seconds: float) -> str:

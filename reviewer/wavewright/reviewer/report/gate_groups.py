@@ -35,13 +35,13 @@ class GateGroup:
 
 
 def group_gates(records: Sequence[GateRecord], replaced: Mapping[StepId, StepId]) -> list[GateGroup]:
-    """Return the gates with their records: red block gates first, then warnings, then green ones."""
+    """Return the gates with their records: red block gates, then warnings, green ones, and those that no longer count."""
     by_gate: dict[tuple[GateId, StepId], list[GateRecord]] = {}
     for record in records:
         by_gate.setdefault((record.gate, record.step), []).append(record)
     groups = [_group(found, is_replaced=step in replaced) for (_gate, step), found in by_gate.items()]
     rank = {"s-failed": 0, "s-blocked": 1, "s-ok": 2}
-    return sorted(groups, key=lambda group: (group.is_replaced and bool(group.red), rank[group.colour]))
+    return sorted(groups, key=lambda group: (group.is_replaced, rank[group.colour]))
 
 
 def _group(records: Sequence[GateRecord], *, is_replaced: bool) -> GateGroup:

@@ -100,6 +100,7 @@ def render_report(package: Package) -> str:
             charts=charts,
             documents=[_shown(document) for document in package.documents[:_MOST_DOCUMENTS]],
             most_documents=_MOST_DOCUMENTS,
+            result_title=_result_title(package),
             opened=_opened(package.documents),
             counts=statuses(log),
             picture=draw_plan(log) if len(log) <= _MOST_DRAWN else None,
@@ -200,7 +201,7 @@ def _facts(package: Package) -> list[tuple[str, str, str]]:
     ended_well = sum(1 for entry in package.execution_log if entry.status in {"ok", "reused", "empty"})
     together = duration_text(timings.step_seconds)
     return [
-        ("As of", package.now.replace("T00:00:00Z", "").replace("T", " ").replace("Z", " UTC"), package.now),
+        ("As of", _instant(package.now), package.now),
         ("Took", duration_text(timings.seconds), f"one step after another: {together}"),
         ("Steps", f"{ended_well} of {len(package.execution_log)}", "that ended with an output"),
         ("Waves", str(timings.waves), ""),
@@ -209,13 +210,19 @@ def _facts(package: Package) -> list[tuple[str, str, str]]:
     ]
 
 
+def _instant(text: str) -> str:
+    """Return an ISO 8601 time to the minute, and a midnight as its day."""
+    day, _at, time = text.partition("T")
+    return day if time.startswith("00:00:00") else f"{day} {time[:5]} UTC"
+
+
 def _sections(package: Package, *, has_charts: bool) -> list[tuple[str, str]]:
     review = package.review
     known = (
         ("verdict", "Verdict", True),
         ("missing", "Missing", review is not None and bool(review.missing_data or review.recovery_actions)),
         ("charts", "Charts", has_charts),
-        ("documents", "Result", bool(package.documents) or package.result is not None),
+        ("documents", _result_title(package), bool(package.documents) or package.result is not None),
         ("confidence", "Confidence", review is not None),
         ("plan", "Plan", True),
         ("gates", "Gates", bool(package.gates)),
@@ -241,10 +248,15 @@ def _rows(log: Sequence[StepReport]) -> Sequence[StepReport]:
     return [log[number] for number in sorted((wrong + well)[:_MOST_STEPS])]
 
 
+def _result_title(package: Package) -> str:
+    has_result = package.result is not None or any(document.is_result for document in package.documents)
+    return "Result" if has_result else "Documents"
+
+
 def _opened(documents: Sequence[Document]) -> int:
-    """Return how many documents, from the first, stand open: the results, or else the first one."""
+    """Return how many documents, from the first, stand open: the results, if they are few."""
     results = sum(1 for document in documents if document.is_result)
-    return min(3, results) or 1
+    return min(3, results)
 
 
 def _labelled(package: Package) -> Callable[[StepId, int], str]:
