@@ -12,7 +12,7 @@ def test_the_door_gives_what_it_promises_and_nothing_else() -> None:
     assert all(callable(getattr(door, name)) for name in door.__all__)
     assert set(door.__all__) <= set(dir(door))
     with pytest.raises(AttributeError, match="no attribute 'propose'"):
-        _ = door.propose  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+        _ = door.propose
 
 
 def test_opening_the_door_loads_nothing_that_takes_long() -> None:

@@ -35,7 +35,7 @@ class GateGroup:
 
 
 def group_gates(records: Sequence[GateRecord], replaced: Mapping[StepId, StepId]) -> list[GateGroup]:
-    """Return the gates with their records: red block gates, then warnings, green ones, and those that no longer count."""
+    """Return the gates with their records: red block gates, warnings, green ones, and last what counts no longer."""
     by_gate: dict[tuple[GateId, StepId], list[GateRecord]] = {}
     for record in records:
         by_gate.setdefault((record.gate, record.step), []).append(record)
