@@ -279,6 +279,17 @@ async def test_after_a_failed_append_the_run_takes_no_more_until_it_is_opened_ag
 
 
 @pytest.mark.anyio
+async def test_a_journal_deleted_under_a_run_is_told_at_the_next_append(tmp_path: Path) -> None:
+    path = tmp_path / "j.db"
+    async with SqliteJournal(path) as journal:
+        await journal.append(RUN, [run_started(RUN)])
+        path.unlink()
+
+        with pytest.raises(JournalNotWritten, match="moved or deleted while it was open"):
+            await journal.append(RUN, [step_finished("a")])
+
+
+@pytest.mark.anyio
 async def test_a_commit_waits_for_a_short_lock(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
     async with SqliteJournal(path) as journal:

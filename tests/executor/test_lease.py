@@ -16,9 +16,10 @@ import pytest
 
 from tests.executor.event_examples import run_started, step_finished
 from wavewright.executor.journal_errors import RunBusy, RunLost
+from wavewright.executor.journal_leases import Watch
 from wavewright.executor.journal_rows import write_entry
 from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.executor.journal_store import JournalStore, Watch
+from wavewright.executor.journal_store import JournalStore
 from wavewright.executor.lease import Hold, Owner, judge_hold, standing, this_owner, this_realm
 from wavewright.planner.types import RunId
 
@@ -206,6 +207,14 @@ def test_a_replaced_owner_that_gives_up_leaves_the_run_to_the_new_one(tmp_path: 
 
 
 # Real processes
+
+
+def test_a_second_opening_in_this_process_is_told_so(tmp_path: Path) -> None:
+    with JournalStore(tmp_path / "j.db") as first, JournalStore(tmp_path / "j.db") as second:
+        first.claim(RUN)
+
+        with pytest.raises(RunBusy, match="open already in this process"):
+            second.claim(RUN)
 
 
 def test_a_second_process_is_told_who_has_the_run(tmp_path: Path) -> None:

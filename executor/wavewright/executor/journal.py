@@ -81,20 +81,26 @@ class Journal(Protocol):
 
 
 def reusable_output(run: RunId, event: Event) -> StoredOutput | None:
-    """Return the event's output as other runs may take it, if they may.
+    """Return the event's output as other runs may take it, if they may."""
+    if not isinstance(event, StepFinished | ItemFinished) or event.status not in ("ok", "empty"):
+        return None
+    key = reusable_key(event)
+    return None if key is None else StoredOutput(run, event.step, key, event.at, event.status, event.output)
+
+
+def reusable_key(event: StepFinished | ItemFinished) -> StepKey | None:
+    """Return the key under which other runs may take the event's output, if they may.
 
     They may not where items are missing or a block gate is red: the next run should call the tool again.
     """
+    if event.status not in ("ok", "empty"):
+        return None
     if isinstance(event, StepFinished):
         if event.items is not None and event.items[0] < event.items[1]:
             return None
         if any(gate.is_red and gate.severity == "block" for gate in event.gates):
             return None
-    elif not isinstance(event, ItemFinished):
-        return None
-    if event.key is None or event.status not in ("ok", "empty"):
-        return None
-    return StoredOutput(run, event.step, event.key, event.at, event.status, event.output)
+    return event.key
 
 
 class MemoryJournal:

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from types import TracebackType
+from typing import Final, Self, TypeVar
 
 from wavewright.executor.journal_errors import JournalNotOpened
 from wavewright.executor.journal_faults import explain_opening, is_locked
@@ -103,7 +104,11 @@ def open_journal_file(path: Path, *, patience: float, is_read_only: bool = False
 
 
 def _create_file(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileNotFoundError as error:
+        # In a folder of the system's own, such as /proc, where nothing can be made.
+        raise PermissionError(errno.EPERM, "its folder cannot be made", str(path)) from error
     with suppress(FileExistsError):
         # Before SQLite does, which would leave it to the umask; its -wal and -shm files take over the mode.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -173,17 +178,11 @@ def _marks(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with Transaction(connection, patience=0):
         # Another process may have come first.
         if _is_new(connection):
             for statement in _TABLES:
                 connection.execute(statement)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:
@@ -206,6 +205,38 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
             place=str(path),
             mend="read it with the release that made it, or give another path; the file was left as it is",
         )
+
+
+class Transaction:
+    """All or nothing: committed at the end of a `with` block, rolled back where that raises."""
+
+    __slots__ = ("_connection", "_patience")
+
+    def __init__(self, connection: sqlite3.Connection, patience: float) -> None:
+        """Begin within so many seconds, whoever has the lock; 0 for at once or not at all."""
+        self._connection = connection
+        self._patience = patience
+
+    def __enter__(self) -> Self:
+        if self._patience:
+            wait_for_lock(self._patience, lambda: self._connection.execute("BEGIN IMMEDIATE"))
+        else:
+            self._connection.execute("BEGIN IMMEDIATE")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and self._connection.in_transaction:
+                self._connection.execute("COMMIT")
+        finally:
+            self.roll_back()
+
+    def roll_back(self) -> None:
+        """Undo what was not committed; SQLite may have done so already."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
 
 _T = TypeVar("_T")

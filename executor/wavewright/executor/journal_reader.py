@@ -20,7 +20,7 @@ from wavewright.executor.events import Event
 from wavewright.executor.journal import StoredOutput, reusable_output, standing_of
 from wavewright.executor.journal_errors import JournalDamaged, JournalError
 from wavewright.executor.journal_faults import explain_use
-from wavewright.executor.journal_file import open_journal_file
+from wavewright.executor.journal_file import Transaction, open_journal_file
 from wavewright.executor.journal_runs import RunRow, RunStatus, match_run
 from wavewright.executor.lease import Hold, Owner, judge_hold, this_realm
 from wavewright.planner.types import RunId, StepKey
@@ -140,7 +140,7 @@ class JournalReader:
         return JournalDamaged(
             f"event {seq} of run {run} cannot be read: {reason}",
             place=f"{self.path}, run {run}, event {seq}",
-            mend=f"the {seq} events before it and all other runs are readable; start this job anew",
+            mend="all events before it and all other runs can be read; start this job anew",
         )
 
     def export(self, run: RunId) -> Iterator[str]:
@@ -179,18 +179,13 @@ class JournalReader:
     def _index(self, last: int) -> int:
         """Bring the index up to that event; return where it stands."""
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
+            with Transaction(self._connection, patience=0):
                 self._connection.execute(
                     """INSERT OR IGNORE INTO result SELECT key, id FROM event
                        WHERE id > (SELECT upto FROM indexed) AND id <= ? AND key IS NOT NULL ORDER BY key""",
                     (last,),
                 )
                 self._connection.execute("UPDATE indexed SET upto = max(upto, ?)", (last,))
-                self._connection.execute("COMMIT")
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
         except sqlite3.OperationalError:
             # Locked, full or read-only: the search is slower and finds the same.
             pass

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from wavewright.executor.codec import CodecError, encode
 from wavewright.executor.events import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
-from wavewright.executor.journal import reusable_output
+from wavewright.executor.journal import reusable_key
 from wavewright.executor.journal_errors import JournalNotWritten
 from wavewright.planner.types import RunId
 
@@ -30,13 +29,12 @@ class Row(NamedTuple):
     body: str
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """The events of one append, ready to be written."""
 
     run: RunId
-    rows: tuple[Row, ...]
-    marks: tuple[RunStarted | RunFinished, ...]
+    rows: Sequence[Row]
+    marks: Sequence[RunStarted | RunFinished]
     """Events that change the run's own row."""
     is_end: bool
     """Whether the events leave a finished run finished."""
@@ -48,27 +46,27 @@ def write_entry(run: RunId, events: Sequence[Event]) -> Entry:
     Raises:
         JournalNotWritten: an event is not JSON.
     """
+    rows = list[Row]()
+    marks = list[RunStarted | RunFinished]()
+    is_end = True
     try:
-        return Entry(
-            run=run,
-            rows=tuple(_row(run, event) for event in events),
-            marks=tuple(event for event in events if isinstance(event, RunStarted | RunFinished)),
-            is_end=all(isinstance(event, RunFinished | Noted) for event in events),
-        )
+        for event in events:
+            rows.append(_row(event))
+            if isinstance(event, RunStarted | RunFinished):
+                marks.append(event)
+            is_end = is_end and isinstance(event, RunFinished | Noted)
     except CodecError as error:
         raise JournalNotWritten(
             str(error),
             place=f"run {run}",
             mend="a tool returns JSON values only: see the output of that step",
         ) from error
+    return Entry(run, rows, marks, is_end)
 
 
-def _row(run: RunId, event: Event) -> Row:
+def _row(event: Event) -> Row:
     kind, body = encode(event)
-    step = key = status = None
+    crc = zlib.crc32(body.encode("ascii"))
     if isinstance(event, StepFinished | ItemFinished):
-        stored = reusable_output(run, event)
-        step, status, key = event.step, event.status, None if stored is None else stored.key
-    else:
-        step = getattr(event, "step", None)
-    return Row(event.at, kind, step, status, key, zlib.crc32(body.encode("ascii")), body)
+        return Row(event.at, kind, event.step, event.status, reusable_key(event), crc, body)
+    return Row(event.at, kind, getattr(event, "step", None), None, None, crc, body)

@@ -11,18 +11,18 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from wavewright.executor.events import RunStarted
-from wavewright.executor.journal_errors import JournalError, RunBusy, RunLost
+from wavewright.executor.journal_errors import JournalError, JournalNotWritten, RunBusy
 from wavewright.executor.journal_faults import explain_use, is_locked
-from wavewright.executor.journal_file import open_journal_file, wait_for_lock
-from wavewright.executor.journal_reader import COUNTS, JournalReader, read_hold
+from wavewright.executor.journal_file import Transaction, open_journal_file
+from wavewright.executor.journal_leases import Held, Leases, Watch
+from wavewright.executor.journal_reader import COUNTS, JournalReader
 from wavewright.executor.journal_rows import Entry
-from wavewright.executor.lease import LEASE_SECONDS, Hold, Owner, judge_hold, this_owner
+from wavewright.executor.lease import LEASE_SECONDS, Hold, Owner, this_owner
 from wavewright.planner.types import RunId
 
 _LONG_LOG: Final = 4 * 2**20
@@ -32,29 +32,10 @@ _COMMIT_BYTES: Final = 3 * 4096
 
 _INSERT: Final = """
     INSERT INTO event (run, seq, at, kind, step, status, key, crc, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_OWNED: Final = (
-    "SELECT no, fence, owner, host, pid, born, realm, since, beat, beat_at, lease FROM run WHERE run = ?"
-)
 
 
 class MustWait(Exception):
     """Another connection has the lock, and the caller did not want to wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """The run's owner may be dead: it is, if its beat does not move while the hold is watched."""
-
-    hold: Hold
-
-
-@dataclass(slots=True)
-class _Held:
-    no: int
-    fence: int
-    seq: int
-    """Of the next event."""
-    is_finished: bool
 
 
 class JournalStore:
@@ -87,16 +68,18 @@ class JournalStore:
         """Seconds that the last transaction took."""
         self.faults = dict[RunId, JournalError]()
         """Runs to which nothing more is written here, and why, until they are opened again."""
-        self._owner = owner or this_owner()
-        self._clock = clock
+        owner = owner or this_owner()
         self._patience = patience
-        self._held = dict[RunId, _Held]()
+        self._held = dict[RunId, Held]()
         self._log = self.path.with_name(self.path.name + "-wal")
         self._has_room = False
         self._logged = 0
         """Bytes of the write-ahead log since it was last copied, near enough."""
         self._connection = open_journal_file(self.path, patience=patience)
-        self.reader = JournalReader(self.path, self._connection, clock=clock, realm=self._owner.realm)
+        status = self.path.stat()
+        self._place = (status.st_dev, status.st_ino)
+        self.reader = JournalReader(self.path, self._connection, clock=clock, realm=owner.realm)
+        self._leases = Leases(self._connection, self.path, owner=owner, clock=clock, seconds=lease)
 
     def __enter__(self) -> Self:
         return self
@@ -133,29 +116,43 @@ class JournalStore:
         Raises:
             RunBusy: its owner lives.
         """
-        if run in self._held:
-            if run not in self.faults:
-                raise RunBusy(
-                    f"run {run} is open already in this process",
-                    place=str(self.path),
-                    mend="wait for it to end",
-                )
-            del self._held[run]
+        if run in self._held and run not in self.faults:
+            raise self._leases.busy_here(run)
+        self._held.pop(run, None)
         self.faults.pop(run, None)
         self._make_room()
         try:
-            self._begin(patience=self._patience)
-            try:
-                held = self._take(run, unmoved)
-                self._connection.execute("COMMIT")
-            finally:
-                self._rollback()
+            with self._transaction(self._patience):
+                held = self._leases.take(run, unmoved=unmoved)
         except sqlite3.Error as error:
             raise explain_use(error, self.path, self._connection, run) from error
         if isinstance(held, Watch):
             return held
         self._held[run] = held
         return None
+
+    def busy(self, run: RunId, hold: Hold) -> RunBusy:
+        """Return the error that names the run's owner."""
+        return self._leases.busy(run, hold)
+
+    def release(self, run: RunId) -> None:
+        """Give the run up; nothing where it is not held."""
+        held = self._held.pop(run, None)
+        self.faults.pop(run, None)
+        if held is None:
+            return
+        try:
+            with self._transaction(self._patience):
+                self._leases.give_up(held)
+        except sqlite3.Error as error:
+            raise explain_use(error, self.path, self._connection, run) from error
+
+    def beat(self) -> None:
+        """Show that the owner of the held runs lives. A beat that is not written is made up for by the next."""
+        if self._held:
+            # A full disk or a lock will be told to whoever appends; on this machine the process itself is looked at.
+            with suppress(sqlite3.Error), self._transaction():
+                self._leases.beat()
 
     def _make_room(self) -> None:
         """Let the write-ahead log grow to its full length before it is needed.
@@ -170,102 +167,14 @@ class JournalStore:
             if self._log.exists() and self._log.stat().st_size >= _LONG_LOG:
                 return
             (pages,) = self._connection.execute("PRAGMA cache_size").fetchone()
-            self._begin(patience=0)
+            # With a small cache the pages are written before their fate is known.
+            self._connection.execute("PRAGMA cache_size = -64")
             try:
-                # With a small cache the pages are written before their fate is known.
-                self._connection.execute("PRAGMA cache_size = -64")
-                self._connection.execute("INSERT INTO result VALUES (zeroblob(?), 0)", (_LONG_LOG,))
+                with self._transaction() as transaction:
+                    self._connection.execute("INSERT INTO result VALUES (zeroblob(?), 0)", (_LONG_LOG,))
+                    transaction.roll_back()
             finally:
-                self._rollback()
                 self._connection.execute(f"PRAGMA cache_size = {int(pages)}")
-
-    def _take(self, run: RunId, unmoved: int | None) -> _Held | Watch:
-        """Write this owner into the run's row, within a transaction."""
-        now = self._clock()
-        row = self._connection.execute(_OWNED, (run,)).fetchone()
-        if row is None:
-            self._connection.execute("INSERT INTO run (run, created) VALUES (?, ?)", (run, now))
-            row = self._connection.execute(_OWNED, (run,)).fetchone()
-        no, fence, hold = row[0], row[1], read_hold(row[2:])
-        # Its own hold is left over from a fault.
-        if hold is not None and hold.owner.token != self._owner.token:
-            match judge_hold(hold, now=now, realm=self._owner.realm):
-                case "busy":
-                    raise self.busy(run, hold)
-                case "watch" if hold.beat != unmoved:
-                    return Watch(hold)
-                case _:
-                    pass
-        owner = self._owner
-        self._connection.execute(
-            """UPDATE run SET fence = ?, owner = ?, host = ?, pid = ?, born = ?, realm = ?,
-               since = ?, beat = beat + 1, beat_at = ?, lease = ? WHERE no = ?""",
-            (
-                fence + 1,
-                owner.token,
-                owner.host,
-                owner.pid,
-                owner.born,
-                owner.realm,
-                now,
-                now,
-                self.lease,
-                no,
-            ),
-        )
-        (seq,) = self._connection.execute(
-            "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run = ?", (no,)
-        ).fetchone()
-        (status,) = self._connection.execute("SELECT status FROM run WHERE no = ?", (no,)).fetchone()
-        return _Held(no, fence + 1, seq, status is not None)
-
-    def busy(self, run: RunId, hold: Hold) -> RunBusy:
-        """Return the error that names the run's owner."""
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(hold.since))
-        mend = f"wait for it to end, or stop it (pid {hold.owner.pid} on {hold.owner.host}) and resume"
-        if hold.owner.realm != self._owner.realm:
-            mend += f"; if it died, the run is free {hold.lease:.0f} s after its last sign of life"
-        return RunBusy(
-            f"run {run} is open in another process: {hold.owner}, since {since}",
-            place=str(self.path),
-            mend=mend,
-        )
-
-    def release(self, run: RunId) -> None:
-        """Give the run up; nothing where it is not held."""
-        held = self._held.pop(run, None)
-        self.faults.pop(run, None)
-        if held is None:
-            return
-        try:
-            self._begin(patience=self._patience)
-            try:
-                self._connection.execute(
-                    "UPDATE run SET owner = NULL WHERE no = ? AND fence = ?", (held.no, held.fence)
-                )
-                self._connection.execute("COMMIT")
-            finally:
-                self._rollback()
-        except sqlite3.Error as error:
-            raise explain_use(error, self.path, self._connection, run) from error
-
-    def beat(self) -> None:
-        """Show that the owner of the held runs lives. A beat that is not written is made up for by the next."""
-        if not self._held:
-            return
-        try:
-            self._begin(patience=0)
-            try:
-                self._connection.execute(
-                    "UPDATE run SET beat = beat + 1, beat_at = ? WHERE owner = ?",
-                    (self._clock(), self._owner.token),
-                )
-                self._connection.execute("COMMIT")
-            finally:
-                self._rollback()
-        except sqlite3.Error:
-            # A full disk or a lock will be told to whoever appends; readers judge by the process first.
-            return
 
     # Writing
 
@@ -309,57 +218,47 @@ class JournalStore:
         return isinstance(error, sqlite3.OperationalError) and is_locked(error)
 
     def _write_at_once(self, entries: Sequence[Entry], *, patience: float) -> None:
-        connection = self._connection
-        self._begin(patience=patience)
-        try:
-            held = self._fenced({entry.run for entry in entries})
-            seqs = {run: hold.seq for run, hold in held.items()}
+        self._check_place()
+        with self._transaction(patience):
+            held = {run: self._fenced(run) for run in dict.fromkeys(entry.run for entry in entries)}
             values = list[tuple[object, ...]]()
+            after = {run: (hold.seq, hold.is_finished) for run, hold in held.items()}
             for entry in entries:
-                no, seq = held[entry.run].no, seqs[entry.run]
-                for row in entry.rows:
-                    values.append((no, seq, *row))
-                    seq += 1
-                seqs[entry.run] = seq
-            connection.executemany(_INSERT, values)
-            ended = {run: hold.is_finished for run, hold in held.items()}
+                no, (seq, is_finished) = held[entry.run].no, after[entry.run]
+                values += [(no, at, *row) for at, row in enumerate(entry.rows, seq)]
+                after[entry.run] = (seq + len(entry.rows), is_finished)
+            self._connection.executemany(_INSERT, values)
             for entry in entries:
-                ended[entry.run] = self._mark(entry, held[entry.run].no, is_finished=ended[entry.run])
-            connection.execute("COMMIT")
-        finally:
-            self._rollback()
+                seq, is_finished = after[entry.run]
+                after[entry.run] = (seq, self._mark(entry, held[entry.run].no, is_finished=is_finished))
         self._logged += _COMMIT_BYTES + sum(len(row.body) for entry in entries for row in entry.rows)
-        for run, hold in held.items():
-            hold.seq, hold.is_finished = seqs[run], ended[run]
-            self._held[run] = hold
+        for run, (seq, is_finished) in after.items():
+            hold = self._held[run] = held[run]
+            hold.seq, hold.is_finished = seq, is_finished
 
-    def _fenced(self, runs: set[RunId]) -> dict[RunId, _Held]:
-        """Return how the runs are held, within a transaction; claims those not yet opened.
+    def _check_place(self) -> None:
+        """Refuse to write into a file that nobody will find again."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._place:
+            raise JournalNotWritten(
+                "the journal was moved or deleted while it was open",
+                place=str(self.path),
+                mend="put the file and its -wal back and resume the run, or start the job anew",
+            )
 
-        Raises:
-            RunLost: another owner came.
-            RunBusy: the run was never opened here and is another's.
-        """
-        found = dict[RunId, _Held]()
-        for run in runs:
-            held = self._held.get(run)
-            if held is None:
-                taken = self._take(run, None)
-                if isinstance(taken, Watch):
-                    raise self.busy(run, taken.hold)
-                found[run] = taken
-                continue
-            fence, host, pid = self._connection.execute(
-                "SELECT fence, host, pid FROM run WHERE no = ?", (held.no,)
-            ).fetchone()
-            if fence != held.fence:
-                raise RunLost(
-                    f"run {run} was taken over by pid {pid} on {host}; nothing more is written from here",
-                    place=str(self.path),
-                    mend=f"follow it there, or `wavewright show {run}`",
-                )
-            found[run] = held
-        return found
+    def _fenced(self, run: RunId) -> Held:
+        """Return how the run is held, within a transaction; claims it where it was not opened yet."""
+        held = self._held.get(run)
+        if held is not None:
+            self._leases.check(run, held)
+            return held
+        taken = self._leases.take(run)
+        if isinstance(taken, Watch):
+            raise self._leases.busy(run, taken.hold)
+        return taken
 
     def _mark(self, entry: Entry, no: int, *, is_finished: bool) -> bool:
         """Bring the run's row up to date and return whether the run has ended."""
@@ -393,13 +292,5 @@ class JournalStore:
             # Nothing is lost: the log is read as part of the journal, and the next copy may succeed.
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
-    def _begin(self, *, patience: float) -> None:
-        if patience:
-            wait_for_lock(patience, lambda: self._connection.execute("BEGIN IMMEDIATE"))
-        else:
-            self._connection.execute("BEGIN IMMEDIATE")
-
-    def _rollback(self) -> None:
-        """Undo what was not committed; SQLite may have done so already."""
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+    def _transaction(self, patience: float = 0.0) -> Transaction:
+        return Transaction(self._connection, patience)

@@ -1,0 +1,146 @@
+"""Who has which run open, as the journal's file keeps it.
+
+Everything here is said within a transaction of the caller's, so that the answer still holds when its events are
+written. How an owner is judged is in `lease.py`; here its *hold* is read from the run's row and put there.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from wavewright.executor.journal_errors import RunBusy, RunLost
+from wavewright.executor.journal_reader import read_hold
+from wavewright.executor.lease import Hold, Owner, judge_hold
+from wavewright.planner.types import RunId
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """The run's owner may be dead: it is, if its beat does not move while the hold is watched."""
+
+    hold: Hold
+
+
+@dataclass(slots=True)
+class Held:
+    """A run that is held here."""
+
+    no: int
+    fence: int
+    seq: int
+    """Of the next event."""
+    is_finished: bool
+
+
+class Leases:
+    """The holds of one owner."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        *,
+        owner: Owner,
+        clock: Callable[[], float],
+        seconds: float,
+    ) -> None:
+        """Keep holds for this owner, each for so many seconds after its last beat."""
+        self._connection = connection
+        self._path = path
+        self._owner = owner
+        self._clock = clock
+        self._seconds = seconds
+
+    def take(self, run: RunId, *, unmoved: int | None = None) -> Held | Watch:
+        """Write this owner into the run's row, or return whom to watch first.
+
+        Args:
+            run: The run, new or known.
+            unmoved: The beat of a watch that is over.
+
+        Raises:
+            RunBusy: the run's owner lives.
+        """
+        now = self._clock()
+        self._connection.execute("INSERT OR IGNORE INTO run (run, created) VALUES (?, ?)", (run, now))
+        no, fence, status, *columns = self._connection.execute(
+            """SELECT no, fence, status, owner, host, pid, born, realm, since, beat, beat_at, lease
+               FROM run WHERE run = ?""",
+            (run,),
+        ).fetchone()
+        hold = read_hold(tuple(columns))
+        # A hold of its own is left over from a fault.
+        if hold is not None and hold.owner.token != self._owner.token:
+            match judge_hold(hold, now=now, realm=self._owner.realm):
+                case "busy":
+                    raise self.busy(run, hold)
+                case "watch" if hold.beat != unmoved:
+                    return Watch(hold)
+                case _:
+                    pass
+        owner = self._owner
+        self._connection.execute(
+            """UPDATE run SET fence = fence + 1, beat = beat + 1, owner = ?, host = ?, pid = ?, born = ?, realm = ?,
+               since = ?, beat_at = ?, lease = ? WHERE no = ?""",
+            (owner.token, owner.host, owner.pid, owner.born, owner.realm, now, now, self._seconds, no),
+        )
+        (seq,) = self._connection.execute(
+            "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run = ?", (no,)
+        ).fetchone()
+        return Held(no, fence + 1, seq, status is not None)
+
+    def check(self, run: RunId, held: Held) -> None:
+        """Return where the hold still stands.
+
+        Raises:
+            RunLost: another owner came.
+        """
+        fence, host, pid = self._connection.execute(
+            "SELECT fence, host, pid FROM run WHERE no = ?", (held.no,)
+        ).fetchone()
+        if fence != held.fence:
+            raise RunLost(
+                f"run {run} was taken over by pid {pid} on {host}; nothing more is written from here",
+                place=str(self._path),
+                mend=f"follow it there, or `wavewright show {run}`",
+            )
+
+    def give_up(self, held: Held) -> None:
+        """Take this owner out of the run's row, unless another one stands there."""
+        self._connection.execute(
+            "UPDATE run SET owner = NULL WHERE no = ? AND fence = ?", (held.no, held.fence)
+        )
+
+    def beat(self) -> None:
+        """Renew all holds of this owner."""
+        self._connection.execute(
+            "UPDATE run SET beat = beat + 1, beat_at = ? WHERE owner = ?", (self._clock(), self._owner.token)
+        )
+
+    def busy(self, run: RunId, hold: Hold) -> RunBusy:
+        """Return the error that names the run's owner."""
+        if (hold.owner.pid, hold.owner.born, hold.owner.realm) == (
+            self._owner.pid,
+            self._owner.born,
+            self._owner.realm,
+        ):
+            return self.busy_here(run)
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(hold.since))
+        mend = f"wait for it to end, or stop it (pid {hold.owner.pid} on {hold.owner.host}) and resume"
+        if hold.owner.realm != self._owner.realm:
+            mend += f"; if it died, the run is free {hold.lease:.0f} s after its last sign of life"
+        return RunBusy(
+            f"run {run} is open in another process: {hold.owner}, since {since}",
+            place=str(self._path),
+            mend=mend,
+        )
+
+    def busy_here(self, run: RunId) -> RunBusy:
+        """Return the error for a run that this process has open itself."""
+        return RunBusy(
+            f"run {run} is open already in this process", place=str(self._path), mend="wait for it to end"
+        )
