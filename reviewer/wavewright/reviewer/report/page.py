@@ -12,6 +12,7 @@ import base64
 import hashlib
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,9 @@ _MOST_DOCUMENTS = 60
 _MOST_DRAWN = 600
 """Steps of a plan that is drawn; a larger one is a table only."""
 _MOST_STEPS = 1000
+_WIDEST_LIST = 90
+_SHORT_LIST = re.compile(r"\[\n\s+([^\[\]{}]*?)\n\s*\]")
+"""A list of plain values, spread over lines; no text in JSON holds a line break, so it is never inside one."""
 _WELL = frozenset({"ok", "reused", "empty", "skipped"})
 
 
@@ -310,9 +314,15 @@ def _shape(value: Json) -> str:
 
 def _pretty(value: Json) -> str:
     text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+    text = _SHORT_LIST.sub(_on_one_line, text)
     if len(text) <= _MOST_JSON:
         return text
     return f"{text[:_MOST_JSON]}\n… {len(text) - _MOST_JSON:,} more characters are in the package"
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    line = "[" + " ".join(found.group(1).split()) + "]"
+    return line if len(line) <= _WIDEST_LIST else found.group()
 
 
 def _diff_lines(text: str) -> Iterator[tuple[str, str]]:
