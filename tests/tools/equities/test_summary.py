@@ -54,6 +54,15 @@ def test_the_summary_in_full(tools: Registry, snapshot: SnapshotAssertion) -> No
     assert {key: value for key, value in summary.items() if key != "content"} == snapshot(name="fields")
 
 
+def test_the_chart_holds_the_prices_of_the_stocks_and_then_of_the_benchmark(tools: Registry) -> None:
+    index = call_for_document(tools["fetch_index_data"], code="EQUAL_WEIGHT")
+
+    chart = cast("dict[str, Any]", summarise(tools, "UPP", "DWN", benchmark=index)["chart"])
+
+    assert [line["name"] for line in chart["series"]] == ["UPP", "DWN", "EQUAL_WEIGHT"]
+    assert chart["series"][0]["points"] == stock(tools, "UPP")["prices"]
+
+
 def test_a_summary_says_that_code_and_no_model_computed_it(tools: Registry) -> None:
     summary = summarise(tools, "UPP")
 

@@ -234,6 +234,21 @@ class NewsLine(Record):
     source: str
 
 
+class ChartLine(Record):
+    """One line of a chart: a name, and figures by date in ascending order."""
+
+    name: str
+    points: list[Point]
+
+
+class PriceChart(Record):
+    """The prices of the stocks and the benchmark, for the report to draw; each line starts at 100."""
+
+    title: str
+    series: list[ChartLine]
+    normalise: Literal[True] = True
+
+
 class SummaryDocument(Record):
     """What code, and no model, computed from the documents."""
 
@@ -251,5 +266,7 @@ class SummaryDocument(Record):
     announcements: list[NewsLine]
     confidence: dict[str, float]
     """By field: the least of the stocks' figures."""
+    chart: PriceChart | None
+    """Null where no document holds prices."""
     sources: list[SourceNote]
     warnings: list[str]

@@ -20,10 +20,12 @@ from wavewright.tools.equities.demands import refuse_benchmarks, require_schema,
 from wavewright.tools.equities.documents import (
     AnnouncementsDocument,
     BenchmarkResult,
+    ChartLine,
     Comparison,
     Document,
     IndexDocument,
     NewsLine,
+    PriceChart,
     SourceNote,
     StockDocument,
     StockResult,
@@ -71,14 +73,16 @@ def analyze_summary(
             hint="pass the documents of a data step, and filter by tags that they have",
         )
     index, others = _benchmark_of(benchmark, kept)
-    stocks = _stocks(kept, index)
+    histories = _histories(kept)
+    stocks = [_stock(document, index) for document in histories]
     listed = [*_of_kind(kept, AnnouncementsDocument), *_of_kind(announcements, AnnouncementsDocument)]
     require_tickers(stocks, listed, required_tickers)
     refuse_benchmarks(stocks, benchmark_codes)
     inherited = [note for document in kept for note in _warnings_of(document)]
     inherited += [note for document in (index, *announcements) if document for note in _warnings_of(document)]
     summary = _write(
-        _Findings(title, stocks, index, listed, inherited, _unused(others)), output_tags=output_tags
+        _Findings(title, stocks, index, listed, _chart(histories, index), inherited, _unused(others)),
+        output_tags=output_tags,
     )
     if output_schema is not None:
         require_schema(summary, output_schema)
@@ -133,7 +137,7 @@ def _warnings_of(document: BaseModel) -> list[str]:
     return [str(note) for note in cast("list[object]", found)] if isinstance(found, list) else []
 
 
-def _stocks(documents: list[Document], index: IndexDocument | None) -> list[StockResult]:
+def _histories(documents: list[Document]) -> list[StockDocument]:
     found: dict[str, StockDocument] = {}
     for document in _of_kind(documents, StockDocument):
         if document.code in found:
@@ -142,7 +146,15 @@ def _stocks(documents: list[Document], index: IndexDocument | None) -> list[Stoc
                 hint="pass each stock's document once",
             )
         found[document.code] = document
-    return [_stock(document, index) for document in found.values()]
+    return list(found.values())
+
+
+def _chart(histories: list[StockDocument], index: IndexDocument | None) -> PriceChart | None:
+    if not histories:
+        return None
+    documents = [*histories, *([index] if index is not None else [])]
+    lines = [ChartLine(name=document.code, points=document.prices) for document in documents]
+    return PriceChart(title="Prices, indexed to 100", series=lines)
 
 
 def _stock(document: StockDocument, index: IndexDocument | None) -> StockResult:
@@ -185,6 +197,7 @@ class _Findings:
     stocks: list[StockResult]
     index: IndexDocument | None
     announcements: list[AnnouncementsDocument]
+    chart: PriceChart | None
     inherited: list[str]
     """Warnings of the documents: shown in the text, and already reported by the steps that fetched them."""
     notes: list[str]
@@ -219,6 +232,7 @@ def _write(found: _Findings, *, output_tags: Sequence[str]) -> SummaryDocument:
         benchmark=benchmark,
         announcements=news,
         confidence=_least(found.stocks),
+        chart=found.chart,
         sources=_distinct(sources),
         warnings=notes,
     )
