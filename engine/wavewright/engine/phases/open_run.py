@@ -35,6 +35,10 @@ class OpenRun:
             job=context.goal.job,
             goal=context.goal.model_dump(mode="json", by_alias=True),
             now=(context.goal.as_of or now).timestamp(),
-            versions={"wavewright": __version__, "python": platform.python_version()},
+            versions={
+                "wavewright": __version__,
+                "python": platform.python_version(),
+                **{f"tool {name}": tool.signature.version for name, tool in sorted(context.tools.items())},
+            },
         )
         return go_on(await record(self.ports, context, started, run=run))
