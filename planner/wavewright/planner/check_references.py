@@ -18,7 +18,7 @@ from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.expressions import ExpressionFault
 from wavewright.planner.faults import fault
 from wavewright.planner.models import Gate, Step
-from wavewright.planner.references import Read, reads, walk_params
+from wavewright.planner.references import Read, walk_params
 from wavewright.planner.suggestions import choice, fields_listing, shown, type_name, with_article
 from wavewright.planner.types import JsonSchema, StepId
 from wavewright.planner.types_fit import misfit
@@ -91,11 +91,15 @@ def _gate(subject: Subject, gate: Gate, pointer: str) -> Iterator[Diagnostic]:
     output = subject.types.call_output(on)
     if gate.check is not None:
         assured = assured_steps(on.when) if on.when is not None else frozenset[str]()
-        once_a_call = "output" in {read.root for read in _reads_or_none(gate.check)}
+        text = Text(f"{pointer}/check", gate.check, "gate")
+        once_a_call = any(
+            not isinstance(found, ExpressionFault) and any(read.root == "output" for read in found)
+            for found in text.reads.values()
+        )
         reader = _Reader(
             f"gate {gate.id!r}", step=on if once_a_call else None, present=assured | {on.id}, output=output
         )
-        yield from _text(subject, Text(f"{pointer}/check", gate.check, "gate"), reader)
+        yield from _text(subject, text, reader)
     for number, path in enumerate(gate.required or ()):
         unknown = _unknown_field(output, path.split("."))
         if unknown is not None:
@@ -110,22 +114,22 @@ def _gate(subject: Subject, gate: Gate, pointer: str) -> Iterator[Diagnostic]:
 
 def _text(subject: Subject, text: Text, reader: _Reader) -> Iterator[Diagnostic]:
     try:
-        uses = text.uses()
+        text.uses()
     except ExpressionFault as found:
         yield _expression_fault(found, text.pointer, 0, text.text)
         return
-    for use in uses:
-        faults = list(_reads(subject, use, reader))
+    for use, read in text.reads.items():
+        faults = list(_reads(subject, use, read, reader))
         yield from faults
         if all(each.code == "E306" for each in faults):
             yield from _types(subject, use, reader)
 
 
-def _reads(subject: Subject, use: Use, reader: _Reader) -> Iterator[Diagnostic]:
-    try:
-        found = reads(use.expression)
-    except ExpressionFault as unreadable:
-        yield _expression_fault(unreadable, use.pointer, use.start, use.expression)
+def _reads(
+    subject: Subject, use: Use, found: tuple[Read, ...] | ExpressionFault, reader: _Reader
+) -> Iterator[Diagnostic]:
+    if isinstance(found, ExpressionFault):
+        yield _expression_fault(found, use.pointer, use.start, use.expression)
         return
     reported: set[tuple[str, str | None]] = set()
     for read in found:
@@ -252,13 +256,6 @@ def _expression_fault(found: ExpressionFault, pointer: str, start: int, expressi
 def _at(use: Use, read: Read, code: str, message: str, hint: str | None) -> Diagnostic:
     start = use.start + read.offset
     return fault(code, use.pointer, message, hint, within=Span(start, start + len(read.name or read.root)))
-
-
-def _reads_or_none(check: str) -> tuple[Read, ...]:
-    try:
-        return reads(Text("", check, "gate").uses()[0].expression)
-    except ExpressionFault:
-        return ()
 
 
 def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema] | None:

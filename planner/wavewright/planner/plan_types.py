@@ -6,7 +6,7 @@ and `item` is an element of the list that it runs over. An expression is typed o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
 from wavewright.planner.expressions import ExpressionFault, TypedEnvironment
@@ -14,6 +14,7 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.hashing import canonical_json
 from wavewright.planner.inferred import schema_of
 from wavewright.planner.models import Plan, Step
+from wavewright.planner.references import reads
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject, JsonSchema
 from wavewright.planner.uses import Use, holds_expression, text_uses
@@ -70,6 +71,8 @@ class PlanTypes:
 
     def result(self, use: Use, step: Step | None, *, output: JsonSchema | None = None) -> JsonSchema | None:
         """Return what an expression gives, or nothing where it is faulty."""
+        if not self._names_exist(use.expression):
+            return None
         typed = self.typed(use, step, output=output)
         return None if isinstance(typed, ExpressionFault) else typed
 
@@ -96,6 +99,17 @@ class PlanTypes:
         if id(step) not in self._items:
             self._items[id(step)] = self._item(step)
         return self._items[id(step)]
+
+    def _names_exist(self, expression: str) -> bool:
+        """Return whether there are the steps and inputs that an expression reads; this costs less than typing it."""
+        try:
+            found = reads(expression)
+        except ExpressionFault:
+            return False
+        inputs = self.inputs["properties"]
+        known: dict[str, Collection[str]] = {"steps": self.outputs}
+        known["inputs"] = inputs if isinstance(inputs, dict) else ()
+        return all(read.name is None or read.name in known.get(read.root, (read.name,)) for read in found)
 
     def _output(self, step: Step) -> JsonSchema:
         output = self.call_output(step)

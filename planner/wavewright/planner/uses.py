@@ -8,12 +8,13 @@ step reads.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from wavewright.planner.cel_tree import Has, Logic, Name, Node, Select, read_tree, without_parens
 from wavewright.planner.expressions import ExpressionFault
 from wavewright.planner.models import Gate, Step
-from wavewright.planner.references import Embedded, bare_expression, parse_text, reads, walk_params
+from wavewright.planner.references import Embedded, Read, bare_expression, parse_text, reads, walk_params
 from wavewright.planner.types import Json, StepId
 
 Role: TypeAlias = Literal["params", "for_each", "when", "gate", "cap", "result"]
@@ -35,13 +36,22 @@ class Use:
     role: Role
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Text:
-    """One text that may hold expressions."""
+    """One text that may hold expressions; what it reads is found out once."""
 
     pointer: str
     text: str
     role: Role
+
+    @cached_property
+    def reads(self) -> dict[Use, tuple[Read, ...] | ExpressionFault]:
+        """What each of its expressions reads, or why it cannot be read; nothing where a `${` is not closed."""
+        try:
+            uses = self.uses()
+        except ExpressionFault:
+            return {}
+        return {use: _reads_or_fault(use.expression) for use in uses}
 
     def uses(self) -> list[Use]:
         """Return its expressions.
@@ -159,15 +169,20 @@ def holds_expression(value: Json) -> bool:
 
 
 def _reads_of(text: Text) -> frozenset[StepId]:
+    return frozenset(
+        StepId(read.name)
+        for found in text.reads.values()
+        if not isinstance(found, ExpressionFault)
+        for read in found
+        if read.root == "steps" and read.name is not None
+    )
+
+
+def _reads_or_fault(expression: str) -> tuple[Read, ...] | ExpressionFault:
     try:
-        return frozenset(
-            StepId(read.name)
-            for use in text.uses()
-            for read in reads(use.expression)
-            if read.root == "steps" and read.name is not None
-        )
-    except ExpressionFault:
-        return frozenset()
+        return reads(expression)
+    except ExpressionFault as found:
+        return found
 
 
 def _assured(node: Node) -> frozenset[str]:
