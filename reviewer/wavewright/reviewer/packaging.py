@@ -170,15 +170,18 @@ def _earlier_reviews(state: RunState, last: ReviewResult | None) -> tuple[Review
 
 def _warnings(plan: Plan, state: RunState) -> list[str]:
     texts: list[str] = []
+    replaced = superseded_steps(plan)
     for accepted in state.plans:
         texts += [_message(warning) for warning in accepted.warnings]
     texts += [_message(note.body) for note in state.notes if note.topic == "warning"]
     texts += [
         f"gate {gate.gate!r} on step {gate.step!r}: {gate.message}"
         for gate in state.gates
-        if gate.is_red and gate.severity == "warn"
+        if gate.is_red and gate.severity == "warn" and gate.step not in replaced
     ]
     for step in plan.steps:
+        if step.id in replaced:
+            continue
         end = state.steps.get(step.id)
         if end is None:
             texts.append(f"step {step.id!r} never ran")

@@ -179,7 +179,7 @@ def _drawing(
     left = 16 + 7.2 * max((len(tick.label) for tick in up), default=1)
     names = max(len(name) for name, _points in series)
     is_labelled = labels and len(series) <= 12
-    right = width - (26 + 7.4 * min(names, 18) if is_labelled else 14)
+    right = width - (26 + 9.2 * min(names, 18) if is_labelled else 14)
     top, bottom = 14.0, height - 30
     x = scale(min(times), max(times), left, right)
     y = scale(low, high, bottom, top, log=is_log)
