@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import REPOSITORY, CommandLine
+from wavewright.planner.types import StepId
 from wavewright.reviewer.packaging import read_package
 from wavewright.reviewer.records import Package
 
@@ -59,7 +60,7 @@ def test_old_prices_are_stopped_by_the_freshness_gate_after_one_recovery(
 
     assert ran.code == 1
     assert package.status == "not_achieved"
-    assert status["summary"] == "blocked"
+    assert status[StepId("summary")] == "blocked"
     assert [patch.round for patch in package.patches] == [1]
     assert "as_of" in ran.out
     assert "What would mend it" in ran.out
