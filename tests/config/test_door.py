@@ -30,4 +30,4 @@ def test_a_name_that_is_not_promised_is_not_there() -> None:
     import wavewright.config
 
     with pytest.raises(AttributeError, match="has no attribute 'Everything'"):
-        _ = wavewright.config.Everything  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
+        _ = wavewright.config.Everything

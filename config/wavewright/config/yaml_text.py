@@ -35,6 +35,7 @@ _CONSTANTS: dict[str, Scalar] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
+_DOUBTFUL_BREAK = re.compile("[\x85\u2028\u2029]")
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
@@ -50,6 +51,11 @@ def read_yaml(source: Source, limits: ReadLimits) -> Node:
     Raises:
         DocumentError: with the faults of the text, in its order.
     """
+    doubtful = _DOUBTFUL_BREAK.search(source.text)
+    if doubtful is not None:
+        message = f"the text holds U+{ord(doubtful[0]):04X}, which some readers of YAML take for a line break"
+        hint = f'write it as an escape in double quotes: "\\u{ord(doubtful[0]):04x}"'
+        raise DocumentError(source, (Fault("bad_unicode", message, Span(*doubtful.span()), hint=hint),))
     builder = _Builder(source.text, limits.max_depth)
     try:
         node = builder.document()
