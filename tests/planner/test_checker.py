@@ -309,7 +309,7 @@ def test_caps_and_gates_on_other_steps_have_to_ask() -> None:
         pytest.param({"check": "output.close > 0"}, [], id="output of a call"),
         pytest.param({"check": "${output.close > 0}"}, [], id="wrapped"),
         pytest.param({"check": "output.code == item"}, [], id="the item with the output"),
-        pytest.param({"check": "item == 'GNP'"}, [("E305", "/gates/0/check")], id="the item alone"),
+        pytest.param({"check": "item == 'GNP'"}, [], id="the item alone"),
         pytest.param({"check": "output.clos > 0"}, [("E303", "/gates/0/check")], id="unknown field"),
         pytest.param({"check": "output.close"}, [("E308", "/gates/0/check")], id="no condition"),
         pytest.param({"required": ["close", "rows"]}, [], id="required fields"),
@@ -326,6 +326,26 @@ def test_gates_are_checked_against_the_output_of_one_call(
     each = {"id": "each", "tool": "price", "for_each": ["GNP"], "params": {"code": "${item}"}}
 
     assert codes(plan_of(each, gates=[{"id": "g", "on": "each", **gate}])) == found
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param({"params": {"code": "${item}"}}, id="parameters of one call"),
+        pytest.param({"for_each": ["GNP"], "when": "index > 0"}, id="a condition, which is asked once"),
+        pytest.param({"for_each": "${[item]}"}, id="the list itself"),
+    ],
+)
+def test_items_are_known_to_calls_of_a_step_with_for_each_only(step: dict[str, Any]) -> None:
+    found = codes(plan_of({"id": "a", "tool": "price", "params": {"code": "x"}, **step}))
+
+    assert [code for code, _ in found] == ["E305"]
+
+
+def test_a_gate_on_a_single_call_has_no_item() -> None:
+    gates = [{"id": "g", "on": "a", "check": "item == output.code"}]
+
+    assert codes(plan_of(A_PRICE, gates=gates)) == [("E305", "/gates/0/check")]
 
 
 def test_output_is_known_to_gates_only() -> None:

@@ -18,6 +18,7 @@ from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.expressions import ExpressionFault
 from wavewright.planner.faults import fault
 from wavewright.planner.models import Gate, Step
+from wavewright.planner.plan_types import CALL_ROLES
 from wavewright.planner.references import Read, walk_params
 from wavewright.planner.suggestions import choice, fields_listing, shown, type_name, with_article
 from wavewright.planner.types import JsonSchema, StepId
@@ -92,13 +93,7 @@ def _gate(subject: Subject, gate: Gate, pointer: str) -> Iterator[Diagnostic]:
     if gate.check is not None:
         assured = assured_steps(on.when) if on.when is not None else frozenset[str]()
         text = Text(f"{pointer}/check", gate.check, "gate")
-        once_a_call = any(
-            not isinstance(found, ExpressionFault) and any(read.root == "output" for read in found)
-            for found in text.reads.values()
-        )
-        reader = _Reader(
-            f"gate {gate.id!r}", step=on if once_a_call else None, present=assured | {on.id}, output=output
-        )
+        reader = _Reader(f"gate {gate.id!r}", step=on, present=assured | {on.id}, output=output)
         yield from _text(subject, text, reader)
     for number, path in enumerate(gate.required or ()):
         unknown = _unknown_field(output, path.split("."))
@@ -194,13 +189,11 @@ def _input_read(subject: Subject, use: Use, reader: _Reader, read: Read) -> Diag
 
 
 def _item_read(_: Subject, use: Use, reader: _Reader, read: Read) -> Diagnostic | None:
-    if reader.step is not None and reader.step.for_each is not None and use.role != "for_each":
+    repeats = reader.step is not None and reader.step.for_each is not None
+    if repeats and use.role in CALL_ROLES:
         return None
-    if use.role == "for_each":
-        why, hint = "there is no item yet while the list is made", "read the list itself"
-    elif use.role == "gate":
-        why = "the gate is not asked once an item"
-        hint = "read `output` as well, in a gate on a step with `for_each`"
+    if repeats:
+        why, hint = f"`{use.role}` is asked once, before there are items", "read the list itself"
     else:
         why, hint = (
             "only a step with `for_each` has it",

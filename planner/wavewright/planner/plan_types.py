@@ -17,10 +17,13 @@ from wavewright.planner.models import Plan, Step
 from wavewright.planner.references import reads
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject, JsonSchema
-from wavewright.planner.uses import Use, holds_expression, text_uses
+from wavewright.planner.uses import Role, Use, holds_expression, text_uses
 
 _SCOPES: tuple[str, ...] = ("$defs", "definitions")
 _INDEX: JsonSchema = {"type": "integer"}
+
+CALL_ROLES: frozenset[Role] = frozenset({"params", "gate"})
+"""Where expressions are asked once a call, so that a step with `for_each` has an `item` there."""
 
 Typed = JsonSchema | ExpressionFault
 
@@ -85,7 +88,7 @@ class PlanTypes:
             output: What `output` stands for, in a gate.
         """
         extra: dict[str, JsonSchema] = {} if output is None else {"output": output}
-        if step is not None and step.for_each is not None and use.role != "for_each":
+        if step is not None and step.for_each is not None and use.role in CALL_ROLES:
             extra |= {"item": self.item(step) or {}, "index": _INDEX}
         scope = canonical_json(dict(extra)) if extra else b""
         key = (use.expression, scope)
