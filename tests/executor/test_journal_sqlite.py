@@ -271,6 +271,21 @@ async def test_a_closed_journal_says_so(tmp_path: Path) -> None:
         await journal.load(RUN)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.anyio
+async def test_nobody_waits_for_ever_for_a_writer_that_broke_down(tmp_path: Path) -> None:
+    def broken_clock() -> float:
+        raise ZeroDivisionError
+
+    journal = SqliteJournal(tmp_path / "j.db", clock=broken_clock)
+    with anyio.fail_after(5):
+        with pytest.raises(JournalError, match="the journal is closed"):
+            await journal.append(RUN, [run_started(RUN)])
+        with pytest.raises(JournalError, match="the journal is closed"):
+            await journal.load(RUN)
+        await journal.aclose()
+
+
 def test_a_journal_serves_one_event_loop_after_another(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "j.db")
 

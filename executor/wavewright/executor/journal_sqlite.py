@@ -160,6 +160,10 @@ class SqliteJournal:
             faults = store.write(batch.entries, may_wait=False)
         except MustWait:
             return False
+        except BaseException:
+            # A fault of our own, or a second Ctrl-C: whoever waits for the append must not wait for ever.
+            _report(batch, self._refusals(batch))
+            raise
         finally:
             self._store_lock.release()
         _report(batch, faults)
@@ -192,6 +196,9 @@ class SqliteJournal:
                     found = ask()
             except JournalError as error:
                 give_up(error)
+            except BaseException:
+                give_up(self._closed())
+                raise
             else:
                 _call(loop, _fulfil, waiting, found)
 
@@ -240,10 +247,9 @@ class SqliteJournal:
 
     async def aclose(self) -> None:
         """Write what is pending, give up all runs and close; closing again does nothing."""
-        if self._is_closed:
-            return
         try:
-            await self._ask(self._store.close)
+            if not self._is_closed:
+                await self._ask(self._store.close)
         finally:
             self.close()
 
@@ -291,11 +297,14 @@ class SqliteJournal:
                 next_beat = time.monotonic() + pause
 
     def _refuse(self, order: _Order) -> None:
-        error = self._closed()
         if isinstance(order, _Batch):
-            _call(order.loop, self._come_back, [order], {entry.run: error for entry in order.entries})
+            _call(order.loop, self._come_back, [order], self._refusals(order))
         elif isinstance(order, _Question):
-            order.give_up(error)
+            order.give_up(self._closed())
+
+    def _refusals(self, batch: _Batch) -> dict[RunId, JournalError]:
+        error = self._closed()
+        return {entry.run: error for entry in batch.entries}
 
     def _next_order(self) -> _Order | None:
         try:
@@ -304,8 +313,13 @@ class SqliteJournal:
             return None
 
     def _write(self, batches: Sequence[_Batch]) -> None:
-        with self._store_lock:
-            faults = self._store.write([entry for batch in batches for entry in batch.entries])
+        try:
+            with self._store_lock:
+                faults = self._store.write([entry for batch in batches for entry in batch.entries])
+        except BaseException:
+            for batch in batches:
+                self._refuse(batch)
+            raise
         # Only now, so that a lone append which follows at once finds the store free.
         _call(batches[0].loop, self._come_back, batches, faults)
         self._copy_log()
