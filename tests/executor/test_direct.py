@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wavewright.executor.direct import compile_params
 from wavewright.planner.expressions import ExpressionFault
 from wavewright.planner.references import Renderer, compile_render
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject
 
 NOW = dt.datetime(2010, 3, 1, tzinfo=dt.UTC)
 
@@ -39,14 +39,26 @@ parts = st.sampled_from(
         " ",
     ]
 )
-references = st.builds(
-    lambda root, path: f"${{{root}{''.join(path)}}}",
-    st.sampled_from(["steps", "inputs", "item", "index", " steps", "true"]),
-    st.lists(parts, max_size=5),
-)
-texts = references | st.builds(
-    lambda left, text: f"{left}{text}", st.sampled_from(["", "x ", "$"]), references
-)
+roots = st.sampled_from(["steps", "inputs", "item", "index", " steps", "true"])
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    """Return a reference, alone or with something before it."""
+    before = draw(st.sampled_from(["", "", "x ", "$"]))
+    path = "".join(draw(st.lists(parts, max_size=5)))
+    return f"{before}${{{draw(roots)}{path}}}"
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> JsonObject:
+    """Return parameters with references in them, next to and inside of other values."""
+    made: JsonObject = {}
+    for name in draw(st.lists(st.text(max_size=3), max_size=3, unique=True)):
+        text = draw(texts())
+        values: list[Json] = [text, text, [text, 1], {"in": text}, 7]
+        made[name] = values[draw(st.integers(0, 4))]
+    return made
 
 
 def result(compile_value: Callable[[JsonObject], Renderer], value: JsonObject) -> object:
@@ -56,6 +68,6 @@ def result(compile_value: Callable[[JsonObject], Renderer], value: JsonObject) -
         return fault.kind, fault.message, fault.hint
 
 
-@given(st.dictionaries(st.text(max_size=3), texts | st.integers() | st.lists(texts, max_size=2), max_size=3))
+@given(objects())
 def test_rendering_is_the_expression_layers_own(params: JsonObject) -> None:
     assert result(compile_params, params) == result(compile_render, params)

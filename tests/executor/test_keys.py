@@ -13,15 +13,22 @@ from wavewright.planner.types import Json, JsonObject, RunId, StepId
 RUN = RunId("run_1")
 STEP = StepId("s")
 
-scalars: st.SearchStrategy[Json] = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
-objects: st.SearchStrategy[JsonObject] = st.dictionaries(
-    st.text(max_size=5), scalars | st.lists(scalars, max_size=3), max_size=4
-)
+scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5))
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> JsonObject:
+    """Return an object with scalars and lists of them."""
+    made: JsonObject = {}
+    for name in draw(st.lists(st.text(max_size=5), max_size=4, unique=True)):
+        values: list[Json] = [draw(scalars), draw(scalars)]
+        made[name] = values if draw(st.booleans()) else values[0]
+    return made
 
 
 @given(
-    params=objects,
-    config=st.none() | objects,
+    params=objects(),
+    config=st.none() | objects(),
     cache_for=st.none() | st.just("1h"),
     effect=st.sampled_from(["read", "write"]),
     index=st.none() | st.integers(0, 9),

@@ -22,6 +22,7 @@ from wavewright.executor.runner import StepRunner
 from wavewright.executor.scheduler import Scheduler
 from wavewright.executor.state import RunState
 from wavewright.planner.goals import AvailableTool, Limits
+from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Plan
 from wavewright.planner.types import Json, RunId, Schedule, StepId
 from wavewright.tools.calls import Tool
@@ -44,6 +45,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     schedule: Schedule = "waves",
     limits: Limits | None = None,
     goal_tools: Iterable[AvailableTool] = (),
+    graph: PlanGraph | None = None,
     prior: RunState | None = None,
     retry_failed: bool = False,
     on_event: Callable[[Event], None] | None = None,
@@ -61,6 +63,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         schedule: `waves`, or `dataflow`.
         limits: Upper bounds; what is cut off by one ends `cancelled` with the reason.
         goal_tools: What the goal says of its tools.
+        graph: The plan's graph, where the caller has it.
         prior: The run so far. What ended in it, under the same step id and with the same key, is not called again.
         retry_failed: Call failed steps of `prior` again; without it a failure stands until a patch replaces it.
         on_event: Called with every event once it is journaled.
@@ -72,7 +75,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     limits = limits or Limits()
     prior = prior or RunState()
     clock = clock or LoopClock()
-    program = Program(plan, tools, limits=limits, goal_tools=goal_tools)
+    program = Program(plan, tools, limits=limits, goal_tools=goal_tools, graph=graph)
     runner = StepRunner(
         program,
         run=run,

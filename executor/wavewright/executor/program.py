@@ -68,9 +68,10 @@ class Program:
         *,
         limits: Limits,
         goal_tools: Iterable[AvailableTool] = (),
+        graph: PlanGraph | None = None,
     ) -> None:
         self.plan = plan
-        self.graph = PlanGraph.of(plan)
+        self.graph = graph or PlanGraph.of(plan)
         self.wave_of = self.graph.wave_of()
         self._limits = limits
         known = {tool.name: tool for tool in goal_tools}

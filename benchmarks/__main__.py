@@ -1,0 +1,44 @@
+"""Measure the engine: `python -m benchmarks [part …] [--quick]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from collections.abc import Callable
+
+from benchmarks.checking import measure_checking
+from benchmarks.huge import measure_huge
+from benchmarks.makespan import measure_makespan
+from benchmarks.overhead import measure_journaled, measure_memory
+from benchmarks.starting import measure_starting
+
+
+def main() -> None:
+    """Run the parts that are asked for, or all."""
+    reader = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    sizes: tuple[int, ...] = (100, 1_000, 10_000)
+    parts: dict[str, Callable[[], None]] = {
+        "memory": lambda: measure_memory(sizes),
+        "journaled": lambda: measure_journaled(sizes),
+        "huge": measure_huge,
+        "makespan": measure_makespan,
+        "check": lambda: measure_checking(sizes),
+        "start": measure_starting,
+    }
+    reader.add_argument(
+        "part", nargs="*", choices=[*parts, []], help=f"of {', '.join(parts)}; all where absent"
+    )
+    reader.add_argument("--quick", action="store_true", help="no plan of 10,000 steps or more")
+    asked = reader.parse_args()
+    if asked.quick:
+        sizes = sizes[:2]
+        del parts["huge"]
+    print(f"Python {platform.python_version()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
+    for name, measure in parts.items():
+        if not asked.part or name in asked.part:
+            measure()
+
+
+if __name__ == "__main__":
+    main()

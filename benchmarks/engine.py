@@ -1,0 +1,91 @@
+"""The engine as it is measured: every feature of a step is on.
+
+Each step has a parameter that refers to another step, its parameters and its output are validated, a retry policy
+and a deadline apply, its gates are asked, and a listener hears every event.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from wavewright.executor.events import Event, GateRecord
+from wavewright.executor.execution import execute
+from wavewright.executor.journal import Journal
+from wavewright.executor.ports import GateView
+from wavewright.executor.state import RunState
+from wavewright.planner.goals import Limits
+from wavewright.planner.graph import PlanGraph
+from wavewright.planner.models import Plan
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import Json, RunId, Schedule, StepId
+from wavewright.tools.calls import Tool, ToolCall
+
+NOW = dt.datetime(2010, 3, 1, tzinfo=dt.UTC)
+NO_END = 10**9
+
+ADD = ToolSignature.model_validate(
+    {
+        "name": "add",
+        "input_schema": {
+            "type": "object",
+            "properties": {"x": {"type": "integer"}, "by": {"type": "integer"}},
+            "required": ["x"],
+            "additionalProperties": False,
+        },
+        "output_schema": {"type": "object", "properties": {"v": {"type": "integer"}}, "required": ["v"]},
+        "retry": {"attempts": 3},
+        "timeout": 600,
+    }
+)
+
+
+async def add(call: ToolCall) -> Json:
+    """Do what the bare executor's step does."""
+    x = call.params["x"]
+    assert isinstance(x, int)
+    return {"v": x + 1}
+
+
+def ask_gates(step_id: StepId, output: Json, view: GateView) -> tuple[GateRecord, ...]:
+    """Stand for a step without gates: the port is asked, and has nothing to say."""
+    del step_id, output, view
+    return ()
+
+
+class Counter:
+    """A listener that counts the events."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, event: Event) -> None:
+        """Count one."""
+        del event
+        self.count += 1
+
+
+async def run_engine(
+    plan: Plan,
+    *,
+    graph: PlanGraph | None = None,
+    run: str = "bench",
+    journal: Journal | None = None,
+    schedule: Schedule = "dataflow",
+) -> RunState:
+    """Run a plan of `add` steps with every feature on."""
+    state = await execute(
+        plan,
+        {"add": Tool(ADD, add)},
+        run=RunId(run),
+        now=NOW,
+        journal=journal,
+        verify=ask_gates,
+        schedule=schedule,
+        limits=Limits(max_steps=NO_END, max_waves=NO_END, concurrency=64),
+        graph=graph,
+        on_event=Counter(),
+    )
+    failed = [record for record in state.steps.values() if record.status != "ok"]
+    if failed or len(state.steps) != len(plan.steps):
+        raise AssertionError(f"the measured run went wrong: {failed[:1]}")
+    return state

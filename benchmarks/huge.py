@@ -1,0 +1,84 @@
+"""A plan of a hundred thousand steps: what one costs, and what all of them weigh.
+
+Runs in a process of its own, because the peak of a process's memory never comes down again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import time
+
+from benchmarks.measure import MICROSECOND, show_table
+from benchmarks.shapes import SHAPES
+
+SMALL, HUGE = 1_000, 100_000
+
+
+def measure_huge() -> None:
+    """Print cost and peak memory for each shape."""
+    rows: list[list[object]] = []
+    for name in SHAPES:
+        told = subprocess.run(  # noqa: S603 - this very module
+            [sys.executable, "-m", "benchmarks.huge", name], check=True, capture_output=True, text=True
+        ).stdout
+        found = json.loads(told)
+        rows.append(
+            [
+                name,
+                found["small"],
+                found["huge"],
+                found["huge"] / found["small"],
+                found["imports"],
+                found["plan"],
+                found["peak"],
+            ]
+        )
+    show_table(
+        f"{HUGE:,} steps in memory",
+        [
+            "shape",
+            f"µs a step of {SMALL:,}",
+            f"µs a step of {HUGE:,}",
+            "ratio",
+            "MB after imports",
+            "MB with the plan and its graph",
+            "MB at the peak",
+        ],
+        rows,
+    )
+
+
+def peak_megabytes() -> float:
+    """Return the most memory that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def seconds_a_step(shape: str, size: int) -> tuple[float, float]:
+    """Return the seconds of one step, and the memory before the run."""
+    from benchmarks.engine import run_engine
+    from benchmarks.shapes import plan_of
+    from wavewright.planner.graph import PlanGraph
+
+    plan = plan_of(SHAPES[shape](size))
+    graph = PlanGraph.of(plan)
+    before = peak_megabytes()
+    start = time.perf_counter()
+    asyncio.run(run_engine(plan, graph=graph))
+    return (time.perf_counter() - start) / size, before
+
+
+def main(shape: str) -> None:
+    """Measure one shape and print it as JSON."""
+    small = min(seconds_a_step(shape, SMALL)[0] for _ in range(7))
+    imports = peak_megabytes()
+    huge, plan = seconds_a_step(shape, HUGE)
+    found = {"small": small / MICROSECOND, "huge": huge / MICROSECOND}
+    print(json.dumps({**found, "imports": imports, "plan": plan, "peak": peak_megabytes()}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

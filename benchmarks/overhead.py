@@ -1,0 +1,93 @@
+"""What a step costs beside its own work: in memory, and with every event on the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sqlite3
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+from benchmarks.bare import run_bare
+from benchmarks.engine import run_engine
+from benchmarks.measure import MICROSECOND, best_of, best_of_calls, show_table
+from benchmarks.shapes import SHAPES, plan_of
+from wavewright.executor.journal_sqlite import SqliteJournal
+from wavewright.planner.graph import PlanGraph
+from wavewright.planner.models import Plan
+
+_runs = itertools.count()
+
+
+def measure_memory(sizes: tuple[int, ...]) -> None:
+    """Print the cost of a step in memory beside the bare executor's."""
+    rows: list[list[object]] = []
+    for name, make in SHAPES.items():
+        for size in sizes:
+            shape = make(size)
+            plan = plan_of(shape)
+            graph = PlanGraph.of(plan)
+            turns = 7 if size <= 1000 else 3
+            bare, engine, whole = (
+                seconds / size / MICROSECOND
+                for seconds in best_of(
+                    turns,
+                    partial(run_bare, shape),
+                    partial(run_engine, plan, graph=graph),
+                    partial(run_engine, plan),
+                )
+            )
+            rows.append([name, size, bare, engine, engine / bare, whole, whole / bare])
+    show_table(
+        "Overhead in memory, µs a step",
+        ["shape", "steps", "bare asyncio", "engine", "ratio", "with the graph from the plan's text", "ratio"],
+        rows,
+    )
+
+
+def measure_journaled(sizes: tuple[int, ...]) -> None:
+    """Print the cost of a step with a synced SQLite journal, beside one commit of the same disk."""
+    with tempfile.TemporaryDirectory(prefix="wavewright-bench-") as folder:
+        commit = measure_commit(Path(folder) / "commits.db") / MICROSECOND
+        rows: list[list[object]] = []
+        for name, make in SHAPES.items():
+            for size in sizes:
+                plan = plan_of(make(size))
+                graph = PlanGraph.of(plan)
+                path = Path(folder) / f"{name}-{size}.db"
+                seconds = min(asyncio.run(journaled_seconds(plan, graph, path)) for _ in range(3))
+                micros = seconds / size / MICROSECOND
+                rows.append([name, size, micros, commit, micros / commit])
+    show_table(
+        "Overhead journaled (SQLite, WAL, synchronous=FULL), µs a step",
+        ["shape", "steps", "engine", "one commit", "commits' time a step"],
+        rows,
+    )
+
+
+async def journaled_seconds(plan: Plan, graph: PlanGraph, path: Path) -> float:
+    """Return the seconds of one journaled run; opening the file is not counted."""
+    async with SqliteJournal(path) as journal:
+        start = time.perf_counter()
+        await run_engine(plan, graph=graph, run=f"bench_{next(_runs)}", journal=journal)
+        return time.perf_counter() - start
+
+
+def measure_commit(path: Path, commits: int = 300) -> float:
+    """Return the seconds of one commit of one row with the journal's own settings."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma synchronous = full")
+    connection.execute("create table row (body text)")
+
+    def write() -> None:
+        for _ in range(commits):
+            connection.execute("begin immediate")
+            connection.execute("insert into row values (?)", ("x" * 250,))
+            connection.execute("commit")
+
+    seconds = best_of_calls(5, write)
+    connection.close()
+    return seconds / commits
