@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
-from wavewright.planner.goals import AvailableTool, Goal, Limits
+from wavewright.planner.goals import AvailableTool, Goal, Limits, Rules, TerminalRule
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import (
@@ -224,6 +224,19 @@ def test_a_step_is_superseded_once() -> None:
 
     assert refusals(AGAIN, second) == [
         ("E408", "/ops/1/step/supersedes", "'prices' is superseded by 'prices_2' already")
+    ]
+
+
+def test_a_finished_step_does_not_become_a_last_step_with_other_parameters() -> None:
+    terminal = Rules(terminal=(TerminalRule(tool="analyze", params={"tags": ["x"]}),))
+    goal = GOAL.model_copy(update={"rules": terminal, "gates": (), "caps": ()})
+    plan = bind_plan(Plan(steps=(step("a", "analyze"), step("b", "analyze", depends_on=("a",)))), goal, TOOLS)
+    without_b = patch(RemoveStep(id=StepId("b")), plan=plan)
+
+    checked = check_patch(plan, without_b, finished={StepId("a")}, goal=goal, tools=TOOLS)
+
+    assert [one.message for one in checked.diagnostics] == [
+        "the patch would make the finished step 'a' a last step, with other parameters"
     ]
 
 

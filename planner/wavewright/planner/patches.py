@@ -9,7 +9,7 @@ unless it supersedes that reader too.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from wavewright.planner.binding import bind_plan, mandatory_caps, mandatory_gates
@@ -217,6 +217,19 @@ def _refusals(
                 f"/ops/{number}/step/tool",
                 f"step {op.step.id!r} calls {op.step.tool!r}, which this goal does not allow",
                 choice(op.step.tool, goal.tool_names, what="allowed tools"),
+            )
+
+
+def _changed_past(old: Plan, new: Plan, finished: Collection[StepId]) -> Iterator[Diagnostic]:
+    """Yield finished steps that binding would change: the goal gives last steps parameters of their own."""
+    after = {step.id: step for step in new.steps}
+    for step in old.steps:
+        if step.id in finished and after.get(step.id) != step:
+            yield fault(
+                "E409",
+                "/ops",
+                f"the patch would make the finished step {step.id!r} a last step, with other parameters",
+                f"leave a step that reads {step.id!r}, or supersede it",
             )
 
 
