@@ -99,6 +99,8 @@ def check_patch(
         *change.faults,
     ]
     made = change.plan() if goal is None else bind_plan(change.plan(), goal, signatures)
+    if not faults:
+        faults += _changed_past(plan, made, finished)
     if not faults and plan_hash(made) == plan_hash(plan):
         faults.append(
             fault("E409", "/ops", "the patch changes nothing", "change a step, or end the recovery")
