@@ -13,6 +13,13 @@ from wavewright.executor.program import CompiledStep
 from wavewright.planner.models import Step
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
 
+_NOTHING: JsonObject = {}
+
+
+def _nothing() -> JsonObject:
+    """Return the one object that stands for what is not there yet: a call that waits should weigh little."""
+    return _NOTHING
+
 
 @dataclass(slots=True, eq=False)
 class Call:
@@ -27,9 +34,9 @@ class Call:
     """The item's place; -1 for a plain step, and for a fan that is still to be spread."""
     fan: Fan | None = None
     compiled: CompiledStep | None = None
-    visible: JsonObject = field(default_factory=dict[str, Json])
+    visible: JsonObject = field(default_factory=_nothing)
     """Outputs that the step may read."""
-    params: JsonObject = field(default_factory=dict[str, Json])
+    params: JsonObject = field(default_factory=_nothing)
     key: StepKey | None = None
     attempt: int = 0
     is_cleared: bool = False

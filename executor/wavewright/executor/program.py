@@ -8,6 +8,7 @@ than its graph.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from wavewright.planner.validators import Validator, validator_of
 from wavewright.tools.calls import Tool, ToolFunction
 
 _UNKNOWN_TOOL_SECONDS = 1.0
+NO_WAVE = -1
+"""The wave of a step that a cycle keeps from ever being ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,12 @@ class Program:
     ) -> None:
         self.plan = plan
         self.graph = graph or PlanGraph.of(plan)
-        self.wave_of = self.graph.wave_of()
+        # By place and in arrays: a dictionary for each of these would weigh more than all outputs.
+        self.place = {step_id: number for number, step_id in enumerate(self.graph.steps)}
+        self.wave_of = array("l", [NO_WAVE]) * len(self.place)
+        for number, wave in enumerate(self.graph.waves):
+            for step_id in wave:
+                self.wave_of[self.place[step_id]] = number
         self._limits = limits
         known = {tool.name: tool for tool in goal_tools}
         self.tools = {
@@ -80,7 +88,8 @@ class Program:
             for name in dict.fromkeys(step.tool for step in plan.steps)
             if name in tools
         }
-        self.priority = self.graph.priorities(self._expected_seconds)
+        remaining = self.graph.priorities(self._expected_seconds)
+        self.priority = array("d", (remaining.get(step_id, 0.0) for step_id in self.place))
 
     def compile(self, step: Step) -> CompiledStep:
         """Return the step, ready to run.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wavewright.executor.events import GateRecord, StepFinished, StepStatus
-from wavewright.executor.program import Program
+from wavewright.executor.program import NO_WAVE, Program
 from wavewright.executor.state import SUCCESSES, blocking_gate
 from wavewright.planner.types import Json, StepId
 
@@ -31,26 +31,28 @@ class Readiness:
     def __init__(self, program: Program, max_waves: int) -> None:
         self.outputs: dict[StepId, Json] = {}
         """Of the steps that are present."""
-        self.ended: dict[StepId, StepStatus] = {}
         self.left = len(program.graph.steps)
         """Steps that have not settled."""
         self._program = program
         self._graph = program.graph
         self._max_waves = max_waves
-        self._missing = {step_id: len(waited) for step_id, waited in program.graph.dependencies.items()}
+        self._place = program.place
+        self._wave_of = program.wave_of
+        self._missing = [len(program.graph.dependencies[step_id]) for step_id in program.place]
+        self._ended: list[StepStatus | None] = [None] * len(program.place)
         self._red: dict[StepId, GateRecord] = {}
         self._unended_in_wave = [len(wave) for wave in program.graph.waves]
 
     @property
     def roots(self) -> list[StepId]:
         """The steps that wait for nothing."""
-        return [step_id for step_id, missing in self._missing.items() if missing == 0]
+        return [step_id for step_id, place in self._place.items() if self._missing[place] == 0]
 
     @property
     def unordered(self) -> list[StepId]:
         """The steps that no wave holds, because a cycle keeps them from ever being ready."""
         if self._graph.cycles:
-            return [step_id for step_id in self._graph.steps if step_id not in self._program.wave_of]
+            return [step_id for step_id, place in self._place.items() if self._wave_of[place] == NO_WAVE]
         return []
 
     def settle(self, ending: StepFinished) -> Iterable[StepId]:
@@ -62,19 +64,25 @@ class Readiness:
                 self.outputs[ending.step] = ending.output
             else:
                 self._red[ending.step] = red
-        missing = self._missing
+        missing, places = self._missing, self._place
         freed: list[StepId] = []
         for waiting in self._graph.dependants[ending.step]:
-            missing[waiting] -= 1
-            if missing[waiting] == 0:
+            place = places[waiting]
+            missing[place] -= 1
+            if missing[place] == 0:
                 freed.append(waiting)
         return freed
 
+    def has_ended(self, step_id: StepId) -> bool:
+        """Whether the step's ending is on record."""
+        return self._ended[self._place[step_id]] is not None
+
     def end(self, step_id: StepId, status: StepStatus) -> int | None:
         """Note how a step ended; return the number of its wave where it was the last one of it."""
-        self.ended[step_id] = status
-        wave = self._program.wave_of.get(step_id)
-        if wave is None or wave >= self._max_waves:
+        place = self._place[step_id]
+        self._ended[place] = status
+        wave = self._wave_of[place]
+        if wave == NO_WAVE or wave >= self._max_waves:
             return None
         self._unended_in_wave[wave] -= 1
         return None if self._unended_in_wave[wave] else wave
@@ -93,7 +101,7 @@ class Readiness:
 
     def stop(self, step_id: StepId) -> Stop | None:
         """Return why a step whose dependencies have all ended is not run, if it is not."""
-        wave = self._program.wave_of[step_id]
+        wave = self._wave_of[self._place[step_id]]
         if wave >= self._max_waves:
             return Stop(
                 "cancelled",
@@ -108,12 +116,13 @@ class Readiness:
     def _blocked(self, step_id: StepId) -> Stop | None:
         steps = self._graph.steps
         for name in self._program.own_dependencies(steps[step_id]):
-            if name in self.outputs or steps[name].optional or self.ended[name] == "skipped":
+            status = self._ended[self._place[name]]
+            if name in self.outputs or steps[name].optional or status == "skipped":
                 continue
             red = self._red.get(name)
             if red is not None:
                 return Stop("blocked", f"gate {red.gate!r} on {name!r} is red")
-            return Stop("blocked", f"{name!r} {_PAST[self.ended[name]]}")
+            return Stop("blocked", f"{name!r} {_PAST[status or 'cancelled']}")
         return None
 
 

@@ -58,7 +58,6 @@ class Scheduler:
         self._freed: deque[StepId] = deque()
         self._is_admitting = False
         self._is_stopped = False
-        self._place = {step_id: number for number, step_id in enumerate(program.graph.steps)}
         self._performer = Performer(
             self, runner, ledger, journal, prior=prior, retry_failed=retry_failed, clock=clock
         )
@@ -107,13 +106,13 @@ class Scheduler:
         self._is_stopped = True
         written = {step_id for step_id, _ in self._ledger.state.begun}
         for step_id in self._program.graph.steps:
-            if step_id not in self._readiness.ended:
+            if not self._readiness.has_ended(step_id):
                 error = _UNCLEAR_WRITE if step_id in written else None
                 ending = StepFinished(
                     at=self._clock.wall(), step=step_id, status="cancelled", error=error, reason=reason
                 )
                 self._ledger.record(ending)
-                self._readiness.ended[step_id] = "cancelled"
+                self._readiness.end(step_id, "cancelled")
 
     def visible(self, step_id: StepId) -> JsonObject:
         """Return the outputs that a step may read."""
@@ -143,14 +142,15 @@ class Scheduler:
         self._is_admitting = False
 
     def _admit(self, step_id: StepId) -> None:
-        if step_id in self._readiness.ended:
+        if self._readiness.has_ended(step_id):
             return
         stop = self._readiness.stop(step_id)
         if stop is not None:
             self._end_without_call(step_id, stop.status, stop.reason)
             return
         step = self._program.graph.steps[step_id]
-        self._pool.push(Call(step, -self._program.priority[step_id], self._place[step_id]))
+        place = self._program.place[step_id]
+        self._pool.push(Call(step, -self._program.priority[place], place))
 
     def _start_wave(self, wave: int, steps: Iterable[StepId]) -> None:
         if steps:
