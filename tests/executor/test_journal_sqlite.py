@@ -90,6 +90,23 @@ async def test_appends_of_one_tick_share_a_commit(tmp_path: Path) -> None:
     assert _commits_since_the_last_copy(log) == 2  # The owner's claim, and all fifty steps.
 
 
+@pytest.mark.anyio
+async def test_a_burst_after_lone_appends_costs_one_commit_more(tmp_path: Path) -> None:
+    path = tmp_path / "j.db"
+    async with SqliteJournal(path, quick=60.0) as journal:
+        await journal.open_run(RUN)
+        for step in "abc":
+            await journal.append(RUN, [step_finished(step)])
+        before = _commits_since_the_last_copy(path.with_name("j.db-wal").read_bytes())
+        async with anyio.create_task_group() as tasks:
+            for number in range(50):
+                tasks.start_soon(_append, journal, step_finished(f"s{number}"))
+        after = _commits_since_the_last_copy(path.with_name("j.db-wal").read_bytes())
+
+    assert after - before == 2
+    assert len(_seen_from_outside(path)) == 53
+
+
 async def _append(journal: SqliteJournal, event: Event) -> None:
     await journal.append(RUN, [event])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Final, Literal, Protocol, Self
 
 from wavewright.executor.events import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
 from wavewright.executor.journal_errors import RunBusy
@@ -134,7 +134,7 @@ class MemoryJournal:
         for event in events:
             if (stored := reusable_output(run, event)) is not None:
                 self._outputs[stored.key] = stored
-        return _DONE
+        return DONE
 
     async def close_run(self, run: RunId) -> None:
         """Give the run up."""
@@ -174,7 +174,8 @@ class _Done:
         yield
 
 
-_DONE = _Done()
+DONE: Final[Awaitable[None]] = _Done()
+"""What an append returns that needed no waiting."""
 
 
 def standing_of(ended: RunStatus | None, *, is_owned: bool) -> RunStatus:

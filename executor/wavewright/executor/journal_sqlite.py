@@ -2,8 +2,8 @@
 
 All appends of one *tick* of the loop are one transaction, and all ticks that pass while one is being written are the
 next: the more a run does at once, the less a step costs. One writer thread owns the file; only a *lone* append, which
-nothing else waits behind, is written in place while the disk is quick, since the way to the thread and back takes
-half as long as the disk itself. Done means synced: what an `append` reported survives a crash and a power cut.
+nothing else is expected beside, is written in place while the disk is quick, since the way to the thread and back
+takes half as long as the disk itself. Done means synced: what an `append` reported survives a crash and a power cut.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final, Self, TypeAlias, TypeVar
 import anyio
 
 from wavewright.executor.events import Event
-from wavewright.executor.journal import StoredOutput
+from wavewright.executor.journal import DONE, StoredOutput
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_rows import Entry, write_entry
 from wavewright.executor.journal_runs import RunRow
@@ -46,10 +46,6 @@ class _Batch:
     entries: list[Entry] = field(default_factory=list[Entry])
     waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
     """One future an entry."""
-
-    def is_lone(self) -> bool:
-        """Return whether so little happened in the tick that nothing is gained by writing it beside the loop."""
-        return len(self.entries) == 1 and len(self.entries[0].rows) <= _LONE_EVENTS
 
 
 @dataclass(slots=True)
@@ -102,6 +98,10 @@ class SqliteJournal:
         self._gathering: _Batch | None = None
         self._ahead = 0
         """Batches handed to the writer that have not come back; a lone append must not overtake them."""
+        self._expects_lone = False
+        """Whether the last tick brought one append only."""
+        self._is_tick_used = False
+        """Whether an append was written in place in this tick, so that any further one is gathered."""
         self._is_closed = False
         # A daemon: a program that forgets to close the journal must still be able to end.
         self._writer = threading.Thread(
@@ -131,6 +131,8 @@ class SqliteJournal:
         entry = write_entry(run, events)
         batch = self._gathering
         if batch is None:
+            if self._is_lone(entry) and self._is_written_in_place(entry):
+                return DONE
             loop = asyncio.get_running_loop()
             batch = self._gathering = _Batch(loop)
             # After all that is ready to run in this tick.
@@ -142,34 +144,53 @@ class SqliteJournal:
 
     def _hand_over(self) -> None:
         batch, self._gathering = self._gathering, None
-        if batch is None:
-            return
-        if self._ahead == 0 and batch.is_lone() and self._is_written_in_place(batch):
-            return
-        self._ahead += 1
-        self._orders.put(batch)
+        if batch is not None:
+            self._expects_lone = len(batch.entries) == 1 and not self._is_tick_used
+            self._ahead += 1
+            self._orders.put(batch)
 
-    def _is_written_in_place(self, batch: _Batch) -> bool:
-        """Write a lone append here and now, if the disk is quick and nobody else uses the store."""
-        store = self._store
-        if store.last_write >= self._quick or not store.holds(batch.entries[0].run):
-            return False
+    def _is_lone(self, entry: Entry) -> bool:
+        """Return whether nothing is gained by writing an append together with others, or beside the loop.
+
+        Whether more will come in this tick cannot be known; that nothing else came in the last one is a good guess,
+        and a wrong one costs a single commit.
+        """
+        return (
+            self._expects_lone
+            and not self._is_tick_used
+            and self._ahead == 0
+            and len(entry.rows) <= _LONE_EVENTS
+            and self._store.last_write < self._quick
+            and self._store.holds(entry.run)
+        )
+
+    def _is_written_in_place(self, entry: Entry) -> bool:
+        """Write the append here and now, unless somebody else is using the store or the file.
+
+        Raises:
+            JournalError: it cannot be written.
+        """
         if not self._store_lock.acquire(blocking=False):
             return False
         try:
-            faults = store.write(batch.entries, may_wait=False)
+            faults = self._store.write([entry], may_wait=False)
         except MustWait:
             return False
-        except BaseException:
-            # A fault of our own, or a second Ctrl-C: whoever waits for the append must not wait for ever.
-            _report(batch, self._refusals(batch))
-            raise
         finally:
             self._store_lock.release()
-        _report(batch, faults)
-        if store.has_long_log():
+        if faults:
+            raise faults[entry.run]
+        if self._store.has_long_log():
             self._orders.put(_Question(self._copy_log, lambda _: None))
+        self._is_tick_used = True
+        asyncio.get_running_loop().call_soon(self._end_tick)
         return True
+
+    def _end_tick(self) -> None:
+        if self._gathering is not None:
+            # More came in the tick than the append that was written in place.
+            self._hand_over()
+        self._is_tick_used = False
 
     def _come_back(self, batches: Sequence[_Batch], faults: dict[RunId, JournalError]) -> None:
         for batch in batches:
