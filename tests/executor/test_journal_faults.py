@@ -318,6 +318,7 @@ def test_one_runs_fault_costs_another_run_in_the_same_commit_nothing(tmp_path: P
 
 READ_ONLY = """
 import os, sys
+import urllib.parse  # pathlib imports it late on newer Pythons, when one under /root can be read no more
 from wavewright.executor.events import RunFinished
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_reader import JournalReader
