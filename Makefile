@@ -48,7 +48,7 @@ bench: environment ## Measure the engine against plain asyncio (ratios within on
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 docs: environment ## Build the documentation into site/
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Open site/index.html"
 
 lock: environment ## Write requirements.lock anew; UPGRADE=1 takes the newest versions
