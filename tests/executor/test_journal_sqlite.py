@@ -97,7 +97,7 @@ async def test_a_burst_after_lone_appends_costs_one_commit_more(tmp_path: Path) 
         await journal.open_run(RUN)
         for step in "abc":
             await journal.append(RUN, [step_finished(step)])
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
         before = _commits_since_the_last_copy(path.with_name("j.db-wal").read_bytes())
         async with anyio.create_task_group() as tasks:
             for number in range(50):
