@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wavewright.config.documents import Source
-from wavewright.engine.jobs import Order
+from wavewright.engine.jobs import Order, no_plan
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, PlanError
@@ -82,12 +82,7 @@ def forecast(order: Order, tools: Mapping[str, ToolSignature], *, now: dt.dateti
     """
     goal, draft = order.goal, order.draft
     if draft is None:
-        missing = Diagnostic(
-            code="E114",
-            message=f"there is no plan for goal {goal.name!r}: neither the job nor its goal template has one",
-            hint="add 'plan: FILE' to the job, or 'plan:' to the goal template",
-        )
-        raise PlanError((missing,), order.source)
+        raise no_plan(goal, order.source)
     plan = bind_plan(draft.plan, goal, tools)
     found = draft.origin.place(check(plan, goal, tools))
     source = draft.origin.document.source

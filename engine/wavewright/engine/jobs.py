@@ -29,12 +29,15 @@ from wavewright.config.settings import Settings
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
 from wavewright.planner.goals import AvailableTool, Goal, GoalTemplate, Job
 from wavewright.planner.models import Plan
+from wavewright.planner.pointers import child
 from wavewright.planner.reader import read_model
 from wavewright.planner.resolving import resolve_goal
+from wavewright.planner.suggestions import choice
 from wavewright.planner.types import Json, JsonObject, Schedule
-from wavewright.tools.packs import find_template
+from wavewright.tools.packs import find_template, pack_names
 
-_JOB_FIELDS = frozenset({"goal_template", "plan", "variables", "benchmarks", "overrides"})
+_JOB_FIELDS = frozenset({"name", "goal_template", "plan", "variables", "benchmarks", "overrides"})
+"""Fields that a job may have and a plan may not."""
 _DEFAULT_LIMITS = ReadLimits()
 
 
@@ -83,8 +86,18 @@ def read_order(file: Path, plan_file: Path | None, settings: Settings) -> Order:
     return order_of(read_file(file), file, plan_file, settings)
 
 
-def order_of(document: Document, file: Path, plan_file: Path | None, settings: Settings) -> Order:
-    """Return what a job document comes to; `file` is where it stands, for the paths in it."""
+def order_of(
+    document: Document,
+    file: Path,
+    plan_file: Path | None,
+    settings: Settings,
+    *,
+    inputs_follow: bool = False,
+) -> Order:
+    """Return what a job document comes to; `file` is where it stands, for the paths in it.
+
+    `inputs_follow` is for a goal template whose plan is only looked at: its inputs come with a job.
+    """
     given = _read_plan(plan_file) if plan_file is not None else None
     template: GoalTemplate | None = None
     template_document = document
@@ -93,6 +106,7 @@ def order_of(document: Document, file: Path, plan_file: Path | None, settings: S
         job = Job(name=template.name)
     elif is_job(document):
         job = read_model(document, Job)
+        _refuse_unknown_packs(job, document)
         given = given or _plan_of_job(job, file, document)
         if job.goal_template is not None:
             template, template_document = read_template(job.goal_template, file.parent, document, settings)
@@ -101,20 +115,62 @@ def order_of(document: Document, file: Path, plan_file: Path | None, settings: S
         job = Job(name=_stem(file), goal=given.plan.goal, inputs=given.plan.inputs)
     if template is None:
         template = _template_of_plan(job, given, document)
-    goal = _with_packs(resolve_goal(job, template, document), job, file, settings)
+    goal = resolve_goal(job, template, document, inputs_follow=inputs_follow and is_template(document))
+    goal = _with_packs(goal, job, file, settings)
     if given is None and template.plan is not None:
         given = PlanDraft(template.plan, PlanOrigin(template_document, "/plan"), "template")
     return Order(goal, given, document.source)
 
 
-def goal_of_file(file: Path, plan: Plan, settings: Settings) -> Goal:
-    """Return the goal of a job file or a goal template, for a plan that is checked against it."""
+def goal_of_file(file: Path, plan: Plan, plan_document: Document | None, settings: Settings) -> Goal:
+    """Return the goal of a job file or a goal template, for a plan that is checked against it.
+
+    Raises:
+        DocumentError: the job or the template is faulty.
+        PlanError: the plan has inputs that do not fit the template; a plan without any is checked before they come.
+    """
     document = read_file(file)
-    if not is_template(document):
-        return order_of(document, file, None, settings).goal
-    template = read_model(document, GoalTemplate)
+    try:
+        if not is_template(document):
+            return order_of(document, file, None, settings).goal
+        template = read_model(document, GoalTemplate)
+    except PlanError as error:
+        faults = (
+            Fault(found.kind, found.message, found.span, found.pointer, found.hint)
+            for found in error.diagnostics
+        )
+        raise DocumentError(error.source, tuple(faults)) from error
     job = Job(name=template.name, inputs=plan.inputs)
-    return _with_packs(resolve_goal(job, template, document), job, file, settings)
+    goal = resolve_goal(job, template, plan_document, inputs_follow=not plan.inputs)
+    return _with_packs(goal, job, file, settings)
+
+
+def named_template(name: str, settings: Settings) -> Path | None:
+    """Return the file of a goal template that is called by its bare name; `None` where the name is a path.
+
+    Raises:
+        DocumentError: there is neither a template nor a file of that name.
+    """
+    if _is_path(name) or Path(name).exists():
+        return None
+    path = _template_path(name, Path(), settings)
+    if path is None:
+        known = template_names(settings)
+        hint = choice(name, known, what="goal templates")
+        fault = Fault("unreadable_file", f"there is no goal template and no file {name!r}", hint=hint)
+        raise DocumentError(Source(name, ""), (fault,))
+    return path
+
+
+def no_plan(goal: Goal, source: Source) -> PlanError:
+    """Return the error of a job without a plan, to be raised."""
+    missing = Diagnostic(
+        code="E114",
+        message=f"there is no plan for job {goal.job!r}: neither it nor its goal template has one, "
+        "and no planner model is configured",
+        hint="add 'plan: FILE' to the job, or 'plan:' to the goal template",
+    )
+    return PlanError((missing,), source)
 
 
 def is_job(document: Document) -> bool:
@@ -175,7 +231,7 @@ def read_template(
             hint=f"there are {known}; or give the path of a file beside the job",
         )
         raise PlanError(tuple(place([missing], document)), document.source)
-    template_document = read_file(path)
+    template_document = _read_named(path, "/goal_template", document)
     return read_model(template_document, GoalTemplate), template_document
 
 
@@ -186,13 +242,17 @@ def template_names(settings: Settings) -> list[str]:
 
 
 def _template_path(name: str, folder: Path, settings: Settings) -> Path | None:
-    if "/" in name or name.endswith((".yaml", ".yml", ".json", ".toml")):
+    if _is_path(name):
         return folder / name
     for home in (*settings.templates, _shipped_templates()):
         for suffix in (".yaml", ".yml", ".json", ".toml"):
             if (home / f"{name}{suffix}").is_file():
                 return home / f"{name}{suffix}"
     return find_template(name, _pack_settings(settings), settings.root)
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name or name.endswith((".yaml", ".yml", ".json", ".toml"))
 
 
 def _shipped_templates() -> Path:
@@ -205,12 +265,46 @@ def _plan_of_job(job: Job, file: Path, document: Document) -> PlanDraft | None:
         return None
     if isinstance(job.plan, Plan):
         return PlanDraft(job.plan, PlanOrigin(document, "/plan"), "given")
-    return _read_plan(file.parent / job.plan)
+    return _plan_draft(_read_named(file.parent / job.plan, "/plan", document))
 
 
 def _read_plan(path: Path) -> PlanDraft:
-    document = read_file(path)
+    return _plan_draft(read_file(path))
+
+
+def _plan_draft(document: Document) -> PlanDraft:
     return PlanDraft(read_model(document, Plan), PlanOrigin(document), "given")
+
+
+def _read_named(path: Path, pointer: str, document: Document) -> Document:
+    """Read a file that a document names; one that cannot be read is a fault at the place of the name."""
+    try:
+        content = read_bytes(path, _DEFAULT_LIMITS)
+    except DocumentError as error:
+        faults = tuple(
+            replace(fault, pointer=pointer, span=document.nearest_span(pointer)) for fault in error.faults
+        )
+        raise DocumentError(document.source, faults) from error
+    return read_content(content, str(path))
+
+
+def _refuse_unknown_packs(job: Job, document: Document) -> None:
+    """Raise a fault for each entry of the job's `tools` that names no installed pack."""
+    if not job.tools:
+        return
+    known = pack_names()
+    unknown = [
+        Diagnostic(
+            code="E107",
+            message=f"there is no pack {name!r}",
+            pointer=child("/tools", name),
+            hint=choice(name, known, what="installed packs"),
+        )
+        for name in job.tools
+        if name not in known
+    ]
+    if unknown:
+        raise PlanError(tuple(place(unknown, document)), document.source)
 
 
 def _template_of_plan(job: Job, given: PlanDraft | None, document: Document) -> GoalTemplate:
@@ -231,10 +325,12 @@ def _template_of_plan(job: Job, given: PlanDraft | None, document: Document) -> 
 def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
     """Return the goal with the packs' settings: the job's in place of the project's, paths relative to their file."""
     project: JsonObject = {
-        name: {"settings": given, "root": str(settings.root)} for name, given in settings.packs.items()
+        name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
+        for name, given in settings.packs.items()
     }
     own: JsonObject = {
-        name: {"settings": given, "root": str(file.parent.resolve())} for name, given in job.tools.items()
+        name: {"settings": given, "root": str(file.parent.resolve()), "file": str(file)}
+        for name, given in job.tools.items()
     }
     return goal.model_copy(update={"packs": {**project, **own}})
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from wavewright.config.settings import Settings
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
+from wavewright.planner.suggestions import choice
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.calls import Tool
-from wavewright.tools.packs import load_pack, pack_names
+from wavewright.tools.packs import PackError, load_pack, pack_names
 from wavewright.tools.registry import Registry
 from wavewright.tools.user_tools import load_user_tools
 
@@ -27,25 +28,32 @@ def gather_tools(goal: Goal, settings: Settings) -> Registry:
 def tools_of_plan(plan: Plan, settings: Settings) -> Registry:
     """Return the tools that a plan names, as far as the project or a pack brings them."""
     packs: JsonObject = {
-        name: {"settings": given, "root": str(settings.root)} for name, given in settings.packs.items()
+        name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
+        for name, given in settings.packs.items()
     }
     return _named_tools(frozenset(step.tool for step in plan.steps), packs, settings)
 
 
 def all_tools(settings: Settings) -> Registry:
-    """Return every tool of the project and of the installed packs."""
+    """Return every tool of the project and of the installed packs.
+
+    Raises:
+        ToolDefinitionError, PackError: as in `gather_tools`.
+    """
+    _refuse_unknown_packs(settings)
     own = load_user_tools(settings.tools, settings.root)
     taken = {tool.signature.name for tool in own}
     brought = [
         tool
         for name in pack_names()
-        for tool in load_pack(name, _object(settings.packs.get(name)), settings.root).tools
+        for tool in _load(name, _object(settings.packs.get(name)), settings.root, str(settings.file))
         if tool.signature.name not in taken
     ]
     return Registry([*own, *brought])
 
 
 def _named_tools(names: frozenset[str], packs: JsonObject, settings: Settings) -> Registry:
+    _refuse_unknown_packs(settings)
     own = {tool.signature.name: tool for tool in load_user_tools(settings.tools, settings.root)}
     found = [own[name] for name in sorted(names & own.keys())]
     missing = set(names - own.keys())
@@ -61,7 +69,29 @@ def _named_tools(names: frozenset[str], packs: JsonObject, settings: Settings) -
 def _pack_tools(name: str, packs: JsonObject, settings: Settings) -> tuple[Tool, ...]:
     entry = _object(packs.get(name))
     root = Path(str(entry["root"])) if "root" in entry else settings.root
-    return load_pack(name, _object(entry.get("settings")), root).tools
+    file = str(entry["file"]) if "file" in entry else None
+    return _load(name, _object(entry.get("settings")), root, file)
+
+
+def _load(name: str, given: JsonObject, root: Path, file: str | None) -> tuple[Tool, ...]:
+    try:
+        return load_pack(name, given, root).tools
+    except PackError as error:
+        # The pack was handed its settings and knows not where they stand.
+        raise PackError(str(error), hint=error.hint, place=file if given else None) from error
+
+
+def _refuse_unknown_packs(settings: Settings) -> None:
+    """Raise an error where the settings name a pack that is not installed."""
+    if not settings.packs:
+        return
+    known = pack_names()
+    for name in settings.packs:
+        if name not in known:
+            message = f"there is no pack {name!r}"
+            raise PackError(
+                message, hint=choice(name, known, what="installed packs"), place=str(settings.file)
+            )
 
 
 def _object(value: Json) -> JsonObject:

@@ -36,20 +36,23 @@ _LONGEST_GATE_ID = 63
 _CODE_OF_KEYWORD = {"required": "E105", "additionalProperties": "E104", "type": "E106"}
 
 
-def resolve_goal(job: Job, template: GoalTemplate, document: Document | None = None) -> Goal:
+def resolve_goal(
+    job: Job, template: GoalTemplate, document: Document | None = None, *, inputs_follow: bool = False
+) -> Goal:
     """Return what a job asks for.
 
     Args:
         job: The request.
         template: The kind of work that it names.
         document: Where the job was read from, for the places of faults.
+        inputs_follow: A plan is checked before there is a job: nothing is said of the inputs.
 
     Raises:
         PlanError: the job overrides what does not exist, or its inputs do not fit.
     """
     template = _overridden(job, template, document)
     inputs, places, faults = _inputs(job, template)
-    faults += _input_faults(inputs, places, template)
+    faults += [] if inputs_follow else _input_faults(inputs, places, template)
     if faults:
         raise _refused(faults, document)
     return Goal(

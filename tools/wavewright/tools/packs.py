@@ -35,9 +35,11 @@ PackFunction = Callable[[JsonObject, Path], Pack]
 class PackError(Exception):
     """A pack that cannot be had, or whose settings are wrong."""
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, place: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+        self.place = place
+        """The file that names the pack."""
 
 
 def pack_names() -> tuple[str, ...]:

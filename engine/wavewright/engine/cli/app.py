@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli import completion, exit_codes
 from wavewright.engine.version import __version__
 
 app = typer.Typer(
@@ -107,7 +107,10 @@ ApproveOption = Annotated[
     ApproveChoice,
     typer.Option(help="What to answer where a plan or a patch needs approval; 'ask' asks on a terminal."),
 ]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or its beginning.")]
+RunArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run's id, or its beginning.", autocompletion=completion.run_ids),
+]
 
 
 def _print_version(wanted: bool) -> None:
@@ -157,7 +160,12 @@ def run(
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A plan or a job; '-' reads standard input.")],
     goal: Annotated[
-        Path | None, typer.Option(metavar="GOAL", help="Goal template or job whose rules the plan must keep.")
+        str | None,
+        typer.Option(
+            metavar="GOAL",
+            help="Goal template (file or name) or job whose rules the plan must keep.",
+            autocompletion=completion.template_names,
+        ),
     ] = None,
     tools: Annotated[
         Path | None, typer.Option(metavar="TOOLS", help="JSON list of tool signatures to check against.")

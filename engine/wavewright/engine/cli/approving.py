@@ -11,6 +11,7 @@ import anyio.to_thread
 from wavewright.engine.context import ApprovalRequest, Approver
 
 if TYPE_CHECKING:
+    from wavewright.engine.cli.interrupting import Interruption
     from wavewright.engine.cli.progress import Progress
 
 
@@ -33,17 +34,18 @@ class TerminalApprover:
     """Asks the person at the terminal."""
 
     progress: Progress
+    interruption: Interruption
 
     async def approve(self, request: ApprovalRequest) -> bool:
         """Show what is asked and return the answer."""
-        with self.progress.paused():
-            return await anyio.to_thread.run_sync(_ask, request)
+        with self.progress.paused(), self.interruption.at_once():
+            return await anyio.to_thread.run_sync(_ask, request, abandon_on_cancel=True)
 
 
-def approver_of(choice: str, progress: Progress) -> Approver:
+def approver_of(choice: str, progress: Progress, interruption: Interruption) -> Approver:
     """Return who answers for `--approve`; where nobody can be asked, nothing is approved."""
     if choice == "ask" and sys.stdin.isatty() and sys.stderr.isatty():
-        return TerminalApprover(progress)
+        return TerminalApprover(progress, interruption)
     return FixedAnswer(choice == "always", progress)
 
 

@@ -14,7 +14,7 @@ from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import project_settings
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
-from wavewright.planner.diagnostics import Diagnostic, place
+from wavewright.planner.diagnostics import Diagnostic, PlanError, place
 from wavewright.planner.goals import Goal, Limits
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Plan
@@ -32,7 +32,8 @@ class CheckOptions:
     """What is checked, against what, within which limits."""
 
     file: Path
-    goal: Path | None = None
+    goal: str | None = None
+    """A job file, or a goal template: its file or its name."""
     tools: Path | None = None
     from_model: bool = False
     max_steps: int | None = None
@@ -73,8 +74,8 @@ def check_file(options: CheckOptions, *, output_format: str) -> int:
 
 def _check(options: CheckOptions, settings: Settings) -> Checked:
     content, name = _content(options)
-    if not options.from_model and (job := _job_document(content, name, options)) is not None:
-        return _check_job(job, options, settings)
+    if not options.from_model and (document := _order_document(content, name, options)) is not None:
+        return _check_order(document, options, settings)
     limits = _read_limits(options)
     text = (
         read_model_answer(content, name, limits=limits)
@@ -83,23 +84,44 @@ def _check(options: CheckOptions, settings: Settings) -> Checked:
     )
     if text.plan is None:
         return Checked(text, None, text.diagnostics)
-    goal = _goal(options, text.plan, settings)
+    try:
+        goal = _goal(options, text, settings)
+    except PlanError as error:
+        return Checked(text, None, (*text.diagnostics, *error.diagnostics))
     return _check_plan(text, goal, _tools(options, text.plan, goal, settings), options)
 
 
-def _check_job(document: Document, options: CheckOptions, settings: Settings) -> Checked:
-    from wavewright.engine.jobs import order_of
+def _check_order(document: Document, options: CheckOptions, settings: Settings) -> Checked:
+    """Check the plan of a job or of a goal template; faults of these documents are found as a plan's are."""
+    from wavewright.engine.jobs import is_template, no_plan, order_of
 
-    order = order_of(document, options.file, None, settings)
-    if order.draft is None:
-        msg = f"job {order.goal.job!r} has no plan to check: neither it nor its goal template carries one"
-        raise CommandError(msg, hint="add 'plan: FILE' to the job")
+    try:
+        order = order_of(document, options.file, None, settings, inputs_follow=True)
+        if is_template(document) and order.draft is None:
+            return _check_template(document, options, order.goal, settings)
+        if order.draft is None:
+            raise no_plan(order.goal, order.source)
+    except PlanError as error:
+        return Checked(PlanText(None, error.source, document), None, error.diagnostics)
     text = PlanText(order.draft.plan, order.draft.origin.document.source, order.draft.origin.document)
     tools = _tools(options, order.draft.plan, order.goal, settings)
-    found = check(
-        bind_plan(order.draft.plan, order.goal, tools), order.goal, tools, limits=_limits(options, order.goal)
-    )
-    return Checked(text, order.draft.plan, order.draft.origin.place(found))
+    plan = bind_plan(order.draft.plan, order.goal, tools)
+    found = order.draft.origin.place(check(plan, order.goal, tools, limits=_limits(options, order.goal)))
+    if is_template(document):
+        own = _check_template(document, options, order.goal, settings).diagnostics
+        found = tuple(place([*own, *found], document))
+    return Checked(text, plan, found)
+
+
+def _check_template(document: Document, options: CheckOptions, goal: Goal, settings: Settings) -> Checked:
+    """Check what a goal template says of tools, rules and gates; its plan, where it has one, is not looked at."""
+    from wavewright.planner.goals import GoalTemplate
+    from wavewright.planner.reader import read_model
+    from wavewright.planner.resolving import check_template
+
+    template = read_model(document, GoalTemplate)
+    found = check_template(template, _tools(options, None, goal, settings))
+    return Checked(PlanText(None, document.source, document), None, tuple(place(found, document)))
 
 
 def _check_plan(
@@ -122,15 +144,15 @@ def _content(options: CheckOptions) -> tuple[bytes, str]:
         raise CommandError(fault.message, hint=fault.hint) from error
 
 
-def _job_document(content: bytes, name: str, options: CheckOptions) -> Document | None:
-    """Return the content as a document where it is a job and no plan; faults are the plan reader's to report."""
-    from wavewright.engine.jobs import is_job, read_content
+def _order_document(content: bytes, name: str, options: CheckOptions) -> Document | None:
+    """Return the document where it is a job or a template and no plan; faults are the plan reader's to report."""
+    from wavewright.engine.jobs import is_job, is_template, read_content
 
     try:
         document = read_content(content, name, _read_limits(options))
     except DocumentError:
         return None
-    return document if is_job(document) else None
+    return document if is_job(document) or is_template(document) else None
 
 
 def _read_limits(options: CheckOptions) -> ReadLimits:
@@ -146,16 +168,17 @@ def _limits(options: CheckOptions, goal: Goal | None) -> Limits:
     return limits.model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
-def _goal(options: CheckOptions, plan: Plan, settings: Settings) -> Goal | None:
-    if options.goal is None:
+def _goal(options: CheckOptions, text: PlanText, settings: Settings) -> Goal | None:
+    if options.goal is None or text.plan is None:
         return None
-    from wavewright.engine.jobs import goal_of_file
+    from wavewright.engine.jobs import goal_of_file, named_template
 
-    return goal_of_file(options.goal, plan, settings)
+    file = named_template(options.goal, settings) or Path(options.goal)
+    return goal_of_file(file, text.plan, text.document, settings)
 
 
 def _tools(
-    options: CheckOptions, plan: Plan, goal: Goal | None, settings: Settings
+    options: CheckOptions, plan: Plan | None, goal: Goal | None, settings: Settings
 ) -> Mapping[str, ToolSignature]:
     if options.tools is not None:
         from wavewright.tools.signature_files import read_tools_file
@@ -163,7 +186,9 @@ def _tools(
         return read_tools_file(options.tools)
     from wavewright.engine.toolbox import gather_tools, tools_of_plan
 
-    return (tools_of_plan(plan, settings) if goal is None else gather_tools(goal, settings)).signatures
+    if goal is not None:
+        return gather_tools(goal, settings).signatures
+    return tools_of_plan(plan, settings).signatures if plan is not None else {}
 
 
 def _print(checked: Checked, output_format: str) -> None:
@@ -204,8 +229,10 @@ def _verdict(checked: Checked, source: Source) -> str:
         _count(len(checked.text.repairs), "repair"),
     ]
     told = ", ".join(count for count in counts if count)
-    if checked.errors or checked.plan is None:
+    if checked.errors:
         return f"{source.name}: {told}"
+    if checked.plan is None:
+        return f"{source.name}: sound: a goal template without a plan" + (f" ({told})" if told else "")
     graph = PlanGraph.of(checked.plan)
     shape = f"{_count(len(checked.plan.steps), 'step')} in {_count(graph.depth, 'wave')}, width {graph.width}"
     return f"{source.name}: sound: {shape}" + (f" ({told})" if told else "")

@@ -13,7 +13,7 @@ from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.cli.project import open_journal, project_settings
+from wavewright.engine.cli.project import has_journal, open_journal, project_settings
 from wavewright.engine.jobs import is_job, is_template, order_of, read_file
 from wavewright.engine.toolbox import tools_of_plan
 from wavewright.executor.events import Event
@@ -47,6 +47,9 @@ def _plan(name: str, settings: Settings) -> Plan:
     path = Path(name)
     if path.exists() or path.suffix:
         return _plan_of_document(read_file(path), path, settings)
+    if not has_journal(settings):
+        msg = f"there is no file {name!r}, and no run either"
+        raise CommandError(msg, hint="name plans, jobs or runs", place=str(path))
     state = fold(anyio.run(_events, name, settings))
     if state.plan is None:
         msg = f"run {state.run!r} ended before it had a plan"

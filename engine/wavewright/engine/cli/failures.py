@@ -14,9 +14,17 @@ from wavewright.engine.cli import exit_codes
 class CommandError(Exception):
     """A command cannot go on; the text says what is wrong, with its place, and `hint` what would mend it."""
 
-    def __init__(self, message: str, *, hint: str | None = None, code: int = exit_codes.MISUSE) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        place: str | None = None,
+        code: int = exit_codes.MISUSE,
+    ) -> None:
         super().__init__(message)
         self.hint = hint
+        self.place = place
         self.code = code
 
 
@@ -27,10 +35,11 @@ class CommandOutcome:
     code: int = exit_codes.OK
 
 
-def print_error(message: str, hint: str | None = None) -> None:
-    """Print an error, and what would mend it, to standard error."""
-    text = f"error: {message}\n" + (f"  = help: {hint}\n" if hint else "")
-    sys.stderr.write(text)
+def print_error(message: str, hint: str | None = None, *, place: str | None = None) -> None:
+    """Print an error, where it is and what would mend it, to standard error."""
+    where = f"  --> {place}\n" if place else ""
+    mend = f"  = help: {hint}\n" if hint else ""
+    sys.stderr.write(f"error: {message}\n{where}{mend}")
 
 
 @contextmanager
@@ -42,11 +51,17 @@ def report_failures() -> Generator[CommandOutcome]:
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output went away, as `head` does: not worth a word.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
+        _give_up_output()
     except KeyboardInterrupt:
+        print_error("interrupted")
         outcome.code = exit_codes.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - no traceback reaches a user
         outcome.code = _report(error)
+
+
+def _give_up_output() -> None:
+    """Write nothing more to standard output, not even what is left in its buffer when the program ends."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
 
 
 def _report(error: Exception) -> int:
@@ -61,7 +76,7 @@ def _report(error: Exception) -> int:
         show()
         return exit_codes.MISUSE
     if isinstance(error, CommandError):
-        print_error(str(error), error.hint)
+        print_error(str(error), error.hint, place=error.place)
         return error.code
     return _report_known(error)
 
@@ -84,10 +99,25 @@ def _report_known(error: Exception) -> int:
     if isinstance(error, JournalError):
         sys.stderr.write(f"error: {error}\n")
         return exit_codes.MISUSE if isinstance(error, RunNotFound) else exit_codes.ENVIRONMENT
-    if isinstance(error, ToolDefinitionError | PackError):
+    if isinstance(error, ToolDefinitionError):
         print_error(str(error), error.hint)
         return exit_codes.MISUSE
+    if isinstance(error, PackError):
+        print_error(str(error), error.hint, place=error.place)
+        return exit_codes.MISUSE
+    if isinstance(error, OSError):
+        return _report_surroundings(error)
     return _report_unknown(error)
+
+
+def _report_surroundings(error: OSError) -> int:
+    """Report what the system refused; without a file's name it was the output that could not be written."""
+    if error.filename is None:
+        _give_up_output()
+    subject = repr(str(error.filename)) if error.filename is not None else "the output"
+    verb = "cannot be used" if error.filename is not None else "cannot be written"
+    print_error(f"{subject} {verb}: {error.strerror or error}")
+    return exit_codes.ENVIRONMENT
 
 
 def _report_unknown(error: Exception) -> int:

@@ -12,7 +12,7 @@ import anyio
 
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.cli.project import open_journal, project_settings
+from wavewright.engine.cli.project import has_journal, no_journal, open_journal, project_settings
 from wavewright.executor.codec import encode
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.goals import Goal
@@ -64,12 +64,18 @@ def show_run(run: str, *, output_format: str) -> int:
 
 
 async def _rows() -> list[RunRow]:
-    async with open_journal(project_settings()) as journal:
+    settings = project_settings()
+    if not has_journal(settings):
+        return []
+    async with open_journal(settings) as journal:
         return await journal.list_runs()
 
 
 async def _events(prefix: str) -> Sequence[Event]:
-    async with open_journal(project_settings()) as journal:
+    settings = project_settings()
+    if not has_journal(settings):
+        raise no_journal(settings)
+    async with open_journal(settings) as journal:
         return await journal.load(await journal.find_run(prefix))
 
 

@@ -1,27 +1,40 @@
-"""The live table of a run on a terminal."""
+"""The live table of a run on a terminal.
+
+A row is a step of the plan in force, in the order of the waves. A plan with more steps than the terminal has lines
+shows what runs, what went wrong and what ended last; how far the whole is stands above. The table reads the run's
+events alone, so that a resumed run shows what was done before as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
-from rich.console import Console, Group
+from rich.console import Console, ConsoleRenderable, Group
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from wavewright.engine.cli.progress import gate_lines, print_outcome
-from wavewright.executor.events import Event, StepStatus
-from wavewright.executor.state import RunState, reduce
+from wavewright.engine.cli.progress import gate_lines, lines_of, print_outcome
+from wavewright.executor.events import Event, Noted, PlanAccepted, StepFinished, StepStatus
+from wavewright.executor.state import RunState, fold, reduce
+from wavewright.planner.graph import PlanGraph
+from wavewright.planner.models import Plan
 from wavewright.planner.types import StepId
 
 if TYPE_CHECKING:
     from wavewright.reviewer.records import Package
 
-STYLES: dict[StepStatus, str] = {
+RowStatus: TypeAlias = StepStatus | Literal["running", "waiting"]
+
+STYLES: dict[RowStatus, str] = {
     "ok": "green",
     "empty": "yellow",
     "failed": "bold red",
@@ -29,18 +42,41 @@ STYLES: dict[StepStatus, str] = {
     "blocked": "magenta",
     "cancelled": "magenta",
     "reused": "cyan",
+    "running": "bold blue",
+    "waiting": "dim",
 }
-_MARGIN = 6
-"""Lines of the terminal that are left to headline, gates and prompt."""
+_HEAD = 5
+"""Lines of the terminal that headline, figures, column titles and prompt take."""
+_MOST_GATE_LINES = 6
+_BAR = 24
+"""Columns of the bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A step of the plan in force."""
+
+    step: StepId
+    tool: str
+    wave: int
+    after: frozenset[StepId]
 
 
 class LiveProgress:
-    """A table that grows with the run, and stays when it ends."""
+    """A table that grows with the run; the outcome takes its place."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.time) -> None:
         self._console = console or Console(stderr=True)
-        self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=8)
+        self._clock = clock
         self._state = RunState()
+        self._rows: tuple[_Row, ...] = ()
+        self._live = Live(
+            console=self._console,
+            get_renderable=self._render,
+            refresh_per_second=8,
+            redirect_stdout=console is None,
+            redirect_stderr=console is None,
+        )
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -51,9 +87,19 @@ class LiveProgress:
     ) -> None:
         self._live.stop()
 
+    def recall(self, events: Sequence[Event]) -> None:
+        """Take what a resumed run did before."""
+        self._state = fold(events, self._state)
+        self._rows = _rows_of(self._state)
+
     def show(self, event: Event) -> None:
         """Take one event; the table is drawn a few times a second, not once an event."""
         self._state = reduce(self._state, event)
+        if isinstance(event, PlanAccepted):
+            self._rows = _rows_of(self._state)
+        elif isinstance(event, Noted):
+            for line in lines_of(event):
+                self.say(line)
 
     def say(self, text: str) -> None:
         """Print a line above the table."""
@@ -69,42 +115,108 @@ class LiveProgress:
             self._live.start()
 
     def conclude(self, package: Package, files: Sequence[Path]) -> None:
-        """Print the outcome."""
+        """Print the outcome, which has a table of its own; where it goes elsewhere the live one stays."""
+        self._live.transient = sys.stdout.isatty()
+        self._live.stop()
         print_outcome(package, files)
 
     def _render(self) -> Group:
-        return Group(self._headline(), self._table(), *self._gates())
-
-    def _headline(self) -> Text:
         state = self._state
         if state.started is None:
-            return Text("reading the job …", style="dim")
-        plan = f"  plan {state.rung}" if state.rung else ""
-        round_of = f"  recovery round {state.round}" if state.round else ""
-        return Text(f"run {state.started.run}  job {state.started.job!r}{plan}{round_of}", style="bold")
+            return Group(Text("reading the job …", style="dim"))
+        headline = Text.assemble(
+            ("run ", "dim"), (state.started.run, "bold"), ("  job ", "dim"), (state.started.job, "bold")
+        )
+        headline.no_wrap, headline.overflow = True, "ellipsis"
+        gates = self._gates()
+        parts: list[ConsoleRenderable] = [headline, self._figures(state)]
+        if self._rows:
+            parts.append(self._table(state, room=max(3, self._console.height - _HEAD - len(gates))))
+        return Group(*parts, *gates)
 
-    def _table(self) -> Table:
-        table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-        for title in ("wave", "step", "status", "items", "seconds"):
-            table.add_column(title, justify="right" if title in ("wave", "seconds") else "left")
-        rows = list(self._rows())
-        room = max(5, self._console.height - _MARGIN)
-        for wave, step in rows[-room:]:
-            table.add_row(str(wave + 1), Text(step), *self._cells(step))
-        return table
+    def _figures(self, state: RunState) -> Table:
+        done, total = sum(row.step in state.steps for row in self._rows), len(self._rows)
+        waves = 1 + max((row.wave for row in self._rows), default=0)
+        wave = 1 + max((row.wave for row in self._rows if self._status(row) != "waiting"), default=0)
+        assert state.started is not None
+        words = [f"{done} of {total} steps", f"wave {wave} of {waves}"] if total else ["checking the plan"]
+        words += [f"recovery round {state.round}"] if state.round else []
+        words += [f"{max(0.0, self._clock() - state.started.at):.1f} s"]
+        line = Table.grid(padding=(0, 2, 0, 0))
+        line.add_row(ProgressBar(total=max(1, total), completed=done, width=_BAR), Text(" · ".join(words)))
+        return line
 
-    def _rows(self) -> Iterator[tuple[int, StepId]]:
-        for record in self._state.waves:
-            yield from ((record.wave, step) for step in record.steps)
+    def _table(self, state: RunState, *, room: int) -> ConsoleRenderable:
+        table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
+        for title, right in (
+            ("wave", True),
+            ("step", False),
+            ("tool", False),
+            ("status", False),
+            ("items", True),
+            ("seconds", True),
+        ):
+            table.add_column(title, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
+        shown = self._chosen(state, room)
+        for row in shown:
+            status = self._status(row)
+            table.add_row(
+                str(row.wave + 1),
+                Text(row.step),
+                Text(row.tool, style="dim"),
+                Text(status, style=STYLES[status]),
+                *self._amounts(state, row, status),
+            )
+        left = len(self._rows) - len(shown)
+        return Group(table, Text(f"      and {left} more", style="dim")) if left else table
 
-    def _cells(self, step: StepId) -> tuple[Text, Text, Text]:
-        ended = self._state.steps.get(step)
+    def _chosen(self, state: RunState, room: int) -> Sequence[_Row]:
+        """Return the rows that there is room for: what runs, then what went wrong, then what ended last."""
+        if len(self._rows) <= room:
+            return self._rows
+
+        def weight(place: int) -> tuple[int, float]:
+            ended = state.steps.get(self._rows[place].step)
+            if ended is None:
+                return (0, 0) if self._status(self._rows[place]) == "running" else (3, place)
+            return (1 if _is_bad(ended) else 2, -ended.at)
+
+        best = sorted(range(len(self._rows)), key=weight)[: room - 1]
+        return [self._rows[place] for place in sorted(best)]
+
+    def _status(self, row: _Row) -> RowStatus:
+        ended = self._state.steps.get(row.step)
+        if ended is not None:
+            return ended.status
+        begun = any(row.step in record.steps for record in self._state.waves[-1:])
+        is_free = all(before in self._state.steps for before in row.after)
+        return "running" if begun or (not self._state.waves and is_free) else "waiting"
+
+    def _amounts(self, state: RunState, row: _Row, status: RowStatus) -> tuple[str, str]:
+        ended = state.steps.get(row.step)
         if ended is None:
-            done = len(self._state.items.get(step, {}))
-            return Text("…", style="dim"), Text(str(done) if done else ""), Text("")
+            done = len(state.items.get(row.step, ()))
+            begun = state.waves[-1].started if state.waves and status == "running" else None
+            return str(done) if done else "", f"{self._clock() - begun:.1f}" if begun is not None else ""
         items = f"{ended.items[0]}/{ended.items[1]}" if ended.items else ""
-        return Text(ended.status, style=STYLES[ended.status]), Text(items), Text(f"{ended.seconds:.2f}")
+        return items, f"{ended.seconds:.2f}" if ended.status not in ("skipped", "blocked") else ""
 
     def _gates(self) -> list[Text]:
         red = [line for step in self._state.steps.values() for line in gate_lines(step.gates)]
-        return [Text(line, style="red" if " blocks" in line else "yellow") for line in red[-_MARGIN:]]
+        return [
+            Text(line, style="red" if " blocks" in line else "yellow") for line in red[-_MOST_GATE_LINES:]
+        ]
+
+
+def _rows_of(state: RunState) -> tuple[_Row, ...]:
+    if state.plan is None:
+        return ()
+    plan = Plan.model_validate(state.plan)
+    graph = PlanGraph.of(plan)
+    waves = graph.wave_of()
+    rows = [_Row(step.id, step.tool, waves[step.id], graph.dependencies[step.id]) for step in plan.steps]
+    return tuple(sorted(rows, key=lambda row: row.wave))
+
+
+def _is_bad(ended: StepFinished) -> bool:
+    return ended.status in ("failed", "blocked", "cancelled") or any(gate.is_red for gate in ended.gates)

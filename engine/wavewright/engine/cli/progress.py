@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
 from wavewright.executor.events import (
     Event,
@@ -24,6 +24,7 @@ from wavewright.executor.events import (
     StepFinished,
     WaveStarted,
 )
+from wavewright.executor.state import SUCCESSES
 
 if TYPE_CHECKING:
     from wavewright.reviewer.records import Package
@@ -37,6 +38,10 @@ class Progress(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+    def recall(self, events: Sequence[Event]) -> None:
+        """Take the events that a resumed run has journaled before."""
+        ...
 
     def show(self, event: Event) -> None:
         """Take one event, after it was journaled."""
@@ -56,15 +61,28 @@ class Progress(Protocol):
 
 
 class PlainProgress:
-    """Lines of text on standard error."""
+    """Lines of text on standard error; what a tool prints goes there too, so that the outcome stands alone."""
+
+    def __init__(self) -> None:
+        self._out = sys.stdout
+        self._redirection = ExitStack()
 
     def __enter__(self) -> Self:
+        self._out = sys.stdout
+        self._redirection.enter_context(redirect_stdout(sys.stderr))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        return None
+        self._redirection.close()
+
+    def recall(self, events: Sequence[Event]) -> None:
+        """Say how far the run was."""
+        done = len(
+            {event.step for event in events if isinstance(event, StepFinished) and event.status in SUCCESSES}
+        )
+        self.say(f"resuming: {done} step{'' if done == 1 else 's'} done before")
 
     def show(self, event: Event) -> None:
         """Print what is worth a line."""
@@ -73,8 +91,7 @@ class PlainProgress:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+        _write(sys.stderr, text)
 
     @contextmanager
     def paused(self) -> Generator[None]:
@@ -83,6 +100,7 @@ class PlainProgress:
 
     def conclude(self, package: Package, files: Sequence[Path]) -> None:
         """Print the outcome to standard output."""
+        self._redirection.close()
         print_outcome(package, files)
 
 
@@ -94,11 +112,11 @@ class JsonProgress(PlainProgress):
         from wavewright.executor.codec import encode
 
         kind, body = encode(event)
-        _print_json({"kind": kind, **json.loads(body)})
+        self._print({"kind": kind, **json.loads(body)})
 
     def conclude(self, package: Package, files: Sequence[Path]) -> None:
         """Print the outcome as the last line."""
-        _print_json(
+        self._print(
             {
                 "kind": "outcome",
                 "run": package.run,
@@ -106,6 +124,9 @@ class JsonProgress(PlainProgress):
                 "files": [str(path) for path in files],
             }
         )
+
+    def _print(self, body: object) -> None:
+        _write(self._out, json.dumps(body, ensure_ascii=False))
 
 
 def progress_for(*, as_json: bool) -> Progress:
@@ -179,6 +200,8 @@ def gate_lines(records: Sequence[GateRecord]) -> list[str]:
     return lines
 
 
-def _print_json(body: object) -> None:
-    sys.stdout.write(json.dumps(body, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+def _write(stream: TextIO, line: str) -> None:
+    """Write a line; a reader who went away stops nothing, for a run is not there to be watched."""
+    with suppress(BrokenPipeError):
+        stream.write(line + "\n")
+        stream.flush()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.config.settings import load_settings
+from wavewright.engine.cli.failures import CommandError
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -17,8 +18,20 @@ def project_settings() -> Settings:
     return load_settings(Path.cwd())
 
 
+def has_journal(settings: Settings) -> bool:
+    """Whether anything has run here; whoever only reads asks first, and so creates no empty journal."""
+    return settings.journal.exists()
+
+
+def no_journal(settings: Settings) -> CommandError:
+    """Return the error of a command that wants a run where nothing has run yet, to be raised."""
+    return CommandError(
+        "there are no runs yet", hint="`wavewright run JOB` makes one", place=str(settings.journal)
+    )
+
+
 def open_journal(settings: Settings) -> SqliteJournal:
-    """Return the project's journal, to be entered."""
+    """Return the project's journal, to be entered; the file is created where there is none."""
     from wavewright.executor.journal_sqlite import SqliteJournal
 
     return SqliteJournal(settings.journal)

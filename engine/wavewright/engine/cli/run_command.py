@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
-import signal
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,14 +14,15 @@ import anyio
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.approving import approver_of
 from wavewright.engine.cli.failures import CommandError, print_error
+from wavewright.engine.cli.interrupting import Interruption
 from wavewright.engine.cli.progress import Progress, progress_for
-from wavewright.engine.cli.project import open_journal, project_settings
+from wavewright.engine.cli.project import has_journal, no_journal, open_journal, project_settings
 from wavewright.engine.context import RunContext, RunRequest
 from wavewright.engine.pipeline import PipelineRun
 from wavewright.engine.session import run_request
-from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event, RunFinished
 from wavewright.planner.types import RunId
+from wavewright.reviewer.files import FileNotWrittenError
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -60,51 +59,53 @@ def resume_request(run: str, *, concurrency: int | None, output: Path | None) ->
 
 
 def run(request: RunRequest, *, approve: str, as_json: bool) -> int:
-    """Run or resume, show what happens, and return the exit code."""
+    """Run or resume, show what happens, and return the exit code.
+
+    Raises:
+        CommandError: the folder for the package cannot be used, or the run to resume has ended.
+    """
     settings = project_settings()
-    progress = progress_for(as_json=as_json)
-    with progress:
-        outcome = anyio.run(_run, request, settings, progress, approve)
-    return _conclude(outcome, progress)
+    if request.run is not None and not has_journal(settings):
+        raise no_journal(settings)
+    _refuse_unusable(request.output_dir or settings.output_dir)
+    with progress_for(as_json=as_json) as progress:
+        interruption = Interruption(progress.say)
+        try:
+            outcome = anyio.run(_run, request, settings, progress, interruption, approve)
+        except KeyboardInterrupt:
+            return _interrupted(interruption.run)
+        except FileNotWrittenError as error:
+            hint = f"every result is journaled; go on with: wavewright resume {error.path.parent.name} --output DIR"
+            raise CommandError(str(error), hint=hint, code=exit_codes.ENVIRONMENT) from error
+        if outcome.context.package is not None:
+            progress.conclude(outcome.context.package, outcome.context.files)
+    return _exit_code(outcome)
 
 
 async def _run(
-    request: RunRequest, settings: Settings, progress: Progress, approve: str
+    request: RunRequest, settings: Settings, progress: Progress, interruption: Interruption, approve: str
 ) -> PipelineRun[RunContext]:
-    stopper = Stopper()
+    def on_event(event: Event) -> None:
+        interruption.watch(event)
+        progress.show(event)
+
     async with open_journal(settings) as journal:
         if request.run is not None:
             found = await journal.find_run(request.run)
-            _refuse_finished(found, await journal.load(found))
+            events = await journal.load(found)
+            _refuse_finished(found, events)
+            progress.recall(events)
             request = replace(request, run=found)
-        with _stopped_by_signals(stopper, progress):
+            interruption.run = found
+        with interruption.taking_signals():
             return await run_request(
                 request,
                 settings=settings,
                 journal=journal,
-                approver=approver_of(approve, progress),
-                on_event=progress.show,
-                stopper=stopper,
+                approver=approver_of(approve, progress, interruption),
+                on_event=on_event,
+                stopper=interruption.stopper,
             )
-
-
-@contextmanager
-def _stopped_by_signals(stopper: Stopper, progress: Progress) -> Generator[None]:
-    """Turn Ctrl-C and SIGTERM into a stop that leaves a run to be resumed."""
-    # Not anyio's receiver: it needs a task group, which would wrap every error of the run in a group.
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        progress.say("stopping: what is finished is journaled")
-        stopper.stop()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
 
 def _refuse_finished(run_id: RunId, events: Sequence[Event]) -> None:
@@ -116,17 +117,35 @@ def _refuse_finished(run_id: RunId, events: Sequence[Event]) -> None:
         )
 
 
-def _conclude(outcome: PipelineRun[RunContext], progress: Progress) -> int:
+def _refuse_unusable(folder: Path) -> None:
+    """Raise an error where the folder cannot come to be, before anything is called for it."""
+    existing = next((place for place in (folder, *folder.absolute().parents) if place.exists()), folder)
+    if not existing.is_dir():
+        msg = f"the package cannot be written to {str(folder)!r}: {str(existing)!r} is no folder"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        msg = f"the package cannot be written to {str(folder)!r}: {str(existing)!r} is read-only"
+    else:
+        return
+    raise CommandError(msg, hint="name another folder with --output", code=exit_codes.ENVIRONMENT)
+
+
+def _exit_code(outcome: PipelineRun[RunContext]) -> int:
     context = outcome.context
     if context.state.is_interrupted:
-        print_error(f"run {context.run} was interrupted", f"go on with: wavewright resume {context.run}")
-        return exit_codes.INTERRUPTED
+        return _interrupted(context.run)
     if outcome.halted is not None:
         print_error(outcome.halted)
         return exit_codes.NEGATIVE
     assert context.package is not None
-    progress.conclude(context.package, context.files)
     return exit_codes.OK if context.package.status == "achieved" else exit_codes.NEGATIVE
+
+
+def _interrupted(run: RunId | None) -> int:
+    if run is None:
+        print_error("interrupted before the run began")
+    else:
+        print_error(f"run {run} was interrupted", f"go on with: wavewright resume {run}")
+    return exit_codes.INTERRUPTED
 
 
 def _instant(text: str | None) -> dt.datetime | None:
@@ -134,7 +153,7 @@ def _instant(text: str | None) -> dt.datetime | None:
         return None
     try:
         instant = dt.datetime.fromisoformat(text)
-    except ValueError as error:
+        return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
+    except (ValueError, OverflowError) as error:
         msg = f"--as-of {text!r} is no date"
         raise CommandError(msg, hint="write it as 2010-03-01 or 2010-03-01T12:00:00+00:00") from error
-    return instant if instant.tzinfo is not None else instant.replace(tzinfo=dt.UTC)

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 
 from wavewright.config.documents import Source
 from wavewright.engine.context import Ports, RunContext
+from wavewright.engine.jobs import no_plan
 from wavewright.engine.pipeline import StepResult, go_on
+from wavewright.engine.recording import record
+from wavewright.executor.events import RunFinished
 from wavewright.planner.binding import bind_plan
-from wavewright.planner.diagnostics import Diagnostic, PlanError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +24,9 @@ class MakePlan:
         """Bind the plan: inputs, the goal's gates and caps, what terminal steps are given."""
         assert context.goal is not None
         if context.draft is None:
-            raise PlanError(
-                (
-                    Diagnostic(
-                        code="E114",
-                        message=f"there is no plan for goal {context.goal.name!r}: the job gives none, its goal "
-                        "template carries none, and no planner model is configured",
-                        hint="add 'plan: FILE' to the job, or 'plan:' to the goal template",
-                    ),
-                ),
-                Source(context.goal.job, ""),
-            )
+            error = no_plan(context.goal, Source(str(context.request.job_file), ""))
+            ended = RunFinished(self.ports.clock().timestamp(), "failed", "there is no plan")
+            await record(self.ports, context, ended)
+            raise error
         candidate = bind_plan(context.draft.plan, context.goal, context.signatures)
         return go_on(replace(context, candidate=candidate))

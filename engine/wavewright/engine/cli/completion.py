@@ -1,0 +1,67 @@
+"""What the shell offers after the tab key.
+
+A completion answers while a person waits, so it reads file names and one column of the journal, and imports neither
+pydantic nor the engine. It never raises: nothing to offer is an answer too.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+_MOST = 50
+_SETTINGS_FILES = ("wavewright.yaml", "wavewright.yml")
+
+
+def run_ids(incomplete: str) -> list[str]:
+    """Return the newest runs whose id begins so."""
+    journal = _journal()
+    if not journal.is_file():
+        return []
+    try:
+        connection = sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True, timeout=0.2)
+        try:
+            found = connection.execute(
+                "SELECT run FROM run WHERE substr(run, 1, ?) = ? ORDER BY run DESC LIMIT ?",
+                (len(incomplete), incomplete, _MOST),
+            )
+            return [str(row[0]) for row in found]
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return []
+
+
+def template_names(incomplete: str) -> list[str]:
+    """Return the goal templates, the project's and the shipped ones, whose name begins so."""
+    names = {name for name in _template_names() if name.startswith(incomplete)}
+    return sorted(names)
+
+
+def _template_names() -> Iterator[str]:
+    project = _project() / "config" / "goals"
+    if project.is_dir():
+        yield from (path.stem for path in project.glob("*.yaml"))
+    shipped = files("wavewright.config.goals")
+    yield from (
+        entry.name.removesuffix(".yaml") for entry in shipped.iterdir() if entry.name.endswith(".yaml")
+    )
+
+
+def _journal() -> Path:
+    """Return the journal where the environment or the default puts it; the settings file is not read for this."""
+    if journal := os.environ.get("WAVEWRIGHT_JOURNAL"):
+        return Path(journal).absolute()
+    state = os.environ.get("WAVEWRIGHT_STATE")
+    return (Path(state).absolute() if state else _project() / ".wavewright") / "journal.sqlite"
+
+
+def _project() -> Path:
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if any((folder / name).is_file() for name in _SETTINGS_FILES):
+            return folder
+    return here

@@ -1,0 +1,69 @@
+"""What Ctrl-C and SIGTERM do to a run.
+
+While steps run, the first signal is *gentle*: the run stops, all that is finished stays journaled, and the run can be
+resumed. At any other time (a file that is read, a module that is imported, a question that waits) there is nothing
+to wind down, and the command ends at once, as it does at the second signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+
+from wavewright.engine.stopping import Stopper
+from wavewright.executor.events import Event, Noted, PlanAccepted, RunStarted
+from wavewright.planner.types import RunId
+
+
+class Interruption:
+    """Takes the signals of one run."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.stopper = Stopper()
+        self.run: RunId | None = None
+        """The run, as soon as it is in the journal."""
+        self._say = say
+        self._is_gentle = False
+
+    def watch(self, event: Event) -> None:
+        """Learn from an event how far the run is."""
+        if isinstance(event, RunStarted):
+            self.run = event.run
+        elif isinstance(event, PlanAccepted) or (isinstance(event, Noted) and event.topic == "resumed"):
+            self._is_gentle = True
+
+    @contextmanager
+    def at_once(self) -> Generator[None]:
+        """Open a context in which the first signal ends the command."""
+        before, self._is_gentle = self._is_gentle, False
+        try:
+            yield
+        finally:
+            self._is_gentle = before
+
+    @contextmanager
+    def taking_signals(self) -> Generator[None]:
+        """Open a context in which the signals come here; it is entered on the event loop."""
+        # Neither anyio's receiver, whose task group would wrap every error of the run, nor the loop's own handlers,
+        # which wait for the loop: a module of the user's that hangs in its import would never be interrupted.
+        loop = asyncio.get_running_loop()
+
+        def stop(_number: int, _frame: FrameType | None) -> None:
+            if not self._is_gentle:
+                raise KeyboardInterrupt
+            self._is_gentle = False
+            loop.call_soon_threadsafe(self._stop)
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, previous in before.items():
+                signal.signal(number, previous)
+
+    def _stop(self) -> None:
+        self._say("stopping; what is finished is journaled (once more to end at once)")
+        self.stopper.stop()
