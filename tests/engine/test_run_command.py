@@ -91,7 +91,7 @@ def test_events_are_lines_of_json_for_machines(wavewright: CommandLine, project:
     events = [json.loads(line) for line in ran.out.splitlines()]
 
     assert project.is_dir()
-    assert [event["kind"] for event in events][:2] == ["run_started", "plan_accepted"]
+    assert [event["kind"] for event in events][:3] == ["run_started", "noted", "plan_accepted"]
     assert events[-1]["kind"] == "outcome"
     assert events[-1]["status"] == "achieved"
 

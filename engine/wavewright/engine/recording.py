@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 
+from wavewright.config.documents import read_document
 from wavewright.engine.context import Ports, RunContext
+from wavewright.engine.jobs import PlanDraft, PlanOrigin
 from wavewright.executor.events import Event, Noted
-from wavewright.executor.state import fold
+from wavewright.executor.state import RunState, fold
 from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.models import Plan
 from wavewright.planner.types import JsonObject, RunId
 
 
@@ -23,6 +27,21 @@ async def record(ports: Ports, context: RunContext, *events: Event, run: RunId |
 async def note(ports: Ports, context: RunContext, topic: str, body: JsonObject) -> RunContext:
     """Journal what a phase did or decided."""
     return await record(ports, context, Noted(ports.clock().timestamp(), topic, body))
+
+
+def draft_note(draft: PlanDraft, at: float) -> Noted:
+    """Return the note of a plan as its author wrote it, with the rung that it is."""
+    plan = draft.plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return Noted(at, "draft", {"plan": plan, "rung": draft.rung})
+
+
+def noted_draft(state: RunState) -> PlanDraft | None:
+    """Return the plan that a run was given and has not accepted yet."""
+    body = next((noted.body for noted in state.notes if noted.topic == "draft"), None)
+    if body is None:
+        return None
+    document = read_document(json.dumps(body["plan"], indent=2), f"the plan given to run {state.run}")
+    return PlanDraft(Plan.model_validate(document.value), PlanOrigin(document), str(body["rung"]))
 
 
 def found_json(diagnostics: Iterable[Diagnostic]) -> list[JsonObject]:

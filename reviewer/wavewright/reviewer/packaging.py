@@ -156,16 +156,18 @@ def _noted_before(state: RunState, at: float) -> bool:
 
 
 def _earlier_reviews(state: RunState, last: ReviewResult | None) -> tuple[ReviewResult, ...]:
-    noted: list[ReviewResult] = []
+    """Return the reviews of the rounds before the last one, one a round: a resumed run may review a round again."""
+    noted: dict[int, ReviewResult] = {}
     for note in state.notes:
         if note.topic != "review":
             continue
         try:
-            noted.append(ReviewResult.model_validate_json(json.dumps(note.body)))
+            review = ReviewResult.model_validate_json(json.dumps(note.body))
         except ValidationError:
             # Written by another version: the last review still stands, so the package is none the worse.
             continue
-    return tuple(review for review in noted if last is None or review.round < last.round)
+        noted[review.round] = review
+    return tuple(noted[number] for number in sorted(noted) if last is None or number < last.round)
 
 
 def _warnings(plan: Plan, state: RunState) -> list[str]:

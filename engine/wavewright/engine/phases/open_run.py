@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.pipeline import StepResult, go_on
-from wavewright.engine.recording import note, record
+from wavewright.engine.recording import draft_note, note, record
 from wavewright.engine.version import __version__
 from wavewright.executor.events import RunStarted
 from wavewright.executor.journal_runs import new_run_id
@@ -21,14 +21,13 @@ class OpenRun:
     name: str = "open_run"
 
     async def run(self, context: RunContext) -> StepResult[RunContext]:
-        """Journal that the run has started, or that it goes on."""
+        """Journal that the run has started, with the plan it was given, or that it goes on."""
         assert context.goal is not None
-        journal, now = self.ports.journal, self.ports.clock()
         if context.request.run is not None:
-            await journal.open_run(context.request.run)
             return go_on(await note(self.ports, context, "resumed", {}))
+        now = self.ports.clock()
         run = new_run_id(now.timestamp())
-        await journal.open_run(run)
+        await self.ports.journal.open_run(run)
         started = RunStarted(
             run=run,
             at=now.timestamp(),
@@ -41,4 +40,6 @@ class OpenRun:
                 **{f"tool {name}": tool.signature.version for name, tool in sorted(context.tools.items())},
             },
         )
-        return go_on(await record(self.ports, context, started, run=run))
+        # One append: a run that is stopped before its plan is accepted can still be resumed with that plan.
+        given = () if context.draft is None else (draft_note(context.draft, now.timestamp()),)
+        return go_on(await record(self.ports, context, started, *given, run=run))

@@ -8,9 +8,11 @@ from wavewright.config.settings import Settings
 from wavewright.engine.context import Ports, RunContext, RunRequest
 from wavewright.engine.jobs import read_order
 from wavewright.engine.pipeline import StepResult, go_on
+from wavewright.engine.recording import noted_draft
 from wavewright.executor.state import fold
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
+from wavewright.planner.types import RunId
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +24,23 @@ class ReadJob:
 
     async def run(self, context: RunContext) -> StepResult[RunContext]:
         """Read the files of a new run, or the events of one that is resumed."""
-        request = context.request
+        request, settings = context.request, self.ports.settings
         if request.run is not None:
-            state = fold(await self.ports.journal.load(request.run))
-            assert state.started is not None
-            goal = Goal.model_validate(state.started.goal)
-            plan = Plan.model_validate(state.plan) if state.plan is not None else None
-            return go_on(
-                replace(
-                    context, state=state, goal=_as_requested(goal, request, self.ports.settings), plan=plan
-                )
-            )
+            return go_on(await self._resumed(context, request.run))
         assert request.job_file is not None
-        order = read_order(request.job_file, request.plan_file, self.ports.settings)
-        return go_on(
-            replace(context, goal=_as_requested(order.goal, request, self.ports.settings), draft=order.draft)
-        )
+        order = read_order(request.job_file, request.plan_file, settings)
+        return go_on(replace(context, goal=_as_requested(order.goal, request, settings), draft=order.draft))
+
+    async def _resumed(self, context: RunContext, run: RunId) -> RunContext:
+        """Return the context of a run as its events tell it."""
+        # Opened before it is read: what another process still appends would be missing here.
+        await self.ports.journal.open_run(run)
+        state = fold(await self.ports.journal.load(run))
+        assert state.started is not None
+        goal = _as_requested(Goal.model_validate(state.started.goal), context.request, self.ports.settings)
+        if state.plan is None:
+            return replace(context, state=state, goal=goal, draft=noted_draft(state))
+        return replace(context, state=state, goal=goal, plan=Plan.model_validate(state.plan))
 
 
 def _as_requested(goal: Goal, request: RunRequest, settings: Settings) -> Goal:

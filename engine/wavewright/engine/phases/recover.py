@@ -50,7 +50,11 @@ class Recover:
             return go_on(
                 await note(self.ports, context, "patch_refused", body), "the patch cannot be applied"
             )
-        body = {"reason": patch.reason, "fingerprint": checked.fingerprint}
+        body = {
+            "reason": patch.reason,
+            "fingerprint": checked.fingerprint,
+            "round": context.state.round + 1,
+        }
         context = await note(self.ports, context, "recovery", body)
         context = replace(context, candidate=checked.plan, patch=patch, side_effects=checked.needs_approval)
         return branch(context, "check_plan", patch.reason)
@@ -63,6 +67,16 @@ def _finished(context: RunContext) -> frozenset[StepId]:
 
 
 def _tried(context: RunContext) -> frozenset[str]:
-    """Return the fingerprints of the patches that this run has tried, before a resume as well."""
-    tried = (noted.body.get("fingerprint") for noted in context.state.notes if noted.topic == "recovery")
-    return frozenset(fingerprint for fingerprint in tried if isinstance(fingerprint, str))
+    """Return the fingerprints of the patches that this run has tried, before a resume as well.
+
+    A patch was tried once its plan was accepted; one that a crash cut off before that is proposed again.
+    """
+    state = context.state
+    return frozenset(
+        fingerprint
+        for noted in state.notes
+        if noted.topic == "recovery"
+        and isinstance(fingerprint := noted.body.get("fingerprint"), str)
+        and isinstance(round_number := noted.body.get("round"), int)
+        and round_number <= state.round
+    )
