@@ -316,6 +316,14 @@ def test_a_name_given_by_a_macro_hides_a_root(typed: TypedEnvironment) -> None:
         pytest.param("1 < 1.5 && 2 >= 2.0", True, id="mixed-order"),
         pytest.param("steps.prices.map(p, p.close).sort()", [2.5, 3], id="mixed-sort"),
         pytest.param("steps.prices.sortBy(p, p.close).map(p, p.volume)", [20, 10], id="sort-by"),
+        pytest.param(
+            "[now(), timestamp('2010-01-01')].sort()[0]", "2010-01-01T00:00:00Z", id="timestamps-sort"
+        ),
+        pytest.param("[[now()]].map(x, x.map(y, y))[0][0]", "2010-03-01T12:00:00Z", id="timestamps-in-lists"),
+        pytest.param("{'b': 1, 'a': 2}.map(k, k + '!')", ["a!", "b!"], id="keys-of-a-map"),
+        pytest.param("(true ? {'b': 1, 'a': 2} : {}).map(k, k)", ["a", "b"], id="keys-of-a-choice"),
+        pytest.param("dyn({'b': 1, 'a': 2}).map(k, k)", ["a", "b"], id="keys-of-anything"),
+        pytest.param("[3, 2.5].map(x, x + 1).sort().map(x, [x, x])[0]", [3.5, 3.5], id="chain"),
         pytest.param("math.round(steps.prices[0].close)", 3.0, id="rounding-an-integer"),
         pytest.param("steps.prices.map(p, p.close).sum()", 5.5, id="sum"),
         pytest.param("[1, 2].sum()", 3, id="sum-of-integers-is-one"),
@@ -350,6 +358,7 @@ def test_a_name_given_by_a_macro_hides_a_root(typed: TypedEnvironment) -> None:
         pytest.param("type(1) == int && type('a') != int", True, id="types"),
         pytest.param("lists.range(3).map(i, i * i)", [0, 1, 4], id="range"),
         pytest.param('"a,b".split(",").map(x, x.upperAscii()).join("-")', "A-B", id="strings"),
+        pytest.param('"aaa".replace("a", "b", 2) + "ab".replace("", "-")', "bba-a-b-", id="replace"),
         pytest.param("[1, 1, 2].distinct() + [[3], [4]].flatten()", [1, 2, 3, 4], id="lists"),
         pytest.param("b'ab'", "YWI=", id="bytes"),
     ],
@@ -412,10 +421,46 @@ def test_a_fault_at_run_time_is_said_plainly(expression: str, snapshot: Snapshot
     assert f"{fault.kind} at {fault.offset}: {fault.message}\nhint: {fault.hint}" == snapshot
 
 
+def test_a_long_list_is_gone_over() -> None:
+    rows: list[Json] = [{"close": float(place), "code": f"c{place}"} for place in range(20_000)]
+    variables: dict[str, Json] = {"steps": {"prices": rows}, "inputs": {"codes": ["c7", "c8"]}}
+
+    found = evaluate(
+        "steps.prices.filter(p, p.code in inputs.codes).map(p, p.close).sum() + size(steps.prices)",
+        variables,
+        NOON,
+    )
+
+    assert found == 20_015
+
+
+def test_what_only_passes_through_is_not_copied() -> None:
+    rows: list[Json] = [{"b": 1, "a": 2}]
+
+    found = compile_dynamic("steps.prices")({"steps": {"prices": rows}}, NOON)
+
+    assert found is rows
+
+
 def test_a_runaway_loop_ends_in_a_fault() -> None:
     fault = runtime_fault_of("lists.range(1000).map(a, lists.range(1000).map(b, a * b))")
 
     assert fault.kind == "expression_too_large"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("['abc']" + f".map(a, [{', '.join(['a'] * 100)}].join())" * 5, id="join"),
+        pytest.param("['abc']" + f".map(a, [{', '.join(['a'] * 100)}])" * 5, id="lists"),
+        pytest.param("'abcdefghij'" + ".replace('', 'abcdefghij')" * 20, id="replace"),
+        pytest.param("'abcdefghij'" + ".split('').join('abcdefghij')" * 12, id="split-and-join"),
+    ],
+)
+def test_what_multiplies_itself_ends_in_a_fault(expression: str) -> None:
+    fault = runtime_fault_of(expression)
+
+    assert fault.kind in ("evaluation_failed", "expression_too_large")
 
 
 def test_text_that_is_no_unicode_ends_in_a_fault() -> None:
@@ -542,7 +587,7 @@ def test_what_the_check_accepts_evaluates_to_what_it_promised(expression: str) -
         assert jsonschema_rs.is_valid(promised, value)
     else:
         # Values may still be missing, null, empty or out of range; an open value may be of any type.
-        untyped = any(word in expression for word in ("anything", "dyn(", "null", "[]"))
+        untyped = any(word in expression for word in ("anything", "dyn(", "null", "[]", "flatten"))
         assert fault.kind in ("evaluation_failed", "unknown_name_or_field") or untyped, fault.message
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, cast
 
 from wavewright.planner.types import Json, parse_duration
 
@@ -63,6 +63,10 @@ METHODS: Final = frozenset(
     }
 )  # fmt: skip
 
+LONGEST_TEXT: Final = 2**22
+"""Characters that replace() and join() may make; the library's own know no bound."""
+HEAVIEST_ELEMENT: Final = 2**18
+"""Characters and values in one element that a macro made and another goes over."""
 LONGEST_RANGE: Final = 10_000
 """As many as a macro of the library goes over."""
 
@@ -170,14 +174,59 @@ def greatest(values: list[Json]) -> int | float | str:
     return max(texts) if texts else max(numbers)
 
 
-def sorted_keys(value: dict[str, Json]) -> list[str]:
+def sorted_keys(value: Mapping[str, Json]) -> list[Json]:
     """Return an object's keys in a fixed order; the library's own changes from run to run."""
-    return sorted(value, key=str)
+    return list[Json](sorted(value))
 
 
-def as_range(value: list[Json] | dict[str, Json]) -> Sequence[object]:
-    """Return what a macro goes over: a list's elements, an object's keys."""
-    return sorted_keys(value) if isinstance(value, dict) else value
+def check_weight(value: object, most: int) -> None:
+    """Refuse a value of too many characters and parts.
+
+    A macro over what a macro made can multiply text without end in a few hundred characters; turns of loops are
+    counted elsewhere, and do not tell what they make.
+    """
+    if _weight_left(value, most) < 0:
+        msg = "the expression makes too much out of its values: it repeats what it has repeated"
+        raise Refused(msg)
+
+
+def _weight_left(value: object, left: int) -> int:
+    if isinstance(value, str | bytes | bytearray):
+        return left - len(value) - 1
+    left -= 1
+    parts: Iterable[object] = ()
+    if isinstance(value, list):
+        parts = cast("list[object]", value)
+    elif isinstance(value, dict):
+        parts = cast("dict[object, object]", value).values()
+    for part in parts:
+        if left < 0:
+            break
+        left = _weight_left(part, left)
+    return left
+
+
+def replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    """Return a text with an old part replaced, at most `limit` times where that is not negative."""
+    found = text.count(old) if limit < 0 else min(limit, text.count(old))
+    _check_length(len(text) + found * (len(new) - len(old)))
+    return text.replace(old, new, limit)
+
+
+def join(values: list[Json], separator: str = "") -> str:
+    """Return strings as one, with a separator between them."""
+    texts = [value for value in values if isinstance(value, str)]
+    if len(texts) != len(values):
+        msg = "join() takes strings only: list.map(x, string(x)).join()"
+        raise Refused(msg)
+    _check_length(sum(len(text) for text in texts) + len(separator) * len(texts))
+    return separator.join(texts)
+
+
+def _check_length(length: int) -> None:
+    if length > LONGEST_TEXT:
+        msg = f"the expression makes a text of more than {LONGEST_TEXT:,} characters"
+        raise Refused(msg)
 
 
 def count_up(count: int) -> list[int]:
@@ -188,25 +237,36 @@ def count_up(count: int) -> list[int]:
     return list(range(count))
 
 
-def in_order(values: list[object]) -> list[object]:
-    """Return the elements in rising order; unlike CEL's own, integers and doubles mix."""
-    return sorted(values, key=_sort_key(values))
-
-
-def in_order_of_keys(pairs: list[tuple[object, object]]) -> list[object]:
-    """Return the second of each pair, in rising order of the first."""
-    key = _sort_key([pair[0] for pair in pairs])
-    return [pair[1] for pair in sorted(pairs, key=lambda pair: key(pair[0]))]
-
-
-def _sort_key(values: Sequence[object]) -> Callable[[object], Any]:
-    for kinds in ((int, float), (str,), (dt.datetime,), (dt.timedelta,)):
-        if all(isinstance(value, kinds) and not isinstance(value, bool) for value in values):
-            return lambda value: value
-    if all(isinstance(value, bool) for value in values):
-        return lambda value: value
+def in_order_of(keys: Sequence[object], values: Sequence[Json]) -> list[Json]:
+    """Return values in the rising order of their keys; CEL's own sort does not mix integers and doubles."""
+    for kinds in ((int, float), (str,), (dt.datetime,), (dt.timedelta,), (bool,)):
+        if all(isinstance(key, kinds) and (kinds == (bool,) or not isinstance(key, bool)) for key in keys):
+            places = sorted(range(len(values)), key=lambda place: cast("float", keys[place]))
+            return [values[place] for place in places]
     msg = "only numbers, or only strings, or only timestamps can be brought in order"
     raise Refused(msg)
+
+
+def contains(container: object, member: object) -> bool | None:
+    """Answer `member in container`, or None where the container is neither list nor object."""
+    if isinstance(container, list):
+        return any(are_equal(member, held) for held in cast("list[object]", container))
+    if isinstance(container, Mapping):
+        return isinstance(member, str) and member in container
+    return None
+
+
+def are_equal(one: object, other: object) -> bool:
+    """Return whether values are equal as CEL has it: numbers by value, and nothing else across kinds."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        left, right = cast("list[object]", one), cast("list[object]", other)
+        return len(left) == len(right) and all(map(are_equal, left, right))
+    if isinstance(one, dict) and isinstance(other, dict):
+        fields, others = cast("dict[str, object]", one), cast("dict[str, object]", other)
+        return fields.keys() == others.keys() and all(are_equal(fields[key], others[key]) for key in fields)
+    return one == other
 
 
 def _numbers(function: str, values: list[Json]) -> list[int | float]:

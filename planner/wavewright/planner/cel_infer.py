@@ -17,8 +17,9 @@ from wavewright.planner.cel_functions import FUNCTIONS
 from wavewright.planner.cel_overloads import call_result, operator_result
 from wavewright.planner.cel_paths import owner, plain_path, unknown_root
 from wavewright.planner.cel_schemas import Located, View, view
-from wavewright.planner.cel_text import EXTREMES, ROUNDING, TYPE_NAMES, check_call
+from wavewright.planner.cel_text import EXTREMES, ROUNDING, check_call
 from wavewright.planner.cel_tree import (
+    TYPE_NAMES,
     Binary,
     Call,
     Has,
@@ -41,6 +42,8 @@ from wavewright.planner.types import Json, JsonSchema
 _NUMERIC = frozenset({"integer", "number", "uint"})
 _RENAMED = {"timestamp": "ww_time", "duration": "ww_span", **EXTREMES}
 _SHOWN = 40
+_CLOCKS_ONLY = "a list of timestamps or durations can only be gone over, by map(), sort() and their like"
+_CLOCKS_HINT = "make them strings: list.map(t, string(t))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +237,8 @@ class Inference:
 
     def _binary(self, node: Binary, scope: _Scope) -> Located:
         left, right = view(self._infer(node.left, scope)), view(self._infer(node.right, scope))
+        if _holds_clock(left) or _holds_clock(right):
+            self._refuse(_CLOCKS_ONLY, node.operator_start, _CLOCKS_HINT)
         match node.operator:
             case "==" | "!=":
                 result = s.BOOLEAN if comparable(left, right) else None
@@ -273,6 +278,8 @@ class Inference:
             )
         if node.function in ROUNDING:
             arguments = [view(s.NUMBER) if one.kind == "integer" else one for one in arguments]
+        if node.function != "sort" and any(map(_holds_clock, [*arguments, *([target] if target else [])])):
+            self._refuse(_CLOCKS_ONLY, node.name_start, _CLOCKS_HINT)
         result = call_result(_RENAMED.get(node.function, node.function), target, arguments)
         if result is not None:
             return result
@@ -372,6 +379,11 @@ def _literal(node: LiteralValue) -> Located:
             return s.BYTES
         case "uint":
             return s.UINT
+
+
+def _holds_clock(what: View) -> bool:
+    """Return whether a list or an object holds what the library cannot be handed inside of one."""
+    return what.kind in ("array", "object", "union") and s.holds_cel_type(what.schema)
 
 
 def comparable(left: View, right: View) -> bool:

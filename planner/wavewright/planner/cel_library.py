@@ -144,7 +144,7 @@ def dynamic_environment() -> Environment:
     """
     cel = library()
     t = cel.Type
-    any_list, any_map = t.List(t.DYN), t.Map(t.DYN, t.DYN)
+    any_list = t.List(t.DYN)
     number_pairs: list[tuple[CelType, ...]] = [(t.INT, t.DOUBLE), (t.DOUBLE, t.INT)]
     mixed: list[Signature] = [(pair, t.DOUBLE) for pair in number_pairs]
     quotients: list[Signature] = [
@@ -160,10 +160,13 @@ def dynamic_environment() -> Environment:
         make("ww_div", quotients, functions.divide),
         make("ww_time", [((t.STRING,), t.TIMESTAMP)], functions.read_timestamp),
         make("ww_span", [((t.STRING,), t.DURATION)], functions.read_duration),
-        make("ww_range", [((any_map,), any_list), ((any_list,), any_list)], functions.as_range),
+        make(
+            "ww_replace",
+            [((t.STRING,) * 3, t.STRING), ((*(t.STRING,) * 3, t.INT), t.STRING)],
+            functions.replace,
+        ),
+        make("ww_join", [((any_list,), t.STRING), ((any_list, t.STRING), t.STRING)], functions.join),
         make("ww_upto", [((t.INT,), any_list)], functions.count_up),
-        make("ww_sort", [((any_list,), any_list)], functions.in_order),
-        make("ww_sorted", [((any_list,), any_list)], functions.in_order_of_keys),
         make("sum", [((any_list,), t.DYN)], functions.total, as_method=None),
         make("avg", [((any_list,), t.DOUBLE)], functions.mean, as_method=None),
         make("min", [((any_list,), t.DYN)], functions.least, as_method=None),

@@ -128,7 +128,7 @@ def compile_path(path: Path) -> Callable[[Variables], Json]:
     """Return `follow` for one path, prepared for being called often."""
     root, keys = path.root, path.keys
     if not keys:
-        return lambda variables: variables[root] if root in variables else _root(path, variables)
+        return lambda variables: _root(path, variables)
     steps: list[tuple[str | int, type]] = []
     for key in keys:
         if isinstance(key, Path):

@@ -11,23 +11,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wavewright.planner.cel_faults import ExpressionFault
-from wavewright.planner.cel_text import TYPE_NAMES
 from wavewright.planner.cel_tree import (
-    Binary,
-    Call,
+    TYPE_NAMES,
     Has,
     Index,
-    ListOf,
     LiteralValue,
-    Logic,
     Macro,
-    MapOf,
     Name,
     Node,
     Paren,
     Select,
-    Ternary,
-    Unary,
+    children,
     read_tree,
     without_parens,
 )
@@ -135,32 +129,3 @@ def _selection_mentions(
     yield from _mentions(node.operand, local_names, asked=asked)
     if isinstance(node, Index):
         yield from _mentions(node.index, local_names)
-
-
-def children(node: Node) -> tuple[Node, ...]:  # noqa: C901 - one short line for each kind of node
-    """Return the nodes right below one that gives no new names."""
-    match node:
-        case Select():
-            return (node.operand,)
-        case Index():
-            return (node.operand, node.index)
-        case Call():
-            return node.arguments if node.target is None else (node.target, *node.arguments)
-        case Has():
-            return (node.selection,)
-        case Unary():
-            return (node.operand,)
-        case Binary():
-            return (node.left, node.right)
-        case Logic():
-            return node.operands
-        case Ternary():
-            return (node.condition, node.yes, node.no)
-        case ListOf():
-            return node.items
-        case MapOf():
-            return tuple(part for entry in node.entries for part in entry)
-        case Paren():
-            return (node.inner,)
-        case LiteralValue() | Name() | Macro():
-            return ()

@@ -398,6 +398,13 @@ def _list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
+def holds_cel_type(value: Json) -> bool:
+    """Return whether a schema was made for values that exist inside an expression only."""
+    if isinstance(value, dict):
+        return CEL_TYPE in value or any(holds_cel_type(item) for item in value.values())
+    return isinstance(value, list) and any(holds_cel_type(item) for item in value)
+
+
 def without_cel_types(schema: JsonSchema) -> JsonSchema:
     """Return a schema with the types that exist inside expressions only as the JSON that they come out as."""
     return cast("JsonSchema", _plain(schema))

@@ -114,6 +114,13 @@ def string_value(token: Token) -> str:
     quoted = text[1:] if raw else text
     width = 3 if len(quoted) >= 6 and quoted[:3] in ('"""', "'''") else 1
     inner = quoted[width:-width]
+    if raw and (len(inner) - len(inner.rstrip("\\"))) % 2:
+        raise ExpressionFault(
+            "bad_expression",
+            "a raw string cannot end with a backslash",
+            token.start,
+            'write it as an ordinary string: "\\\\"',
+        )
     if raw or "\\" not in inner:
         return inner
     value = _ESCAPED.sub(_unescape, inner)

@@ -23,6 +23,10 @@ LiteralKind: TypeAlias = Literal["int", "uint", "double", "string", "bytes", "bo
 
 MACROS = frozenset({"all", "exists", "exists_one", "existsOne", "map", "filter", "sortBy"})
 """Methods whose first argument is a new name for each element."""
+TYPE_NAMES = frozenset(
+    {"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"}
+)
+"""Names that stand for types, for comparing with `type(x)`."""
 NAMESPACES = frozenset({"math", "sets", "lists", "strings"})
 
 _RESERVED = frozenset(
@@ -224,6 +228,37 @@ def without_parens(node: Node) -> Node:
     while isinstance(node, Paren):
         node = node.inner
     return node
+
+
+def children(node: Node) -> tuple[Node, ...]:  # noqa: C901, PLR0912 - one case a kind
+    """Return the nodes right below one; of a macro its range and its arguments."""
+    match node:
+        case Select():
+            return (node.operand,)
+        case Index():
+            return (node.operand, node.index)
+        case Call():
+            return node.arguments if node.target is None else (node.target, *node.arguments)
+        case Has():
+            return (node.selection,)
+        case Unary():
+            return (node.operand,)
+        case Binary():
+            return (node.left, node.right)
+        case Logic():
+            return node.operands
+        case Ternary():
+            return (node.condition, node.yes, node.no)
+        case ListOf():
+            return node.items
+        case MapOf():
+            return tuple(part for entry in node.entries for part in entry)
+        case Paren():
+            return (node.inner,)
+        case Macro():
+            return (node.range, *node.arguments)
+        case LiteralValue() | Name():
+            return ()
 
 
 _BINDING = {
@@ -541,6 +576,13 @@ def _macro(target: Node, name: Token, arguments: tuple[Node, ...], end: int) -> 
             f"{name.text}() wants a name for each element and an expression",
             name.start,
             f"write list.{name.text}(x, …) with x in place of each element",
+        )
+    if variable.name in TYPE_NAMES or variable.name in NAMESPACES:
+        raise ExpressionFault(
+            "bad_expression",
+            f"'{variable.name}' has a meaning of its own and cannot name an element",
+            variable.start,
+            "take another name, such as x",
         )
     # The loop that a macro stands for is two levels of the library's tree, and its range may need two more.
     body = arguments[1:]
