@@ -45,7 +45,8 @@ class Pool:
         self._busy = dict.fromkeys(tool_limits, 0)
         self._running = 0
         self._waking = 0
-        """Workers that are about to look at the heap."""
+        """Workers that were woken and have not looked at the heap yet."""
+        self._is_wake_due = False
         self._idle: list[asyncio.Future[None]] = []
         self._timers: dict[int, Timer] = {}
         self._group: TaskGroup | None = None
@@ -55,7 +56,11 @@ class Pool:
     def push(self, call: Call) -> None:
         """Let a call start as soon as a worker and its tool are free."""
         heapq.heappush(self._ready, (call.urgency, call.order, call.index, call))
-        self._wake_workers()
+        # Workers are woken in the next turn of the loop. One that never waits has taken what it pushed by then, and
+        # waking the others for it would cost more than the calls.
+        if self._group is not None and not self._is_wake_due:
+            self._is_wake_due = True
+            asyncio.get_running_loop().call_soon(self._wake_workers)
 
     def push_later(self, call: Call, seconds: float) -> None:
         """Let a call start after some seconds; until then it takes nobody's place."""
@@ -104,10 +109,7 @@ class Pool:
             calls += 1
             if calls % _CALLS_BETWEEN_YIELDS == 0:
                 await anyio.lowlevel.checkpoint()
-            # What follows may push calls; this worker is the first who will look.
-            self._waking += 1
             self._after_call()
-            self._waking -= 1
 
     async def _wait(self) -> None:
         worker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -142,6 +144,7 @@ class Pool:
 
     def _wake_workers(self) -> None:
         """Wake or start a worker for each ready call, as far as the limit allows."""
+        self._is_wake_due = False
         if self._group is None or self._closed:
             return
         while self._waking < len(self._ready) and self._running + self._waking < self._concurrency:
