@@ -26,7 +26,10 @@ from wavewright.planner.types import (
 class Model(BaseModel):
     """Base of everything that is read from a document: immutable, strict, and closed to unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+    # Built at first use: a command that reads a plan does not pay for jobs, goals and patches.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, populate_by_name=True, defer_build=True
+    )
 
 
 _Id = Annotated[str, Field(pattern=ID_PATTERN)]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
@@ -28,12 +28,13 @@ from wavewright.config.documents import (
 from wavewright.config.shape import in_text_order, read_shape
 from wavewright.planner.diagnostics import Diagnostic, PlanError, diagnostic_of
 from wavewright.planner.models import Plan
-from wavewright.planner.repairs import MODEL_LIMITS, Repair, repaired_answer
+
+if TYPE_CHECKING:
+    from wavewright.planner.repairs import Repair
 
 __all__ = [
     "MODEL_LIMITS",
     "PlanText",
-    "Repair",
     "read_model",
     "read_model_answer",
     "read_model_file",
@@ -42,6 +43,9 @@ __all__ = [
 ]
 
 M = TypeVar("M", bound=BaseModel)
+
+MODEL_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
+"""What is read of a model's answer, unless somebody says otherwise."""
 
 _DEFAULT_LIMITS = ReadLimits()
 _STEP_ID = re.compile(r"(?:/steps/\d+|/ops/\d+/step)/id$")
@@ -91,6 +95,8 @@ def read_model_answer(
 
     With `repair` switched off the answer must be a plan in strict JSON, with no word around it.
     """
+    from wavewright.planner.repairs import repaired_answer  # a plan that a person wrote never needs it
+
     try:
         answer = repaired_answer(content, name, limits)
     except DocumentError as error:

@@ -19,11 +19,7 @@ from wavewright.config.nodes import ListNode, Node, ObjectNode, plain, walk
 from wavewright.planner.answers import Answer, Find, take_apart
 from wavewright.planner.plan_nodes import PlanNode, as_written, is_step, unwrap
 
-__all__ = ["MODEL_LIMITS", "Repair", "RepairedAnswer", "repaired_answer"]
-
-
-MODEL_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
-"""What is read of a model's answer, unless somebody says otherwise."""
+__all__ = ["Repair", "RepairedAnswer", "repaired_answer"]
 
 _MESSAGES = {
     "repeated_plan": "the same plan stands {n} times more",
@@ -75,7 +71,7 @@ class RepairedAnswer:
     """What is wrong with the plan although it could be read."""
 
 
-def repaired_answer(content: str | bytes, name: str, limits: ReadLimits = MODEL_LIMITS) -> RepairedAnswer:
+def repaired_answer(content: str | bytes, name: str, limits: ReadLimits) -> RepairedAnswer:
     """Read the one plan in an answer.
 
     Raises:
