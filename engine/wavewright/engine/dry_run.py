@@ -39,7 +39,9 @@ class StepForecast:
     depends_on: tuple[StepId, ...]
     for_each: bool
     calls: int | None
-    """How many calls it makes; `None` where that depends on an output."""
+    """How many calls it makes; `None` where that depends on an output. None at all where it is skipped."""
+    is_skipped: bool
+    """Its condition is false for these inputs, whatever the outputs are."""
     when: str | None
     optional: bool
     effects: tuple[str, ...]
@@ -121,7 +123,7 @@ def _forecast(
         critical_path=path.steps,
         critical_seconds=path.seconds,
         total_seconds=math.fsum(
-            tools[step.tool].expected_seconds * (forecast.calls or 1)
+            tools[step.tool].expected_seconds * (1 if forecast.calls is None else forecast.calls)
             for step, forecast in zip(plan.steps, steps, strict=True)
         ),
         gates=tuple(f"{gate.id} on {gate.on}: {gate.kind}, {gate.severity}s" for gate in plan.gates),
@@ -145,7 +147,8 @@ def _step(
     dependencies: frozenset[StepId],
     now: dt.datetime,
 ) -> StepForecast:
-    calls = _calls(step, plan, now)
+    is_skipped = step.when is not None and _from_inputs(step.when, plan, now) is False
+    calls = 0 if is_skipped else _calls(step, plan, now)
     at_once = min(step.concurrency or goal.limits.concurrency, tool.concurrency or goal.limits.concurrency)
     turns = math.ceil((calls if calls is not None else 1) / max(1, at_once))
     return StepForecast(
@@ -156,6 +159,7 @@ def _step(
         depends_on=tuple(other.id for other in plan.steps if other.id in dependencies),
         for_each=step.for_each is not None,
         calls=calls,
+        is_skipped=is_skipped,
         when=step.when,
         optional=step.optional,
         effects=tuple(sorted(tool.effects - {"read"})),
@@ -170,14 +174,25 @@ def _calls(step: Step, plan: Plan, now: dt.datetime) -> int | None:
         return 1
     if isinstance(step.for_each, list):
         return len(step.for_each)
-    expressions = [part.expression for part in parse_text(step.for_each) if not isinstance(part, str)]
+    items = _from_inputs(step.for_each, plan, now)
+    return len(items) if isinstance(items, list) else None
+
+
+def _from_inputs(text: str, plan: Plan, now: dt.datetime) -> Json:
+    """Return the value of a condition or a `${…}` text that reads nothing but inputs; `None` for any other."""
+    parts = parse_text(text)
+    embedded = [part.expression for part in parts if not isinstance(part, str)]
+    expressions = embedded or [text]
     if any(read.root != "inputs" for expression in expressions for read in reads(expression)):
         return None
+
+    def value_of(expression: str) -> Json:
+        return evaluate(expression, {"inputs": plan.inputs}, now)
+
     try:
-        items = render(step.for_each, lambda expression: evaluate(expression, {"inputs": plan.inputs}, now))
+        return render(text, value_of) if embedded else value_of(text)
     except ExpressionFault:
         return None
-    return len(items) if isinstance(items, list) else None
 
 
 def as_json(dry_run: DryRun) -> dict[str, object]:
@@ -213,6 +228,7 @@ def _step_json(step: StepForecast) -> dict[str, object]:
         "depends_on": list(step.depends_on),
         "for_each": step.for_each,
         "calls": step.calls,
+        "skipped": step.is_skipped,
         "when": step.when,
         "optional": step.optional,
         "effects": list(step.effects),

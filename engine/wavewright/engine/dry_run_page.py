@@ -7,8 +7,11 @@ import json
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from wavewright.engine.dry_run import DryRun, StepForecast
+from wavewright.engine.dry_run_text import times_of
+from wavewright.planner.types import GATE_JOINT
 from wavewright.reviewer.records import StepReport
 from wavewright.reviewer.report.dag import draw_plan
+from wavewright.reviewer.times import duration_text
 
 
 def as_html(dry_run: DryRun) -> str:
@@ -20,15 +23,23 @@ def as_html(dry_run: DryRun) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["duration"] = duration_text
+    environment.filters["bare_gate"] = _bare_gate
     environment.filters["json"] = lambda value: json.dumps(value, indent=2, ensure_ascii=False)
     critical = set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False))
     return environment.get_template("dry_run.html.j2").render(
         run=dry_run,
         steps={step.id: step for step in dry_run.steps},
+        times={step.id: times_of(step) for step in dry_run.steps},
         picture=draw_plan([_report(step) for step in dry_run.steps]),
         critical_edges=critical,
         critical_steps=set(dry_run.critical_path),
     )
+
+
+def _bare_gate(gate: str) -> str:
+    """Return the goal template's name of a gate, without the step that it was bound to."""
+    return gate.partition(GATE_JOINT)[0]
 
 
 def _report(step: StepForecast) -> StepReport:

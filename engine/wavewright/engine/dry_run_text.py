@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from wavewright.engine.dry_run import DryRun, StepForecast
+from wavewright.reviewer.times import duration_text
 
 WIDTH = 80
 """Columns of the text, as on the narrowest common terminal."""
@@ -17,7 +18,7 @@ def as_text(dry_run: DryRun) -> str:
 
 
 def _lines(dry_run: DryRun) -> Iterator[str]:
-    calls = sum(step.calls or 1 for step in dry_run.steps)
+    calls = sum(1 if step.calls is None else step.calls for step in dry_run.steps)
     open_calls = any(step.calls is None for step in dry_run.steps)
     yield from _wrapped(f"{dry_run.job}: {dry_run.goal}", "")
     yield f"plan {dry_run.rung}, {dry_run.plan_hash[:19]}, {dry_run.schedule}, {dry_run.concurrency} calls at once"
@@ -26,8 +27,8 @@ def _lines(dry_run: DryRun) -> Iterator[str]:
         f"{_count(len(dry_run.waves), 'wave')}, width {dry_run.width}"
     )
     path = " → ".join(dry_run.critical_path)
-    yield from _wrapped(f"critical path {dry_run.critical_seconds:.1f} s: {path}", "  ")
-    yield f"one after another it would take {dry_run.total_seconds:.1f} s"
+    yield from _wrapped(f"critical path {duration_text(dry_run.critical_seconds)}: {path}", "  ")
+    yield f"one after another it would take {duration_text(dry_run.total_seconds)}"
     yield from _waves(dry_run)
     effects = [
         f"{step.id} calls {step.tool} ({', '.join(step.effects)})" for step in dry_run.steps if step.effects
@@ -55,12 +56,17 @@ def _waves(dry_run: DryRun) -> Iterator[str]:
 
 
 def _step_lines(step: StepForecast, id_width: int, tool_width: int) -> Iterator[str]:
-    times = "" if not step.for_each else f" ×{step.calls if step.calls is not None else '?'}"
-    marks = [*step.effects, *(["optional"] if step.optional else [])]
+    marks = [
+        *step.effects,
+        *(["optional"] if step.optional else []),
+        *(["skipped"] if step.is_skipped else []),
+    ]
     told = f"  {', '.join(marks)}" if marks else ""
-    yield f"{step.id:<{id_width}}  {step.tool + times:<{tool_width}} {step.seconds:6.1f} s{told}".rstrip()
+    seconds = "" if step.is_skipped else duration_text(step.seconds)
+    yield f"{step.id:<{id_width}}  {step.tool + times_of(step):<{tool_width}} {seconds:>7}{told}".rstrip()
     details = [f"after {', '.join(step.depends_on)}"] if step.depends_on else []
-    details += [f"when {step.when}"] if step.when else []
+    false = " (false for these inputs)" if step.is_skipped else ""
+    details += [f"when {step.when}{false}"] if step.when else []
     details += [f"gates {', '.join(gate.partition('__')[0] for gate in step.gates)}"] if step.gates else []
     for detail in details:
         yield from _wrapped(detail, "  ", indent="  ", width=WIDTH - 3)
@@ -104,7 +110,7 @@ def as_mermaid(dry_run: DryRun) -> str:
 
 
 def _mermaid_node(step: StepForecast) -> str:
-    label = f"{step.id}<br/>{step.tool}{_times(step)}"
+    label = f"{step.id}<br/>{step.tool}{times_of(step)}"
     return f's_{step.id}{{{{"{label}"}}}}' if step.effects else f's_{step.id}["{label}"]'
 
 
@@ -117,7 +123,7 @@ def as_dot(dry_run: DryRun) -> str:
     ]
     for step in dry_run.steps:
         style = ', style="rounded,dashed"' if step.optional else ""
-        lines.append(f'    "{step.id}" [label="{step.id}\\n{step.tool}{_times(step)}"{style}];')
+        lines.append(f'    "{step.id}" [label="{step.id}\\n{step.tool}{times_of(step)}"{style}];')
     for wave in dry_run.waves:
         names = " ".join(f'"{step_id}";' for step_id in wave)
         lines.append(f"    {{ rank=same; {names} }}")
@@ -129,7 +135,8 @@ def as_dot(dry_run: DryRun) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _times(step: StepForecast) -> str:
+def times_of(step: StepForecast) -> str:
+    """Return how often a `for_each` step calls its tool, as ` ×5`; nothing for any other."""
     return "" if not step.for_each else f" ×{step.calls if step.calls is not None else '?'}"
 
 

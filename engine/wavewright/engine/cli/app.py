@@ -179,7 +179,7 @@ def check(
     max_bytes: Annotated[int | None, typer.Option(min=1, help="Greatest size of the file.")] = None,
     max_depth: Annotated[int | None, typer.Option(min=1, help="Greatest nesting of the file.")] = None,
 ) -> None:
-    """Prove a plan sound before anything runs, or say what is wrong and where."""
+    """Prove a plan sound, or say what is wrong and where."""
     from wavewright.engine.cli import check_command
 
     options = check_command.CheckOptions(
@@ -207,7 +207,10 @@ def dry_run(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
     ] = None,
 ) -> None:
-    """Show what a run would do: waves, critical path, width, side effects. Calls no tool."""
+    """Show what a run would do; calls no tool.
+
+    Waves, critical path, width, calls, side effects, approvals, gates and caps, as a tree or in another format.
+    """
     from wavewright.engine.cli import dry_run_command
 
     raise typer.Exit(
@@ -237,7 +240,7 @@ def show(
     run: RunArgument,
     format: Annotated[ShowFormat, typer.Option("--format", "-f")] = ShowFormat.text,  # noqa: A002
 ) -> None:
-    """Show a run: its steps, gates, confidence and verdict."""
+    """Show a run: steps, gates, confidence, verdict."""
     from wavewright.engine.cli import journal_commands
 
     raise typer.Exit(journal_commands.show_run(run, output_format=format.value))
@@ -251,7 +254,10 @@ def resume(
     approve: ApproveOption = ApproveChoice.ask,
     json: JsonLines = False,
 ) -> None:
-    """Go on with a run that was interrupted; nothing that is journaled is called again."""
+    """Go on with a run that was interrupted.
+
+    Nothing that is journaled is called again.
+    """
     from wavewright.engine.cli import run_command
 
     request = run_command.resume_request(run, concurrency=concurrency, output=output)
@@ -264,7 +270,10 @@ def diff(
     after: Annotated[str, typer.Argument(metavar="B", help="A plan, a job, a run, or a patch of A.")],
     format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
 ) -> None:
-    """Show what differs between two plans: steps, edges, waves, gates. Exits 1 where they differ."""
+    """Show what differs between two plans.
+
+    Steps, edges, waves and gates; exits 1 where they differ.
+    """
     from wavewright.engine.cli import diff_command
 
     raise typer.Exit(diff_command.diff(before, after, output_format=format.value))
@@ -276,7 +285,7 @@ def schema(
         SchemaName, typer.Argument(metavar="NAME", help="plan, patch, job, goal, tools, settings or package.")
     ],
 ) -> None:
-    """Print the JSON Schema of a document, for editors and other programs."""
+    """Print the JSON Schema of a document, for editors."""
     from wavewright.engine.cli import schema_command
 
     raise typer.Exit(schema_command.print_schema(name.value))
@@ -289,7 +298,10 @@ def tools(
     ] = None,
     format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
 ) -> None:
-    """List the tools that plans can call here, with their parameters and results."""
+    """List the tools that plans can call here.
+
+    With parameters and results; as JSON they are what `check --tools` reads.
+    """
     from wavewright.engine.cli import tools_command
 
     raise typer.Exit(tools_command.list_tools(job, output_format=format.value))
@@ -299,7 +311,7 @@ def tools(
 def doctor(
     format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
 ) -> None:
-    """Say what works here, what does not, and what would mend it."""
+    """Say what works here and what would mend the rest."""
     from wavewright.engine.cli import doctor_command
 
     raise typer.Exit(doctor_command.examine(output_format=format.value))
@@ -309,7 +321,10 @@ def doctor(
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
 ) -> None:
-    """Write a project that runs at once: a tool, a plan, a job, a goal template, a test."""
+    """Write a project that runs at once.
+
+    Typed functions as tools, a plan, a job, a goal template and a test of them all.
+    """
     from wavewright.engine.cli import init_command
 
     raise typer.Exit(init_command.write_project(folder))

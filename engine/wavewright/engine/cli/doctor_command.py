@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import anyio
 from wavewright.config.documents import DocumentError
 from wavewright.config.settings import Settings
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.cli.project import open_journal, project_settings
+from wavewright.engine.cli.project import has_journal, open_journal, project_settings
 from wavewright.engine.jobs import template_names
 from wavewright.engine.toolbox import all_tools
 from wavewright.engine.version import __version__
@@ -78,11 +79,33 @@ def _findings() -> Iterator[Finding]:
 
 
 def _journal(settings: Settings) -> Finding:
+    if not has_journal(settings):
+        return _place_of_journal(settings)
     try:
         count = anyio.run(_count_runs, settings)
     except JournalError as error:
-        return Finding("journal", "fault", error.message, error.mend)
+        return Finding("journal", "fault", f"{error.place or settings.journal}: {error.message}", error.mend)
     return Finding("journal", "ok", f"{settings.journal} ({count} run{'' if count == 1 else 's'})")
+
+
+def _place_of_journal(settings: Settings) -> Finding:
+    """Look at where the first run will put its journal."""
+    existing = next(place for place in settings.journal.parents if place.exists())
+    if not existing.is_dir():
+        return Finding(
+            "journal",
+            "fault",
+            f"{settings.journal} cannot be written: {existing} is no folder",
+            "set 'state_dir' in wavewright.yaml, or WAVEWRIGHT_STATE, to a folder",
+        )
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return Finding(
+            "journal",
+            "fault",
+            f"{settings.journal} cannot be written: {existing} is read-only",
+            "set 'state_dir' in wavewright.yaml, or WAVEWRIGHT_STATE, to a folder that can be written to",
+        )
+    return Finding("journal", "ok", f"{settings.journal} (none yet; the first run makes it)")
 
 
 async def _count_runs(settings: Settings) -> int:
@@ -94,7 +117,7 @@ def _tools(settings: Settings) -> Finding:
     try:
         registry = all_tools(settings)
     except (ToolDefinitionError, PackError) as error:
-        return Finding("tools", "fault", str(error), getattr(error, "hint", None) or "")
+        return Finding("tools", "fault", str(error), error.hint or "")
     return Finding("tools", "ok", ", ".join(sorted(registry)) or "none")
 
 

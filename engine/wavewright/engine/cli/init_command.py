@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -20,22 +21,27 @@ def write_project(folder: Path) -> int:
     Raises:
         CommandError: the folder holds something already, or cannot be written.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if _is_taken(folder):
         msg = f"{str(folder)!r} exists and is not an empty folder"
         raise CommandError(msg, hint="name a folder that does not exist yet")
     try:
         written = _copy(files("wavewright.engine") / "starter", folder)
     except OSError as error:
         msg = f"{str(folder)!r} cannot be written: {error.strerror}"
-        raise CommandError(msg, code=exit_codes.ENVIRONMENT) from error
-    lines = [
-        f"wrote {written} files to {folder}",
-        "next:",
-        f"    cd {folder}",
-        "    wavewright run plans/words.job.yaml",
-    ]
+        hint = "name a folder in one that can be written to"
+        raise CommandError(msg, hint=hint, code=exit_codes.ENVIRONMENT) from error
+    lines = [f"wrote {written} files to {folder}", "next:"]
+    lines += [f"    cd {shlex.quote(str(folder))}"] if folder.absolute() != Path.cwd() else []
+    lines += ["    wavewright run plans/words.job.yaml"]
     sys.stdout.write("\n".join(lines) + "\n")
     return exit_codes.OK
+
+
+def _is_taken(folder: Path) -> bool:
+    try:
+        return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError:
+        return True
 
 
 def _copy(source: Traversable, target: Path) -> int:
