@@ -6,6 +6,7 @@ asked: no pydantic, networkx, anyio or mcp.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -33,7 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_process() -> NoReturn:
     """Run the command line as a process of its own, and end it."""
-    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A file's name, or a sign that the terminal's encoding lacks, is written as well as can be.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = main()
+    except KeyboardInterrupt:
+        code = 130
     threading = sys.modules.get("threading")
     if threading is not None and any(_is_stray(thread) for thread in threading.enumerate()):
         # A tool that is a plain function and never returns was given up in its thread; Python would wait for it.

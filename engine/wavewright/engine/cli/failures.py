@@ -69,7 +69,8 @@ def _report(error: Exception) -> int:
 
     if isinstance(error, Exit):
         return error.exit_code
-    if isinstance(error, Abort):
+    if isinstance(error, Abort):  # what the command line library makes of Ctrl-C
+        print_error("interrupted")
         return exit_codes.INTERRUPTED
     show = getattr(error, "show", None)
     if callable(show) and hasattr(error, "exit_code"):  # a usage error of the command line itself

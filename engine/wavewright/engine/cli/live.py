@@ -135,9 +135,10 @@ class LiveProgress:
         return Group(*parts, *gates)
 
     def _figures(self, state: RunState) -> Table:
-        done, total = sum(row.step in state.steps for row in self._rows), len(self._rows)
+        begun = [row for row in self._rows if self._status(row) not in ("waiting", "cancelled")]
+        done, total = sum(row.step in state.steps for row in begun), len(self._rows)
         waves = 1 + max((row.wave for row in self._rows), default=0)
-        wave = 1 + max((row.wave for row in self._rows if self._status(row) != "waiting"), default=0)
+        wave = 1 + max((row.wave for row in begun), default=0)
         assert state.started is not None
         words = [f"{done} of {total} steps", f"wave {wave} of {waves}"] if total else ["checking the plan"]
         words += [f"recovery round {state.round}"] if state.round else []
@@ -177,8 +178,10 @@ class LiveProgress:
 
         def weight(place: int) -> tuple[int, float]:
             ended = state.steps.get(self._rows[place].step)
-            if ended is None:
-                return (0, 0) if self._status(self._rows[place]) == "running" else (3, place)
+            if ended is None and self._status(self._rows[place]) == "running":
+                return (0, 0)
+            if ended is None or ended.status == "cancelled":
+                return (3, place)
             return (1 if _is_bad(ended) else 2, -ended.at)
 
         best = sorted(range(len(self._rows)), key=weight)[: room - 1]
@@ -199,7 +202,11 @@ class LiveProgress:
             begun = state.waves[-1].started if state.waves and status == "running" else None
             return str(done) if done else "", f"{self._clock() - begun:.1f}" if begun is not None else ""
         items = f"{ended.items[0]}/{ended.items[1]}" if ended.items else ""
-        return items, f"{ended.seconds:.2f}" if ended.status not in ("skipped", "blocked") else ""
+        return items, f"{ended.seconds:.2f}" if ended.status not in (
+            "skipped",
+            "blocked",
+            "cancelled",
+        ) else ""
 
     def _gates(self) -> list[Text]:
         red = [line for step in self._state.steps.values() for line in gate_lines(step.gates)]
@@ -219,4 +226,4 @@ def _rows_of(state: RunState) -> tuple[_Row, ...]:
 
 
 def _is_bad(ended: StepFinished) -> bool:
-    return ended.status in ("failed", "blocked", "cancelled") or any(gate.is_red for gate in ended.gates)
+    return ended.status in ("failed", "blocked") or any(gate.is_red for gate in ended.gates)
