@@ -212,3 +212,12 @@ def test_prices_over_http_go_out_and_may_be_kept_for_an_hour() -> None:
     assert signature.effects == {"read", "egress"}
     assert signature.cache_for == 3600
     assert equities(Path())["fetch_stock_data"].signature.effects == {"read"}
+
+
+def test_what_one_service_gave_answers_for_no_other(tmp_path: Path) -> None:
+    def version(**provider: str) -> str | None:
+        tools = equities(tmp_path, prices={"provider": "eodhd", **provider})
+        return tools["fetch_stock_data"].signature.version
+
+    assert version(suffix=".AU") == version(suffix=".AU")
+    assert version(suffix=".AU") != version(suffix=".US")

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from wavewright.planner.models import Retry
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.types import Effect, Json, JsonSchema
+from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema
 from wavewright.tools.calls import Tool, ToolCall, ToolFunction
 from wavewright.tools.functions import Contract, ToolDefinitionError, UserFunction, read_contract
 
@@ -83,11 +83,13 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
     cache_for: float | str | None = None,
     untrusted_output: bool = False,
     needs_approval: bool = False,
+    settings: Json = None,
 ) -> Tool:
     """Return a function as a tool.
 
     `idempotent` is true where it is not said and the tool writes nothing. `version` is, where it is not given, a
-    hash of the contract, so that a changed signature never meets results of the old one.
+    hash of the contract and of `settings` (what the function was set up with, where that decides what it returns),
+    so that a changed signature or another source never meets results of the old one.
 
     Raises:
         ToolDefinitionError: the function or an option cannot be used; the message names which and the mend.
@@ -108,7 +110,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
         "output_schema": contract.output_schema,
         "effects": declared,
         "idempotent": "write" not in declared if idempotent is None else idempotent,
-        "version": contract_version(contract, declared) if version is None else version,
+        "version": contract_version(contract, declared, settings) if version is None else version,
         "tags": frozenset(tags),
         "expected_seconds": expected_seconds,
         "timeout": timeout,
@@ -123,13 +125,15 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
     return Tool(_signature(shown, fields), _caller(function, contract))
 
 
-def contract_version(contract: Contract, effects: frozenset[Effect]) -> str:
-    """Return a short hash of what a tool takes, gives and does."""
-    spoken = {
+def contract_version(contract: Contract, effects: frozenset[Effect], settings: Json = None) -> str:
+    """Return a short hash of what a tool takes, gives and does, and of what it was set up with."""
+    spoken: JsonObject = {
         "input": contract.input_schema,
         "output": contract.output_schema,
-        "effects": sorted(effects),
+        "effects": [*sorted(effects)],
     }
+    if settings is not None:
+        spoken["settings"] = settings
     text = json.dumps(spoken, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -223,6 +223,8 @@ def equity_tools(settings: EquitiesSettings, root: Path) -> tuple[Tool, ...]:
         "cache_for": "1h" if over_http else None,
         "retry": Retry(attempts=3),
         "timeout": "2m",
+        # What is kept for other runs is no answer for a job that names another source.
+        "settings": [settings.model_dump(mode="json"), str(root)] if over_http else None,
     }
     return (
         make_tool(functions.fetch_stock_data, **fetches),
