@@ -8,6 +8,7 @@ from wavewright.engine.context import ApprovalRequest, Ports, RunContext
 from wavewright.engine.pipeline import StepResult, branch, go_on, halt
 from wavewright.engine.recording import note, record
 from wavewright.executor.events import RunFinished
+from wavewright.planner.models import Step
 from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.types import JsonObject
 
@@ -50,12 +51,31 @@ def _needs(context: RunContext) -> tuple[str, ...]:
         and context.tools[step.tool].signature.needs_approval
     ]
     for step_id in context.side_effects:
-        signature = context.tools[context.candidate.step(step_id).tool].signature
+        step = context.candidate.step(step_id)
+        signature = context.tools[step.tool].signature
         effects = ", ".join(sorted(signature.effects - {"read"}))
-        needs.append(f"the patch brings step {step_id!r}, which calls {signature.name!r} ({effects})")
+        if effects and not _is_second_reading(step, context):
+            needs.append(f"the patch brings step {step_id!r}, which calls {signature.name!r} ({effects})")
     if context.patch is not None and not context.goal.auto_approve and not needs:
         needs.append("the goal lets no patch apply without a person's word")
     return tuple(needs)
+
+
+def _is_second_reading(step: Step, context: RunContext) -> bool:
+    """Whether a step asks the same tool again for what the plan asked it, as a recipe of the goal says.
+
+    It sends nothing that the approved plan did not send: each parameter is the old one or stands in the recipe.
+    """
+    assert context.plan is not None
+    assert context.goal is not None
+    if step.supersedes is None or context.tools[step.tool].signature.writes:
+        return False
+    old = context.plan.step(step.supersedes)
+    allowed = [old.params, *(recipe.set_params for recipe in context.goal.recipes)]
+    return (step.tool, step.for_each) == (old.tool, old.for_each) and all(
+        any(name in given and given[name] == value for given in allowed)
+        for name, value in step.params.items()
+    )
 
 
 def _text(context: RunContext) -> str:
