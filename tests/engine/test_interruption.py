@@ -64,8 +64,8 @@ def start(project: Path) -> subprocess.Popen[str]:
 
 
 def only_run(wavewright: CommandLine) -> dict[str, str]:
-    [run] = json.loads(wavewright("runs", "--format", "json").out)
-    assert isinstance(run, dict)
+    runs: list[dict[str, str]] = json.loads(wavewright("runs", "--format", "json").out)
+    [run] = runs
     return run
 
 

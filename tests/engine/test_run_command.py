@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import REPOSITORY, CommandLine
-from wavewright.planner.types import StepId
+from wavewright.planner.types import Json, StepId
 from wavewright.reviewer.packaging import read_package
 from wavewright.reviewer.records import Package
 
@@ -98,7 +98,7 @@ def test_events_are_lines_of_json_for_machines(wavewright: CommandLine, project:
 
 def test_both_schedules_come_to_the_same_result(wavewright: CommandLine, tmp_path: Path) -> None:
     job = REPOSITORY / "plans" / "stocks.job.yaml"
-    results = []
+    results: list[Json] = []
     for schedule in ("waves", "dataflow"):
         wavewright("run", job, "--schedule", schedule, "--output", tmp_path / schedule)
         results.append(only_package(tmp_path / schedule).result)
