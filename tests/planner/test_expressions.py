@@ -453,6 +453,9 @@ def test_a_runaway_loop_ends_in_a_fault() -> None:
     [
         pytest.param("['abc']" + f".map(a, [{', '.join(['a'] * 100)}].join())" * 5, id="join"),
         pytest.param("['abc']" + f".map(a, [{', '.join(['a'] * 100)}])" * 5, id="lists"),
+        pytest.param("lists.range(10000).map(x, lists.range(10000))", id="ranges"),
+        pytest.param("['a']" + ".map(x, {'a': [x, x, x], 'b': [x, x, x]})" * 20, id="objects"),
+        pytest.param("lists.range(10000)" + ".map(x, x)" * 20, id="turns"),
         pytest.param("'abcdefghij'" + ".replace('', 'abcdefghij')" * 20, id="replace"),
         pytest.param("'abcdefghij'" + ".split('').join('abcdefghij')" * 12, id="split-and-join"),
     ],

@@ -65,8 +65,9 @@ METHODS: Final = frozenset(
 
 LONGEST_TEXT: Final = 2**22
 """Characters that replace() and join() may make; the library's own know no bound."""
-HEAVIEST_ELEMENT: Final = 2**18
-"""Characters and values in one element that a macro made and another goes over."""
+CHARACTERS_A_PART: Final = 16
+HEAVIEST_ELEMENT: Final = 2**14
+"""Parts of one element that a macro made and another goes over."""
 LONGEST_RANGE: Final = 10_000
 """As many as a macro of the library goes over."""
 
@@ -180,7 +181,7 @@ def sorted_keys(value: Mapping[str, Json]) -> list[Json]:
 
 
 def check_weight(value: object, most: int) -> None:
-    """Refuse a value of too many characters and parts.
+    """Refuse a value of too many parts; so many characters count as one.
 
     A macro over what a macro made can multiply text without end in a few hundred characters; turns of loops are
     counted elsewhere, and do not tell what they make.
@@ -192,7 +193,7 @@ def check_weight(value: object, most: int) -> None:
 
 def _weight_left(value: object, left: int) -> int:
     if isinstance(value, str | bytes | bytearray):
-        return left - len(value) - 1
+        return left - len(value) // CHARACTERS_A_PART - 1
     left -= 1
     parts: Iterable[object] = ()
     if isinstance(value, list):

@@ -7,13 +7,21 @@ CEL library. A fault names the author's own words and lists what there is instea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wavewright.planner import cel_schemas as s
+from wavewright.planner.cel_describe import describe, with_article
 from wavewright.planner.cel_faults import ExpressionFault, closest, listed
-from wavewright.planner.cel_functions import FUNCTIONS
+from wavewright.planner.cel_operands import (
+    NUMERIC,
+    can_hold,
+    comparable,
+    holds_clock,
+    is_ordered,
+    operator_hint,
+    usage,
+)
 from wavewright.planner.cel_overloads import call_result, operator_result
 from wavewright.planner.cel_paths import owner, plain_path, unknown_root
 from wavewright.planner.cel_schemas import Located, View, view
@@ -39,7 +47,6 @@ from wavewright.planner.cel_tree import (
 )
 from wavewright.planner.types import Json, JsonSchema
 
-_NUMERIC = frozenset({"integer", "number", "uint"})
 _RENAMED = {"timestamp": "ww_time", "duration": "ww_span", **EXTREMES}
 _SHOWN = 40
 _CLOCKS_ONLY = "a list of timestamps or durations can only be gone over, by map(), sort() and their like"
@@ -159,14 +166,14 @@ class Inference:
         called = self._called(operand, scope)
         if asked.kind in ("object", "union") and known:
             shown = listed(
-                f"{field}: {s.describe(view(s.below(schema, asked.root)))}" for field, schema in known.items()
+                f"{field}: {describe(view(s.below(schema, asked.root)))}" for field, schema in known.items()
             )
             message = f"{called} has no field '{name}'; it has: {shown}"
             return ExpressionFault("unknown_name_or_field", message, offset, closest(name, known))
         written = self._snippet(operand)
         lists = f"take one element, {written}[0].{name}, or all: {written}.map(x, x.{name})"
         hint = lists if asked.kind == "array" else None
-        message = f"{called} is {s.with_article(asked)} and has no field '{name}'"
+        message = f"{called} is {with_article(asked)} and has no field '{name}'"
         return ExpressionFault("unknown_name_or_field", message, offset, hint)
 
     def _called(self, node: Node, scope: _Scope) -> str:
@@ -200,13 +207,13 @@ class Inference:
         keys = {branch.kind for branch in by.branches or (by,)}
         if "open" in kinds or ("open" in keys and kinds & {"array", "object"}):
             return s.OPEN if kinds != {"array"} else s.element(asked) or s.OPEN
-        if "array" in kinds and keys & _NUMERIC:
+        if "array" in kinds and keys & NUMERIC:
             return s.element(asked, place) or s.OPEN
         if "object" in kinds and "string" in keys:
             return self._any_field(asked)
         raise ExpressionFault(
             "no_overload",
-            f"{self._called(node.operand, scope)} is {s.with_article(asked)} and has no element "
+            f"{self._called(node.operand, scope)} is {with_article(asked)} and has no element "
             f"[{self._snippet(node.index)}]",
             node.index.start,
             "a list is asked by place, an object by field",
@@ -221,7 +228,7 @@ class Inference:
         if not {branch.kind for branch in asked.branches or (asked,)} & {"boolean", "open"}:
             raise ExpressionFault(
                 "no_overload",
-                f"{rule}, and '{self._snippet(node)}' is {s.with_article(asked)}",
+                f"{rule}, and '{self._snippet(node)}' is {with_article(asked)}",
                 node.start,
                 "compare it with something: == != < <= > >= in",
             )
@@ -232,28 +239,28 @@ class Inference:
             return s.BOOLEAN
         asked = view(self._infer(node.operand, scope))
         return operator_result("-", [asked]) or self._refuse(
-            f"'-' does not take {s.with_article(asked)} ('{self._snippet(node.operand)}')", node.start
+            f"'-' does not take {with_article(asked)} ('{self._snippet(node.operand)}')", node.start
         )
 
     def _binary(self, node: Binary, scope: _Scope) -> Located:
         left, right = view(self._infer(node.left, scope)), view(self._infer(node.right, scope))
-        if _holds_clock(left) or _holds_clock(right):
+        if holds_clock(left) or holds_clock(right):
             self._refuse(_CLOCKS_ONLY, node.operator_start, _CLOCKS_HINT)
         match node.operator:
             case "==" | "!=":
                 result = s.BOOLEAN if comparable(left, right) else None
             case "in":
-                result = s.BOOLEAN if _can_hold(right, left) else None
+                result = s.BOOLEAN if can_hold(right, left) else None
             case "+" if left.kind == right.kind == "array":
                 elements = s.element(left) or s.OPEN, s.element(right) or s.OPEN
                 result = s.array_of(s.either(*elements))
             case _:
                 result = operator_result(node.operator, [left, right])
         return result or self._refuse(
-            f"'{node.operator}' does not take {s.with_article(left)} ('{self._snippet(node.left)}') "
-            f"and {s.with_article(right)} ('{self._snippet(node.right)}')",
+            f"'{node.operator}' does not take {with_article(left)} ('{self._snippet(node.left)}') "
+            f"and {with_article(right)} ('{self._snippet(node.right)}')",
             node.operator_start,
-            _operator_hint(node.operator, left, right),
+            operator_hint(node.operator, left, right),
         )
 
     def _call(self, node: Call, scope: _Scope) -> Located:
@@ -278,21 +285,19 @@ class Inference:
             )
         if node.function in ROUNDING:
             arguments = [view(s.NUMBER) if one.kind == "integer" else one for one in arguments]
-        if node.function != "sort" and any(map(_holds_clock, [*arguments, *([target] if target else [])])):
+        if node.function != "sort" and any(map(holds_clock, [*arguments, *([target] if target else [])])):
             self._refuse(_CLOCKS_ONLY, node.name_start, _CLOCKS_HINT)
         result = call_result(_RENAMED.get(node.function, node.function), target, arguments)
         if result is not None:
             return result
-        given = " and ".join(s.with_article(argument) for argument in arguments) or "nothing"
+        given = " and ".join(with_article(argument) for argument in arguments) or "nothing"
         if target is not None:
-            message = (
-                f"{node.function}() of {s.with_article(target)} ('{self._snippet(node.target or node)}')"
-            )
+            message = f"{node.function}() of {with_article(target)} ('{self._snippet(node.target or node)}')"
             message += f" with {given}" if arguments else ""
             message += " does not exist"
         else:
             message = f"{node.function}() does not take {given}"
-        return self._refuse(message, node.name_start, _usage(node.function))
+        return self._refuse(message, node.name_start, usage(node.function))
 
     def _macro(self, node: Macro, scope: _Scope) -> Located:
         over = view(self._infer(node.range, scope))
@@ -309,10 +314,10 @@ class Inference:
                 return s.array_of(elements)
             case "sortBy":
                 key = view(self._infer(node.arguments[0], inner))
-                if not _is_ordered(key):
+                if not is_ordered(key):
                     self._refuse(
                         f"sortBy() wants numbers, strings or timestamps, and "
-                        f"'{self._snippet(node.arguments[0])}' is {s.with_article(key)}",
+                        f"'{self._snippet(node.arguments[0])}' is {with_article(key)}",
                         node.arguments[0].start,
                     )
                 return s.array_of(elements)
@@ -326,7 +331,7 @@ class Inference:
         place = s.element(over)
         if place is None:
             self._refuse(
-                f"{node.function}() goes over a list, and '{self._snippet(node.range)}' is {s.with_article(over)}",
+                f"{node.function}() goes over a list, and '{self._snippet(node.range)}' is {with_article(over)}",
                 node.name_start,
             )
         return place or s.OPEN
@@ -357,7 +362,7 @@ class Inference:
     def _check_key(self, node: Node, scope: _Scope) -> None:
         asked = view(self._infer(node, scope))
         if asked.kind not in ("string", "integer", "boolean", "uint", "open", "union"):
-            self._refuse(f"{s.with_article(asked)} cannot be a key ('{self._snippet(node)}')", node.start)
+            self._refuse(f"{with_article(asked)} cannot be a key ('{self._snippet(node)}')", node.start)
 
     def _refuse(self, message: str, offset: int, hint: str | None = None) -> Located:
         raise ExpressionFault("no_overload", message, offset, hint)
@@ -379,64 +384,3 @@ def _literal(node: LiteralValue) -> Located:
             return s.BYTES
         case "uint":
             return s.UINT
-
-
-def _holds_clock(what: View) -> bool:
-    """Return whether a list or an object holds what the library cannot be handed inside of one."""
-    return what.kind in ("array", "object", "union") and s.holds_cel_type(what.schema)
-
-
-def comparable(left: View, right: View) -> bool:
-    """Return whether two values can be equal at all."""
-    for one in left.branches or (left,):
-        for other in right.branches or (right,):
-            if "open" in (one.kind, other.kind) or "null" in (one.kind, other.kind):
-                return True
-            if one.kind == other.kind or (one.kind in _NUMERIC and other.kind in _NUMERIC):
-                return True
-    return False
-
-
-def _can_hold(container: View, member: View) -> bool:
-    for one in container.branches or (container,):
-        if one.kind == "open":
-            return True
-        if one.kind == "array" and comparable(view(s.element(one) or s.OPEN), member):
-            return True
-        if one.kind == "object" and comparable(view(s.STRING), member) and member.kind != "null":
-            return True
-    return False
-
-
-def _is_ordered(key: View) -> bool:
-    kinds = {branch.kind for branch in key.branches or (key,)}
-    if "open" in kinds or kinds <= _NUMERIC:
-        return True
-    return len(kinds) == 1 and kinds <= {"string", "boolean", "timestamp", "duration"}
-
-
-def _operator_hint(operator: str, left: View, right: View) -> str | None:
-    kinds = {left.kind, right.kind}
-    if operator == "+" and "string" in kinds and not kinds & {"timestamp", "duration"}:
-        return 'make both strings with string(…), or write mixed text: "… ${…} …"'
-    if "timestamp" in kinds and "string" in kinds:
-        return "make the string a timestamp: timestamp(…)"
-    if operator == "in" and right.kind == "string":
-        return "of a string, ask text.contains(part)"
-    if kinds & {"timestamp", "duration"} and kinds & {"string", *_NUMERIC}:
-        return 'write durations as duration("24h")'
-    if operator == "%" and "number" in kinds:
-        return "'%' takes integers; cut fractions off with int(…)"
-    if operator == "in":
-        return "'in' asks a list for an element, or an object for a field"
-    if "string" in kinds and kinds & _NUMERIC:
-        return "make the string a number with double(…), or the number a string with string(…)"
-    return None
-
-
-def _usage(function: str) -> str | None:
-    called = re.compile(rf"\b{re.escape(function.rsplit('.', 1)[-1])}\(")
-    for usage, meaning in FUNCTIONS.items():
-        if called.search(usage):
-            return f"{usage}: {meaning}"
-    return None

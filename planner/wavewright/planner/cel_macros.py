@@ -15,6 +15,7 @@ from typing import TypeAlias, cast
 
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.cel_functions import HEAVIEST_ELEMENT, Refused, check_weight, in_order_of, sorted_keys
+from wavewright.planner.cel_nodes import children
 from wavewright.planner.cel_paths import Variables, kind_of, plain_path
 from wavewright.planner.cel_tree import (
     Binary,
@@ -31,7 +32,6 @@ from wavewright.planner.cel_tree import (
     Select,
     Ternary,
     Unary,
-    children,
 )
 from wavewright.planner.types import Json
 
@@ -42,6 +42,8 @@ Evaluation: TypeAlias = Callable[[Variables, dt.datetime], Json]
 """Gives a value that may hold instants and durations, which JSON has not: it goes on to other evaluations."""
 Prepare: TypeAlias = Callable[[Node, str], Evaluation]
 
+_PARTS_A_TURN = 16
+_CHARACTERS_A_TURN = 4096
 _TURNS = "\0turns"
 _ELEMENT = "\0element"
 _GIVEN = frozenset({"steps", "inputs", "item", "output", "goal"})
@@ -170,6 +172,13 @@ def charge(variables: Variables, cost: int) -> None:
         )
 
 
+def turns_of(value: object) -> int:
+    """Return how many turns it counts for that the library makes or copies a value."""
+    if isinstance(value, list | dict):
+        return len(cast("list[object]", value)) // _PARTS_A_TURN
+    return len(value) // _CHARACTERS_A_TURN if isinstance(value, str) else 0
+
+
 def _prepared(macro: Macro, text: str, prepare: Prepare) -> Evaluation:
     """Return what runs a macro: its range, its body, and a rule for what comes of the turns."""
     over = prepare(macro.range, text)
@@ -177,6 +186,7 @@ def _prepared(macro: Macro, text: str, prepare: Prepare) -> Evaluation:
     finish = _FINISHES[macro.function]
     path = plain_path(macro.range, {})
     is_made = path is None or path.root not in _GIVEN
+    made = any(plain_path(argument, {}) is None for argument in macro.arguments)
     checked = is_made and any(_grows(argument) for argument in macro.arguments)
 
     def run(variables: Variables, now: dt.datetime) -> Json:
@@ -187,7 +197,10 @@ def _prepared(macro: Macro, text: str, prepare: Prepare) -> Evaluation:
 
         def of(body: Evaluation, element: Json) -> Json:
             inner[macro.variable] = element
-            return body(inner, now)
+            value = body(inner, now)
+            if made and (cost := turns_of(value)):
+                charge(variables, cost)
+            return value
 
         return finish(macro, bodies, turns, of)
 

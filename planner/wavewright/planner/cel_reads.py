@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_nodes import children
 from wavewright.planner.cel_tree import (
     TYPE_NAMES,
     Has,
@@ -21,7 +22,6 @@ from wavewright.planner.cel_tree import (
     Node,
     Paren,
     Select,
-    children,
     read_tree,
     without_parens,
 )

@@ -23,7 +23,6 @@ CEL_TYPE: Final = "$cel"
 _REFERENCES_FOLLOWED = 32
 _ALTERNATIVES_FOLLOWED = 8
 """Levels of anyOf in anyOf; a schema may refer to itself there."""
-_LISTS_DESCRIBED = 3
 _REFERENCES_INLINED = 4
 _DEFINITIONS = ("$defs", "definitions")
 
@@ -349,36 +348,6 @@ def element(owner: View, place: int | None = None) -> Located | None:
             return joined
         case _:
             return None
-
-
-def describe(what: View, depth: int = 0) -> str:
-    """Return a kind as a field list shows it: `number`, `list of string`, `string or null`."""
-    text = _described(what, depth)
-    return f"{text} or null" if what.nullable and what.kind not in ("open", "null") else text
-
-
-def _described(what: View, depth: int) -> str:
-    match what.kind:
-        case "open":
-            return "any"
-        case "array":
-            inner = element(what) if depth < _LISTS_DESCRIBED else None
-            of = describe(view(inner), depth + 1) if inner is not None else "any"
-            return "list" if of == "any" else f"list of {of}"
-        case "union":
-            return " or ".join(dict.fromkeys(_described(branch, depth) for branch in what.branches))
-        case _:
-            return what.kind
-
-
-def with_article(what: View) -> str:
-    """Return a kind as a sentence names it: `a number`, `an object`."""
-    text = describe(what)
-    if text == "any":
-        return "any value"
-    if text == "null":
-        return text
-    return f"{'an' if text[0] in 'aeiou' and text != 'uint' else 'a'} {text}"
 
 
 def choices(what: View) -> list[Json] | None:

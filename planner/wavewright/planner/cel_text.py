@@ -8,13 +8,13 @@ function of ours. The text of two expressions that differ in paths only is there
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from wavewright.planner.cel_faults import ExpressionFault, closest
 from wavewright.planner.cel_functions import GLOBAL_FUNCTIONS, METHODS, contains
-from wavewright.planner.cel_paths import Path, Variables, compile_path, is_there, plain_path
+from wavewright.planner.cel_paths import Path, Variables, compile_path, is_there, kind_of, plain_path
 from wavewright.planner.cel_tree import (
     TYPE_NAMES,
     Binary,
@@ -197,6 +197,8 @@ class _Writer:
         if function == "now" and node.target is None and not node.arguments:
             self.reads_now = True
             self.pieces.append(f"timestamp({NOW})")
+        elif function == "size" and (measured := _measured(node)) is not None:
+            self._bind("s", measured, lambda: _size(measured))
         elif node.target is not None and function in _BOUNDED:
             self._between(f"ww_{function}(", ")", (node.target, *node.arguments))
         elif node.target is not None:
@@ -247,6 +249,25 @@ class _Writer:
             self.write(selection.index)
             self.pieces.append(" in ")
             self.write(selection.operand)
+
+
+def _measured(node: Call) -> Path | None:
+    """Return the path whose value is measured; it is done without a copy for the library."""
+    operands = (*node.arguments, *((node.target,) if node.target is not None else ()))
+    path = plain_path(operands[0], {}) if len(operands) == 1 else None
+    return None if path is None or path.root in TYPE_NAMES else path
+
+
+def _size(path: Path) -> Binding:
+    read = compile_path(path)
+
+    def measure(variables: Variables) -> Json:
+        value = read(variables)
+        if isinstance(value, str | list | Mapping):
+            return len(value)
+        raise ExpressionFault("no_overload", f"size() does not take {kind_of(value)}", path.start)
+
+    return measure
 
 
 def _is_field(node: Index) -> bool:

@@ -7,19 +7,59 @@ here is read by the library as well, and no deeper or longer than the library al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeAlias
 
 from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_nodes import (
+    Binary,
+    Call,
+    Has,
+    Index,
+    ListOf,
+    LiteralValue,
+    Logic,
+    Macro,
+    MapOf,
+    Name,
+    Node,
+    Paren,
+    Select,
+    Ternary,
+    Unary,
+    without_parens,
+)
 from wavewright.planner.cel_tokens import Token, string_value, tokenize
+
+__all__ = [
+    "MACROS",
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "NAMESPACES",
+    "TYPE_NAMES",
+    "Binary",
+    "Call",
+    "Has",
+    "Index",
+    "ListOf",
+    "LiteralValue",
+    "Logic",
+    "Macro",
+    "MapOf",
+    "Name",
+    "Node",
+    "Paren",
+    "Select",
+    "Ternary",
+    "Unary",
+    "read_tree",
+    "without_parens",
+]
 
 MAX_BYTES = 4096
 """Length of one expression, in UTF-8."""
 MAX_DEPTH = 28
 """Nesting of one expression. The CEL library refuses more than 32 levels of its own tree."""
 
-LiteralKind: TypeAlias = Literal["int", "uint", "double", "string", "bytes", "bool", "null"]
 
 MACROS = frozenset({"all", "exists", "exists_one", "existsOne", "map", "filter", "sortBy"})
 """Methods whose first argument is a new name for each element."""
@@ -36,171 +76,6 @@ _RESERVED = frozenset(
     }
 )  # fmt: skip
 _WORDS = frozenset({"in", "true", "false", "null"})
-
-
-@dataclass(frozen=True, slots=True)
-class LiteralValue:
-    """A constant, as written; `string` holds what a string constant stands for."""
-
-    start: int
-    end: int
-    depth: int
-    kind: LiteralKind
-    text: str
-    string: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A name that stands alone: a root, or the name a macro gave to an element."""
-
-    start: int
-    end: int
-    depth: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Select:
-    """`operand.field`."""
-
-    start: int
-    end: int
-    depth: int
-    operand: Node
-    field: str
-    field_start: int
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """`operand[index]`."""
-
-    start: int
-    end: int
-    depth: int
-    operand: Node
-    index: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A function, or a method where it has a target; namespaced functions carry their full name."""
-
-    start: int
-    end: int
-    depth: int
-    function: str
-    target: Node | None
-    arguments: tuple[Node, ...]
-    name_start: int
-
-
-@dataclass(frozen=True, slots=True)
-class Macro:
-    """`range.function(variable, …)`: the arguments are read with `variable` standing for each element."""
-
-    start: int
-    end: int
-    depth: int
-    function: str
-    range: Node
-    variable: str
-    arguments: tuple[Node, ...]
-    name_start: int
-
-
-@dataclass(frozen=True, slots=True)
-class Has:
-    """`has(operand.field)`."""
-
-    start: int
-    end: int
-    depth: int
-    selection: Select | Index
-
-
-@dataclass(frozen=True, slots=True)
-class Unary:
-    """`!operand` or `-operand`."""
-
-    start: int
-    end: int
-    depth: int
-    operator: str
-    operand: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Binary:
-    """`left operator right`, for comparison, arithmetic and `in`."""
-
-    start: int
-    end: int
-    depth: int
-    operator: str
-    left: Node
-    right: Node
-    operator_start: int
-
-
-@dataclass(frozen=True, slots=True)
-class Logic:
-    """Conditions joined by one of `&&` and `||`."""
-
-    start: int
-    end: int
-    depth: int
-    operator: str
-    operands: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Ternary:
-    """`condition ? yes : no`."""
-
-    start: int
-    end: int
-    depth: int
-    condition: Node
-    yes: Node
-    no: Node
-
-
-@dataclass(frozen=True, slots=True)
-class ListOf:
-    """`[…]`."""
-
-    start: int
-    end: int
-    depth: int
-    items: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MapOf:
-    """`{key: value, …}`."""
-
-    start: int
-    end: int
-    depth: int
-    entries: tuple[tuple[Node, Node], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Paren:
-    """`(inner)`: kept, so that printing a tree needs no rules of precedence."""
-
-    start: int
-    end: int
-    depth: int
-    inner: Node
-
-
-Node: TypeAlias = (
-    LiteralValue | Name | Select | Index | Call | Macro | Has | Unary | Binary | Logic | Ternary | ListOf
-    | MapOf | Paren
-)  # fmt: skip
 
 
 @lru_cache(maxsize=8192)
@@ -221,44 +96,6 @@ def read_tree(expression: str) -> Node:
     if tokens[0].kind == "end":
         raise ExpressionFault("bad_expression", "the expression is empty", 0)
     return _Reader(tokens).read_whole()
-
-
-def without_parens(node: Node) -> Node:
-    """Return what stands inside any parentheses around a node."""
-    while isinstance(node, Paren):
-        node = node.inner
-    return node
-
-
-def children(node: Node) -> tuple[Node, ...]:  # noqa: C901, PLR0912 - one case a kind
-    """Return the nodes right below one; of a macro its range and its arguments."""
-    match node:
-        case Select():
-            return (node.operand,)
-        case Index():
-            return (node.operand, node.index)
-        case Call():
-            return node.arguments if node.target is None else (node.target, *node.arguments)
-        case Has():
-            return (node.selection,)
-        case Unary():
-            return (node.operand,)
-        case Binary():
-            return (node.left, node.right)
-        case Logic():
-            return node.operands
-        case Ternary():
-            return (node.condition, node.yes, node.no)
-        case ListOf():
-            return node.items
-        case MapOf():
-            return tuple(part for entry in node.entries for part in entry)
-        case Paren():
-            return (node.inner,)
-        case Macro():
-            return (node.range, *node.arguments)
-        case LiteralValue() | Name():
-            return ()
 
 
 _BINDING = {
@@ -584,7 +421,6 @@ def _macro(target: Node, name: Token, arguments: tuple[Node, ...], end: int) -> 
             variable.start,
             "take another name, such as x",
         )
-    # The loop that a macro stands for is two levels of the library's tree, and its range may need two more.
     body = arguments[1:]
-    depth = _deeper(4, target, *body)
+    depth = _deeper(1, target, *body)
     return Macro(target.start, end, depth, name.text, target, variable.name, body, name.start)

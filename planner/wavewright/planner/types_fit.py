@@ -7,6 +7,7 @@ sound plan is never refused.
 
 from __future__ import annotations
 
+from wavewright.planner.cel_describe import with_article
 from wavewright.planner.cel_faults import listed
 from wavewright.planner.cel_schemas import (
     View,
@@ -18,7 +19,6 @@ from wavewright.planner.cel_schemas import (
     located,
     required,
     view,
-    with_article,
 )
 from wavewright.planner.types import Json, JsonSchema
 
