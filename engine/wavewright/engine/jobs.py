@@ -7,9 +7,6 @@ holds it.
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
@@ -24,7 +21,6 @@ from wavewright.config.documents import (
     read_bytes,
     read_document,
 )
-from wavewright.config.nodes import ScalarNode
 from wavewright.config.settings import Settings
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
 from wavewright.planner.goals import AvailableTool, Goal, GoalTemplate, Job
@@ -33,7 +29,7 @@ from wavewright.planner.pointers import child
 from wavewright.planner.reader import read_model
 from wavewright.planner.resolving import resolve_goal
 from wavewright.planner.suggestions import choice
-from wavewright.planner.types import Json, JsonObject, Schedule
+from wavewright.planner.types import JsonObject, Schedule
 from wavewright.tools.packs import find_template, pack_names
 
 _JOB_FIELDS = frozenset({"name", "goal_template", "plan", "variables", "benchmarks", "overrides"})
@@ -202,15 +198,7 @@ def read_content(content: bytes, name: str, limits: ReadLimits = _DEFAULT_LIMITS
     Raises:
         DocumentError: the content is no such document.
     """
-    if not name.lower().endswith(".toml"):
-        return read_document(content, name, limits=limits)
-    source = Source(name, content.decode("utf-8", "replace"))
-    try:
-        value = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DocumentError(source, (Fault("not_toml", f"this is no TOML: {error}"),)) from error
-    # TOML keeps no places; the pointer of a fault still names its field.
-    return Document(_json_of_toml(value), source, root=ScalarNode(None, 0, len(source.text)))
+    return read_document(content, name, limits=limits)
 
 
 def read_template(
@@ -341,14 +329,3 @@ def _pack_settings(settings: Settings) -> dict[str, JsonObject]:
 
 def _stem(file: Path) -> str:
     return file.name.removesuffix(file.suffix).removesuffix(".plan")
-
-
-def _json_of_toml(value: dict[str, object]) -> Json:
-    """Return a TOML document as JSON: dates and times as ISO 8601 text."""
-    read: Json = json.loads(json.dumps(value, default=_iso))
-    return read
-
-
-def _iso(value: object) -> str:
-    assert isinstance(value, dt.datetime | dt.date | dt.time)  # TOML has no other types of its own
-    return value.isoformat()

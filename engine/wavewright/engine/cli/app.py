@@ -5,14 +5,16 @@ Only Typer is imported here; each command imports its own module when it is call
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
-from wavewright.engine.cli import completion, exit_codes
+from wavewright.engine.cli import completion
 from wavewright.engine.version import __version__
 
 app = typer.Typer(
@@ -335,6 +337,10 @@ def run_command_line(arguments: Sequence[str]) -> int:
     from wavewright.engine.cli.failures import report_failures
 
     with report_failures() as outcome:
-        code = app(list(arguments), prog_name="wavewright", standalone_mode=False)
-        outcome.code = code if isinstance(code, int) else exit_codes.OK
+        command = get_command(app)
+        if "_WAVEWRIGHT_COMPLETE" in os.environ:
+            command(prog_name="wavewright")  # answers the shell, and ends the process
+        # Not `command()`: it makes exit codes of its own of Ctrl-C and of a reader that went away.
+        with command.make_context("wavewright", list(arguments)) as context:
+            command.invoke(context)
     return outcome.code

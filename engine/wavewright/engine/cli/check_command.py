@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.documents import Document, DocumentError, ReadLimits, Source, read_bytes
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import project_settings
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
@@ -137,11 +136,7 @@ def _check_plan(
 def _content(options: CheckOptions) -> tuple[bytes, str]:
     if str(options.file) == "-":
         return sys.stdin.buffer.read(), "<stdin>"
-    try:
-        return read_bytes(options.file, _read_limits(options)), str(options.file)
-    except DocumentError as error:
-        fault = error.faults[0]
-        raise CommandError(fault.message, hint=fault.hint) from error
+    return read_bytes(options.file, _read_limits(options)), str(options.file)
 
 
 def _order_document(content: bytes, name: str, options: CheckOptions) -> Document | None:

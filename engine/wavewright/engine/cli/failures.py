@@ -74,6 +74,8 @@ def _report(error: Exception) -> int:
         return exit_codes.INTERRUPTED
     show = getattr(error, "show", None)
     if callable(show) and hasattr(error, "exit_code"):  # a usage error of the command line itself
+        if isinstance(message := getattr(error, "message", None), str):
+            vars(error)["message"] = message.removeprefix("Value error, ")
         show()
         return exit_codes.MISUSE
     if isinstance(error, CommandError):

@@ -67,7 +67,6 @@ def run(request: RunRequest, *, approve: str, as_json: bool) -> int:
     settings = project_settings()
     if request.run is not None and not has_journal(settings):
         raise no_journal(settings)
-    _refuse_unusable(request.output_dir or settings.output_dir)
     with progress_for(as_json=as_json) as progress:
         interruption = Interruption(progress.say)
         try:
@@ -90,6 +89,7 @@ async def _run(
         progress.show(event)
 
     async with open_journal(settings) as journal:
+        _refuse_unusable(request.output_dir or settings.output_dir)
         if request.run is not None:
             found = await journal.find_run(request.run)
             events = await journal.load(found)
