@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 
 from tests.docs.blocks import Command, Project
@@ -45,6 +46,20 @@ def agrees(shown: str, printed: str) -> bool:
         del wanted["..."]
         return wanted <= found
     return wanted == found
+
+
+def brought_up_to_date(shown: str, printed: str) -> str:
+    """Return what a page should show: all that was printed, or the same extract of it as before."""
+    lines = printed.strip("\n").splitlines()
+    if "..." not in shown.splitlines():
+        return "\n".join([*lines, ""])
+    extract = [line if line == "..." else _nearest(line, lines) for line in shown.splitlines()]
+    return "\n".join([*(line for line in extract if line is not None), ""])
+
+
+def _nearest(line: str, lines: list[str]) -> str | None:
+    same = next((other for other in lines if normal(other) == normal(line)), None)
+    return same if same is not None else next(iter(get_close_matches(line, lines, n=1)), None)
 
 
 @dataclass

@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.docs.blocks import Block, blocks, commands, page_name, pages, project_of
-from tests.docs.reader import Reader
+from tests.docs.reader import Reader, brought_up_to_date
 from wavewright.planner.reader import read_plan
 
 UPDATE = os.environ.get("UPDATE_DOCS") == "1"
-NEWLINE = "\n"
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -35,7 +34,8 @@ def follow_console(block: Block, reader: Reader, page: Path) -> list[str]:
         is_code_shown = following is not None and following.text == "echo $?"
         printed, fault = reader.follow(command, is_code_shown=is_code_shown)
         if fault and UPDATE and command.shown.strip() and (is_code_shown or reader.code == 0):
-            rewrite(page, f"{command.text}\n{command.shown}", f"{command.text}\n{printed.strip(NEWLINE)}\n")
+            current = brought_up_to_date(command.shown, printed)
+            rewrite(page, f"{command.text}\n{command.shown}", f"{command.text}\n{current}")
         elif fault:
             wrong.append(fault)
     return wrong

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.docs.blocks import Block, Command, commands
-from tests.docs.reader import agrees
+from tests.docs.reader import agrees, brought_up_to_date
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,11 @@ def test_a_command_goes_on_after_a_backslash_and_ends_where_output_begins() -> N
         Command(11, "wavewright run job.yaml", "done\n"),
         Command(14, "echo $?", "0\n"),
     ]
+
+
+def test_an_extract_stays_an_extract_when_it_is_brought_up_to_date() -> None:
+    shown = "first: 1 step\n...\nlast: 2 waves\n"
+    printed = "first: 3 steps\nbetween\nlast: 2 waves\n"
+
+    assert brought_up_to_date(shown, printed) == "first: 3 steps\n...\nlast: 2 waves\n"
+    assert brought_up_to_date("first\n", printed) == printed
