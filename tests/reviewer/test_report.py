@@ -126,7 +126,8 @@ PAYLOADS = [
 def poisoned(value: Json, payload: str) -> Json:
     """Return a JSON value in which every free text is the payload."""
     kept = {
-        "format", "status", "verdict", "severity", "kind", "action", "origin", "reviewer", "now", "tool_error", "rung"
+        "format", "status", "verdict", "severity", "kind", "action", "origin", "reviewer", "now", "tool_error",
+        "error_kind", "rung",
     }  # fmt: skip
     if isinstance(value, dict):
         return {key: entry if key in kept else poisoned(entry, payload) for key, entry in value.items()}

@@ -24,6 +24,7 @@ from wavewright.planner.models import Plan, Step
 from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject
+from wavewright.reviewer.calls import list_calls
 from wavewright.reviewer.evidence import superseded_steps
 from wavewright.reviewer.files import write_whole
 from wavewright.reviewer.harvest import harvest
@@ -81,6 +82,7 @@ def build_package(
     return Package(
         run=state.started.run,
         job=state.started.job,
+        goal_name=goal.name,
         goal=goal.text,
         status=status or _status(state, review),
         reason=state.finished.reason if state.finished else "",
@@ -98,6 +100,7 @@ def build_package(
         rung=state.rung or "given",
         patches=tuple(_patches(state.plans, tools)),
         execution_log=_execution_log(plan, goal, state, now),
+        calls=list_calls(plan, goal, state, tools, now),
         timings=_timings(state),
         versions=state.started.versions,
         now=iso_of_epoch(now.timestamp()),

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, JsonValue
 
-from wavewright.executor.events import GateRecord, StepError, StepStatus
+from wavewright.executor.events import ErrorKind, GateRecord, StepError, StepStatus
 from wavewright.planner.models import Model
 from wavewright.planner.types import GateId, JsonObject, StepId
 
@@ -159,6 +159,29 @@ class StepReport(Record):
     reason: str | None = None
 
 
+class CallReport(Record):
+    """One call of a tool: a child job of the run, with what it was handed."""
+
+    id: str
+    """`RUN/STEP`, and `/INDEX` for an item of a `for_each` step; the run is the parent."""
+    step: StepId
+    index: int | None = None
+    tool: str
+    worker_type: str | None = None
+    config: JsonObject = {}
+    """What the goal says of the tool."""
+    params: JsonObject | None = None
+    """Large values as their shape; null where they cannot be made again."""
+    key: str | None = None
+    """Equal for equal calls."""
+    timeout: float | None = None
+    """Seconds that it may take; null where the tool is not known."""
+    status: StepStatus
+    attempts: int = 0
+    seconds: float = 0.0
+    error_kind: ErrorKind | None = None
+
+
 class PatchReport(Record):
     """One recovery patch: what it said, what it changed, what became of it."""
 
@@ -190,6 +213,8 @@ class Package(Record):
     format: Literal["wavewright/package/1"] = "wavewright/package/1"
     run: str
     job: str
+    goal_name: str = ""
+    """Of the goal template that the job names."""
     goal: str
     status: RunStatus
     reason: str = ""
@@ -208,6 +233,7 @@ class Package(Record):
     rung: str
     patches: tuple[PatchReport, ...] = ()
     execution_log: tuple[StepReport, ...] = ()
+    calls: tuple[CallReport, ...] = ()
     timings: Timings = Timings()
     versions: dict[str, str] = {}
     now: str
