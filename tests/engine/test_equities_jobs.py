@@ -182,7 +182,10 @@ def test_announcements_are_read_from_markdown_and_from_pages(wavewright: Command
     news = package.result["news"]
     assert isinstance(news, dict)
     assert isinstance(news["announcements"], list)
-    assert {str(line["code"]) for line in news["announcements"] if isinstance(line, dict)} == {"ALFA", "BRAVO"}
+    assert {str(line["code"]) for line in news["announcements"] if isinstance(line, dict)} == {
+        "ALFA",
+        "BRAVO",
+    }
 
 
 # -- how old daily prices may be

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from wavewright.executor.events import PlanAccepted, StepFinished
+from wavewright.executor.events import Noted, PlanAccepted, StepFinished
 from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
@@ -178,7 +178,7 @@ def _warnings(plan: Plan, state: RunState) -> list[str]:
     replaced = superseded_steps(plan)
     for accepted in state.plans:
         texts += [_message(warning) for warning in accepted.warnings]
-    texts += [_message(note.body) for note in state.notes if note.topic == "warning"]
+    texts += [text for note in state.notes for text in _said(note)]
     texts += [
         f"gate {gate.gate!r} on step {gate.step!r}: {gate.message}"
         for gate in state.gates
@@ -195,6 +195,23 @@ def _warnings(plan: Plan, state: RunState) -> list[str]:
         elif end.status in SUCCESSES and end.items and end.items[0] < end.items[1]:
             texts.append(f"step {step.id!r} went on with {end.items[0]} of {end.items[1]} items")
     return texts
+
+
+def _said(note: Noted) -> list[str]:
+    """Return what a note says to a reader of the package."""
+    match note.topic, note.body:
+        case "warning", body:
+            return [_message(body)]
+        case "patch_refused", {"diagnostics": list(found)}:
+            return [
+                f"the recovery patch was refused: {_message(each)}"
+                for each in found
+                if isinstance(each, dict)
+            ]
+        case "approval", {"subject": "patch", "approved": False, "needs": list(needs)}:
+            return [f"the recovery patch was not approved: {'; '.join(map(str, needs))}"]
+        case _:
+            return []
 
 
 def _message(body: JsonObject) -> str:
