@@ -57,6 +57,25 @@ REPAIRED = [
     pytest.param(f"<think>{OTHER} or not?\n</think>{TEXT}", {"think", "prose"}, id="reasoning with a decoy"),
     pytest.param(f"<THINK>{{{{</THINK >\n{TEXT}", {"think", "prose"}, id="reasoning with brackets"),
     pytest.param(f'{{"confidence": 0.9}}\n{TEXT}', {"ignored_value", "prose"}, id="another object first"),
+    pytest.param(f"~~~json\n{TEXT}\n~~~", {"prose"}, id="fence of tildes"),
+    pytest.param(f"````JSON5\n{TEXT}\n````", None, id="fence of four"),
+    pytest.param(f"```bash\nls {{a,b}}\n```\n```json\n{TEXT}\n```", {"code_fence", "prose"}, id="two fences"),
+    pytest.param(f"Gerne! Der „Plan“ {{Entwurf}}:\n{TEXT}\nViel Erfolg!", {"prose"}, id="German prose"),
+    pytest.param(f"承知しました。「計画」:\n{TEXT}\n以上です。", {"prose"}, id="Japanese prose"),
+    pytest.param(f"계획 {{초안}}:\n{TEXT}\n끝.", {"prose"}, id="Korean prose"),
+    pytest.param(f"<answer>{TEXT}</answer>", {"prose"}, id="a tag around it"),
+    pytest.param(f"plan = {PLAN!r}", {"prose", "quotes"}, id="Python with a name"),
+    pytest.param(f'{{"execution_plan": {STEPS}}}', {"wrapper", "bare_list"}, id="a wrapped list"),
+    pytest.param(
+        f"<tool_call>{json.dumps({'name': 'plan', 'arguments': TEXT[:-1] + ',}'})}</tool_call>",
+        {"prose", "tool_call", "double_encoding", "trailing_comma"},
+        id="a tool call whose arguments end in a comma",
+    ),
+    pytest.param(
+        f"<think>```json {OTHER}```</think>\n```json\n[ // the steps\n{STEPS[1:-1]},]\n```",
+        None,
+        id="reasoning, fence, comment, comma and bare list",
+    ),
     pytest.param(f"{TEXT}\n\nOnce more:\n{TEXT}", {"repeated_plan", "prose"}, id="the same plan twice"),
     pytest.param(
         TEXT.replace("6}", "6,}").replace('"sky"]}]}', '"sky" , ],},],}'), {"trailing_comma"}, id="trailing commas"
@@ -267,6 +286,36 @@ REFUSED = [
     pytest.param(TEXT.replace('"sky"', '"a\nb"'), "bad_step_id", id="an id with a line break"),
     pytest.param(TEXT.replace('"sky"', "-1"), "bad_step_id", id="a negative id"),
     pytest.param(TEXT.replace('"steps"', '"version": 2, "steps"'), "bad_value", id="another version"),
+    pytest.param(step('"args": null, "params": {}'), "duplicate_key", id="an empty field beside its other name"),
+    pytest.param(step('"params": {}, "args": null'), "duplicate_key", id="an empty other name"),
+    pytest.param(step('"\\u0069d": "b"'), "duplicate_key", id="a key twice, once escaped"),
+    pytest.param(f'{{"steps": [], "st\\u0065ps": {STEPS}}}', "duplicate_key", id="steps twice, once escaped"),
+    pytest.param(json.dumps(step('"id": "b"')), "duplicate_key", id="a key twice in a plan in a string"),
+    pytest.param(step('"params": {"x": 1E400}'), "nonfinite_number", id="overflow with a capital E"),
+    *(
+        pytest.param(step(f'"params": {{"x": {number}}}'), "not_json", id=f"the number {number}")
+        for number in ("01", "+1", ".5", "1.", "--1", "1_000", "0b1", "undefined", '"a" + "b"')
+    ),
+    pytest.param(step('"params": {"x": 1%s}' % ("0" * 400)), "number_out_of_range", id="a very long integer"),
+    pytest.param(TEXT.replace(", ", ",\0", 1), "not_json", id="NUL between two fields"),
+    pytest.param(step('"params": {"x": "\\udc09\\ud83d"}'), "bad_unicode", id="a surrogate pair turned round"),
+    pytest.param(TEXT.encode("latin-1"), "bad_encoding", id="Latin-1"),
+    pytest.param(step('"params": "{\\"a\\": [' + "[" * 40 + '"'), "too_deep", id="deep in params in a string"),
+    pytest.param(f"```json\n{TEXT}\n```\nor\n```json\n{OTHER}\n```", "ambiguous", id="two plans in two fences"),
+    pytest.param(f"{TEXT}\n{json.dumps(OTHER)}", "ambiguous", id="a plan, and another in a string"),
+    pytest.param(f'{TEXT} {{"plan": {OTHER}}}', "ambiguous", id="a plan, and another in a wrapper"),
+    pytest.param(f"{TEXT.replace('6', '1')} {TEXT.replace('6', 'true')}", "ambiguous", id="1 and true"),
+    pytest.param("\n".join(json.dumps(one) for one in PLAN["steps"]), "ambiguous", id="a step on each line"),
+    pytest.param(f'{{"plan": {TEXT}, "approved": true}}', "no_plan", id="a wrapper with something beside the plan"),
+    pytest.param(f'{{"plan": {{"result": {{"output": {TEXT}}}}}}}', "no_plan", id="three wrappers"),
+    pytest.param(step('"params": "{\\"a\\": 1} and more"'), "wrong_type", id="words behind params in a string"),
+    pytest.param('{"error": {"code": 1}}', "planner_error", id="an error with a code"),
+    pytest.param(json.dumps({"Steps": PLAN["steps"]}), "no_plan", id="steps with a capital"),
+    pytest.param("steps:\n  - {id: a, tool: b}\n# {}", "no_plan", id="YAML with braces"),
+    pytest.param('{"steps": ({"id": "a", "tool": "b"},)}', "not_json", id="a Python tuple"),
+    pytest.param('{"steps": [{"id": "a" "tool": "b"}]}', "not_json", id="a comma missing between fields"),
+    pytest.param('{"steps": [{"id": "a", "tool": """b"""}]}', "not_json", id="triple quotes"),
+    pytest.param(step('"params": {"x": "the "best" one"}'), "not_json", id="quotes inside quotes"),
 ]  # fmt: skip
 
 

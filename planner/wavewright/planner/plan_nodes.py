@@ -242,13 +242,15 @@ class _Rewriter:
         owner: str,
     ) -> dict[str, Member]:
         members: dict[str, Member] = {}
+        named: set[str] = set()
         for written, member in node.members.items():
             key = aliases.get(written, written)
-            if key in members:
+            if key in named:
                 message = f"{written!r} stands beside another name of {key!r} in {owner}"
                 hint = "keep one of them: which of the two counts would be a guess"
                 fault = Fault("duplicate_key", message, member.key, hint=hint)
                 raise DocumentError(self._source, (fault,))
+            named.add(key)
             if key in optional and _is_absent(key, member.node):
                 self._notes.append(Note("null_field", member.node.start))
             elif key not in known:
