@@ -189,18 +189,18 @@ class Inference:
         return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
     def _index(self, node: Index, scope: _Scope) -> Located:
-        key = without_parens(node.index)
+        key = without_parens(node.key)
         if isinstance(key, LiteralValue) and key.kind == "string":
             return self._field(node, key.string, key.start, scope)
         if self._is_steps(node.operand, scope):
             return self._infer(node.operand, scope)
-        asked, by = view(self._infer(node.operand, scope)), view(self._infer(node.index, scope))
+        asked, by = view(self._infer(node.operand, scope)), view(self._infer(node.key, scope))
         place = int(key.text, 0) if isinstance(key, LiteralValue) and key.kind == "int" else None
         if place is not None and place < 0:
             raise ExpressionFault(
                 "bad_expression",
                 "places in a list are counted from 0 and never from the end",
-                node.index.start,
+                node.key.start,
                 "the last element: list[list.size() - 1]",
             )
         kinds = {branch.kind for branch in asked.branches or (asked,)}
@@ -214,8 +214,8 @@ class Inference:
         raise ExpressionFault(
             "no_overload",
             f"{self._called(node.operand, scope)} is {with_article(asked)} and has no element "
-            f"[{self._snippet(node.index)}]",
-            node.index.start,
+            f"[{self._snippet(node.key)}]",
+            node.key.start,
             "a list is asked by place, an object by field",
         )
 

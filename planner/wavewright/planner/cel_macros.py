@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from wavewright.planner.cel_faults import ExpressionFault
@@ -81,7 +81,7 @@ def _lifted(node: Node, text: str, macros: dict[str, Macro]) -> Node:  # noqa: C
 
     match node:
         case Macro():
-            return _named(replace(node, range=inner(node.range)), text, macros)
+            return _named(node._replace(range=inner(node.range)), text, macros)
         case Call() if node.target is not None and _is_sort(node):
             element = Name(node.start, node.end, 1, _ELEMENT)
             over = inner(node.target)
@@ -91,27 +91,27 @@ def _lifted(node: Node, text: str, macros: dict[str, Macro]) -> Node:  # noqa: C
             return _named(sort, text, macros)
         case Call():
             target = None if node.target is None else inner(node.target)
-            return replace(node, target=target, arguments=tuple(map(inner, node.arguments)))
+            return node._replace(target=target, arguments=tuple(map(inner, node.arguments)))
         case Select():
-            return replace(node, operand=inner(node.operand))
+            return node._replace(operand=inner(node.operand))
         case Index():
-            return replace(node, operand=inner(node.operand), index=inner(node.index))
+            return node._replace(operand=inner(node.operand), key=inner(node.key))
         case Has():
-            return replace(node, selection=cast("Select | Index", inner(node.selection)))
+            return node._replace(selection=cast("Select | Index", inner(node.selection)))
         case Unary():
-            return replace(node, operand=inner(node.operand))
+            return node._replace(operand=inner(node.operand))
         case Binary():
-            return replace(node, left=inner(node.left), right=inner(node.right))
+            return node._replace(left=inner(node.left), right=inner(node.right))
         case Logic():
-            return replace(node, operands=tuple(map(inner, node.operands)))
+            return node._replace(operands=tuple(map(inner, node.operands)))
         case Ternary():
-            return replace(node, condition=inner(node.condition), yes=inner(node.yes), no=inner(node.no))
+            return node._replace(condition=inner(node.condition), yes=inner(node.yes), no=inner(node.no))
         case ListOf():
-            return replace(node, items=tuple(map(inner, node.items)))
+            return node._replace(items=tuple(map(inner, node.items)))
         case MapOf():
-            return replace(node, entries=tuple((inner(key), inner(value)) for key, value in node.entries))
+            return node._replace(entries=tuple((inner(key), inner(value)) for key, value in node.entries))
         case Paren():
-            return replace(node, inner=inner(node.inner))
+            return node._replace(inner=inner(node.inner))
         case _:
             return node
 

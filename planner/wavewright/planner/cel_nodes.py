@@ -1,19 +1,18 @@
 """The nodes of an expression's tree.
 
 A *node* is a piece of CEL's grammar with its place in the text and its depth, the number of levels at and below it.
-Nodes are immutable; whoever changes a tree makes a new one.
+Nodes are immutable; whoever changes a tree makes a new one. They are named tuples, because fourteen classes of that
+kind are made in a fifth of the time that dataclasses take, which every start pays.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 LiteralKind: TypeAlias = Literal["int", "uint", "double", "string", "bytes", "bool", "null"]
 
 
-@dataclass(frozen=True, slots=True)
-class LiteralValue:
+class LiteralValue(NamedTuple):
     """A constant, as written; `string` holds what a string constant stands for."""
 
     start: int
@@ -24,8 +23,7 @@ class LiteralValue:
     string: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(NamedTuple):
     """A name that stands alone: a root, or the name a macro gave to an element."""
 
     start: int
@@ -34,8 +32,7 @@ class Name:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Select:
+class Select(NamedTuple):
     """`operand.field`."""
 
     start: int
@@ -46,19 +43,17 @@ class Select:
     field_start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
-    """`operand[index]`."""
+class Index(NamedTuple):
+    """`operand[key]`."""
 
     start: int
     end: int
     depth: int
     operand: Node
-    index: Node
+    key: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A function, or a method where it has a target; namespaced functions carry their full name."""
 
     start: int
@@ -70,8 +65,7 @@ class Call:
     name_start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Macro:
+class Macro(NamedTuple):
     """`range.function(variable, …)`: the arguments are read with `variable` standing for each element."""
 
     start: int
@@ -84,8 +78,7 @@ class Macro:
     name_start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Has:
+class Has(NamedTuple):
     """`has(operand.field)`."""
 
     start: int
@@ -94,8 +87,7 @@ class Has:
     selection: Select | Index
 
 
-@dataclass(frozen=True, slots=True)
-class Unary:
+class Unary(NamedTuple):
     """`!operand` or `-operand`."""
 
     start: int
@@ -105,8 +97,7 @@ class Unary:
     operand: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(NamedTuple):
     """`left operator right`, for comparison, arithmetic and `in`."""
 
     start: int
@@ -118,8 +109,7 @@ class Binary:
     operator_start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Logic:
+class Logic(NamedTuple):
     """Conditions joined by one of `&&` and `||`."""
 
     start: int
@@ -129,8 +119,7 @@ class Logic:
     operands: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Ternary:
+class Ternary(NamedTuple):
     """`condition ? yes : no`."""
 
     start: int
@@ -141,8 +130,7 @@ class Ternary:
     no: Node
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(NamedTuple):
     """`[…]`."""
 
     start: int
@@ -151,8 +139,7 @@ class ListOf:
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf:
+class MapOf(NamedTuple):
     """`{key: value, …}`."""
 
     start: int
@@ -161,8 +148,7 @@ class MapOf:
     entries: tuple[tuple[Node, Node], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Paren:
+class Paren(NamedTuple):
     """`(inner)`: kept, so that printing a tree needs no rules of precedence."""
 
     start: int
@@ -190,7 +176,7 @@ def children(node: Node) -> tuple[Node, ...]:  # noqa: C901, PLR0912 - one case 
         case Select():
             return (node.operand,)
         case Index():
-            return (node.operand, node.index)
+            return (node.operand, node.key)
         case Call():
             return node.arguments if node.target is None else (node.target, *node.arguments)
         case Has():

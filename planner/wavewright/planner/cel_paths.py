@@ -50,11 +50,11 @@ def plain_path(node: Node, local_names: Mapping[str, object]) -> Path | None:
             keys.append(node.field)
             offsets.append(node.field_start)
         elif isinstance(node, Index):
-            key = _key(node.index, local_names)
+            key = _key(node.key, local_names)
             if key is None:
                 return None
             keys.append(key)
-            offsets.append(node.index.start)
+            offsets.append(node.key.start)
         else:
             return None
         node = without_parens(node.operand)

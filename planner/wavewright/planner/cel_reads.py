@@ -122,10 +122,10 @@ def _selection_mentions(
                 operand.name, node.field, node.field_start, node.field_start + len(node.field), asked
             )
             return
-        key = without_parens(node.index)
+        key = without_parens(node.key)
         if isinstance(key, LiteralValue) and key.kind == "string":
             yield Mention(operand.name, key.string, key.start, key.end, asked, quoted=True)
             return
     yield from _mentions(node.operand, local_names, asked=asked)
     if isinstance(node, Index):
-        yield from _mentions(node.index, local_names)
+        yield from _mentions(node.key, local_names)

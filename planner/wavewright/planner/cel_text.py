@@ -130,7 +130,7 @@ class _Writer:
                 out(f".{node.field}")
             case Index():
                 self.write(node.operand)
-                self._between("[", "]", (node.index,))
+                self._between("[", "]", (node.key,))
             case Call():
                 self._write_call(node)
             case Has():
@@ -246,7 +246,7 @@ class _Writer:
             self.write(selection.operand)
             self.pieces.append(f".{selection.field})")
         else:
-            self.write(selection.index)
+            self.write(selection.key)
             self.pieces.append(" in ")
             self.write(selection.operand)
 
@@ -271,7 +271,7 @@ def _size(path: Path) -> Binding:
 
 
 def _is_field(node: Index) -> bool:
-    key = without_parens(node.index)
+    key = without_parens(node.key)
     return isinstance(key, LiteralValue) and key.kind == "string"
 
 

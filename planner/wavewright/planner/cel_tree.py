@@ -393,7 +393,7 @@ def _has(token: Token, arguments: tuple[Node, ...], end: int) -> Node:
         if isinstance(selection, Select):
             return Has(token.start, end, _deeper(3, selection), selection)
         if isinstance(selection, Index):
-            key = selection.index
+            key = selection.key
             if isinstance(key, LiteralValue) and key.kind == "string":
                 return Has(token.start, end, _deeper(3, selection), selection)
     raise ExpressionFault(
