@@ -144,6 +144,7 @@ def test_a_file_that_is_no_document_is_told_at_its_place(
         pytest.param("wavewright.yaml", "tool: [tools/notes.py]\n", id="unknown_setting"),
         pytest.param("wavewright.yaml", "packs: {equitis: {}}\ntools: [tools/notes.py]\n", id="unknown_pack"),
         pytest.param("wavewright.yaml", "tools: [tools/none.py]\n", id="missing_tool_module"),
+        pytest.param("wavewright.yaml", "templates: [config/goals]\n", id="template_without_its_tools"),
         pytest.param(
             "wavewright.yaml",
             "tools: [{path: tools/notes.py, functions: {list_note: {}}}]\n",

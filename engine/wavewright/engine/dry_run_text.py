@@ -31,7 +31,9 @@ def _lines(dry_run: DryRun) -> Iterator[str]:
     yield f"one after another it would take {duration_text(dry_run.total_seconds)}"
     yield from _waves(dry_run)
     effects = [
-        f"{step.id} calls {step.tool} ({', '.join(step.effects)})" for step in dry_run.steps if step.effects
+        f"{step.id} calls {step.tool} ({', '.join(step.effects)})"
+        for step in dry_run.steps
+        if step.effects and not step.is_skipped
     ]
     yield ""
     yield from _section("side effects", effects)
@@ -123,7 +125,10 @@ def as_dot(dry_run: DryRun) -> str:
     ]
     for step in dry_run.steps:
         style = ', style="rounded,dashed"' if step.optional else ""
-        lines.append(f'    "{step.id}" [label="{step.id}\\n{step.tool}{times_of(step)}"{style}];')
+        shape = ", shape=hexagon" if step.effects else ""
+        faint = ", color=gray, fontcolor=gray" if step.is_skipped else ""
+        label = f"{step.id}\\n{step.tool}{times_of(step)}"
+        lines.append(f'    "{step.id}" [label="{label}"{style}{shape}{faint}];')
     for wave in dry_run.waves:
         names = " ".join(f'"{step_id}";' for step_id in wave)
         lines.append(f"    {{ rank=same; {names} }}")

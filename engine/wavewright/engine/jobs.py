@@ -131,14 +131,18 @@ def goal_of_file(file: Path, plan: Plan, plan_document: Document | None, setting
             return order_of(document, file, None, settings).goal
         template = read_model(document, GoalTemplate)
     except PlanError as error:
-        faults = (
-            Fault(found.kind, found.message, found.span, found.pointer, found.hint)
-            for found in error.diagnostics
-        )
-        raise DocumentError(error.source, tuple(faults)) from error
+        raise misuse_of(error) from error
     job = Job(name=template.name, inputs=plan.inputs)
     goal = resolve_goal(job, template, plan_document, inputs_follow=not plan.inputs)
     return _with_packs(goal, job, file, settings)
+
+
+def misuse_of(error: PlanError) -> DocumentError:
+    """Return the faults of a document that a plan is checked against: they are none of the plan's."""
+    faults = (
+        Fault(found.kind, found.message, found.span, found.pointer, found.hint) for found in error.diagnostics
+    )
+    return DocumentError(error.source, tuple(faults))
 
 
 def named_template(name: str, settings: Settings) -> Path | None:

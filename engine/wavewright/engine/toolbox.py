@@ -7,6 +7,7 @@ from pathlib import Path
 from wavewright.config.settings import Settings
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
+from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.suggestions import choice
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.calls import Tool
@@ -23,6 +24,18 @@ def gather_tools(goal: Goal, settings: Settings) -> Registry:
         PackError: a pack cannot be imported or refuses its settings.
     """
     return _named_tools(goal.tool_names, goal.packs, settings)
+
+
+def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str, ToolSignature]:
+    """Return the signatures of the tools that the goal allows, and of those that the plan names beside them.
+
+    A tool that exists and is not allowed is another fault than one that nobody brings.
+
+    Raises:
+        ToolDefinitionError, PackError: as in `gather_tools`.
+    """
+    names = goal.tool_names | {step.tool for step in plan.steps}
+    return _named_tools(names, goal.packs, settings).signatures
 
 
 def tools_of_plan(plan: Plan, settings: Settings) -> Registry:

@@ -20,6 +20,8 @@ from wavewright.planner.suggestions import choice, did_you_mean, fields_listing,
 from wavewright.planner.types import Json, JsonSchema
 from wavewright.planner.validators import BadSchemaError, Misfit
 
+_NO_TOOLS = "there are no tools at all; name the modules that bring them under 'tools' in wavewright.yaml"
+
 
 def check_tools(subject: Subject) -> Iterator[Diagnostic]:
     """Yield what is wrong with the steps' tools and arguments."""
@@ -64,7 +66,7 @@ def _unusable(subject: Subject, step: Step, place: str) -> Diagnostic:
         "E201",
         place,
         f"step {step.id!r} calls {step.tool!r}, and there is no such tool",
-        choice(step.tool, known, what="tools"),
+        choice(step.tool, known, what="tools") or _NO_TOOLS,
     )
 
 

@@ -142,7 +142,11 @@ def read_package(content: bytes, name: str = PACKAGE_NAME) -> Package:
 def package_schema() -> JsonObject:
     """Return the JSON Schema of a package."""
     schema: JsonObject = Package.model_json_schema(mode="serialization")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:wavewright:schema:package:1",
+        **schema,
+    }
 
 
 def _status(state: RunState, review: ReviewResult | None) -> RunStatus:

@@ -176,11 +176,17 @@ def _tools(
     options: CheckOptions, plan: Plan | None, goal: Goal | None, settings: Settings
 ) -> Mapping[str, ToolSignature]:
     if options.tools is not None:
+        from wavewright.engine.jobs import misuse_of
         from wavewright.tools.signature_files import read_tools_file
 
-        return read_tools_file(options.tools)
-    from wavewright.engine.toolbox import gather_tools, tools_of_plan
+        try:
+            return read_tools_file(options.tools)
+        except PlanError as error:
+            raise misuse_of(error) from error
+    from wavewright.engine.toolbox import gather_tools, signatures_to_check, tools_of_plan
 
+    if goal is not None and plan is not None:
+        return signatures_to_check(plan, goal, settings)
     if goal is not None:
         return gather_tools(goal, settings).signatures
     return tools_of_plan(plan, settings).signatures if plan is not None else {}

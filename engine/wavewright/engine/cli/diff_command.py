@@ -14,19 +14,24 @@ from wavewright.config.settings import Settings
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
-from wavewright.engine.jobs import is_job, is_template, order_of, read_file
+from wavewright.engine.jobs import is_job, is_template, misuse_of, order_of, read_file
 from wavewright.engine.toolbox import tools_of_plan
 from wavewright.executor.events import Event
 from wavewright.executor.state import fold
+from wavewright.planner.diagnostics import PlanError, place
 from wavewright.planner.models import Plan, PlanPatch
-from wavewright.planner.patches import apply_patch
+from wavewright.planner.patches import PatchRefused, apply_patch
 from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.reader import read_model
 from wavewright.planner.signatures import ToolSignature
 
 
 def diff(before: str, after: str, *, output_format: str) -> int:
-    """Print what differs between the plans of two files or runs; `after` may be a patch of `before`."""
+    """Print what differs between the plans of two files or runs; `after` may be a patch of `before`.
+
+    Raises:
+        CommandError, DocumentError: a name stands for no plan, or the patch cannot be applied.
+    """
     settings = project_settings()
     first = _plan(before, settings)
     second = _patched(first, after) or _plan(after, settings)
@@ -80,4 +85,8 @@ def _patched(plan: Plan, name: str) -> Plan | None:
     document = read_file(path)
     if not (isinstance(document.value, dict) and "ops" in document.value):
         return None
-    return apply_patch(plan, read_model(document, PlanPatch), finished=())
+    try:
+        return apply_patch(plan, read_model(document, PlanPatch), finished=())
+    except PatchRefused as error:
+        placed = place(error.diagnostics, document)
+        raise misuse_of(PlanError(placed, document.source)) from error

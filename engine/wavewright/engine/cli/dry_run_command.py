@@ -11,9 +11,9 @@ from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import project_settings
 from wavewright.engine.dry_run import DryRun, as_json, forecast
-from wavewright.engine.jobs import read_order
+from wavewright.engine.jobs import no_plan, read_order
 from wavewright.engine.session import utc_now
-from wavewright.engine.toolbox import gather_tools
+from wavewright.engine.toolbox import signatures_to_check
 
 if TYPE_CHECKING:
     from wavewright.planner.types import Schedule
@@ -27,7 +27,10 @@ def dry_run(
     order = read_order(job, plan, settings)
     if schedule is not None:
         order = order.with_schedule(schedule)
-    record = forecast(order, gather_tools(order.goal, settings).signatures, now=order.goal.as_of or utc_now())
+    if order.draft is None:
+        raise no_plan(order.goal, order.source)
+    tools = signatures_to_check(order.draft.plan, order.goal, settings)
+    record = forecast(order, tools, now=order.goal.as_of or utc_now())
     text = _render(record, output_format)
     if output is None:
         sys.stdout.write(text)
@@ -36,7 +39,8 @@ def dry_run(
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         msg = f"{str(output)!r} cannot be written: {error.strerror}"
-        raise CommandError(msg, hint="name a file in a folder that can be written") from error
+        hint = "name a file in a folder that can be written to"
+        raise CommandError(msg, hint=hint, code=exit_codes.ENVIRONMENT) from error
     sys.stdout.write(f"wrote {output}\n")
     return exit_codes.OK
 

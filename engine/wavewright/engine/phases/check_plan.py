@@ -9,6 +9,7 @@ from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.jobs import PlanDraft
 from wavewright.engine.pipeline import StepResult, branch, go_on
 from wavewright.engine.recording import found_json, note, record
+from wavewright.engine.toolbox import signatures_to_check
 from wavewright.executor.events import RunFinished
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, PlanError
@@ -38,7 +39,9 @@ class CheckPlan:
     async def _check_draft(
         self, context: RunContext, candidate: Plan, draft: PlanDraft
     ) -> StepResult[RunContext]:
-        found = draft.origin.place(check(candidate, context.goal, context.signatures))
+        assert context.goal is not None
+        tools = signatures_to_check(draft.plan, context.goal, self.ports.settings)
+        found = draft.origin.place(check(candidate, context.goal, tools))
         if _errors(found):
             context = await note(self.ports, context, "plan_refused", {"diagnostics": [*found_json(found)]})
             ended = RunFinished(self.ports.clock().timestamp(), "failed", "the plan is not sound")

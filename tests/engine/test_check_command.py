@@ -1,0 +1,324 @@
+"""`wavewright check`: exit codes, goals, tools, model answers and formats."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import cast
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.engine.conftest import REPOSITORY, CommandLine
+from tests.engine.wording import worded
+from wavewright.planner.types import JsonObject
+
+SOUND = '{"steps": [{"id": "a", "tool": "look", "params": {"at": "sky"}}]}'
+UNSOUND = '{"steps": [{"id": "a", "tool": "look", "params": {"att": "sky"}}]}'
+SIGNATURES = """[{
+  "name": "look", "description": "Look at a thing.", "effects": ["read"],
+  "input_schema": {"type": "object", "required": ["at"], "properties": {"at": {"type": "string"}},
+                   "additionalProperties": false},
+  "output_schema": {"type": "string"}
+}]"""
+
+
+class Piped:
+    """Standard input with these bytes in it."""
+
+    def __init__(self, content: str) -> None:
+        self.buffer = io.BytesIO(content.encode())
+
+    def isatty(self) -> bool:
+        return False
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tools.json").write_text(SIGNATURES)
+    (tmp_path / "sound.json").write_text(SOUND)
+    (tmp_path / "unsound.json").write_text(UNSOUND)
+    return tmp_path
+
+
+def as_json(text: str) -> JsonObject:
+    return cast("JsonObject", json.loads(text))
+
+
+def codes(text: str) -> list[str]:
+    found = as_json(text)["diagnostics"]
+    assert isinstance(found, list)
+    return [str(one["code"]) for one in found if isinstance(one, dict)]
+
+
+def chain(length: int) -> str:
+    steps = [
+        {
+            "id": f"s{number}",
+            "tool": "look",
+            "params": {"at": f"${{steps.s{number - 1}}}" if number else "sky"},
+        }
+        for number in range(length)
+    ]
+    return json.dumps({"steps": steps})
+
+
+def test_a_sound_plan_is_told_in_a_line_and_exits_0(wavewright: CommandLine, folder: Path) -> None:
+    checked = wavewright("check", folder / "sound.json", "--tools", folder / "tools.json")
+
+    assert (checked.code, checked.err) == (0, "")
+    assert checked.out == f"{folder / 'sound.json'}: sound: 1 step in 1 wave, width 1\n"
+
+
+@pytest.mark.parametrize("output_format", ["text", "json", "sarif"])
+def test_faults_are_printed_in_every_format_and_exit_1(
+    wavewright: CommandLine, folder: Path, snapshot: SnapshotAssertion, output_format: str
+) -> None:
+    checked = wavewright("check", "unsound.json", "--tools", "tools.json", "--format", output_format)
+
+    assert folder.is_dir()
+    assert checked.code == 1
+    assert worded(checked, folder) == snapshot
+
+
+def test_a_plan_is_read_from_standard_input(
+    wavewright: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", Piped(UNSOUND))
+
+    checked = wavewright("check", "-", "--tools", folder / "tools.json")
+
+    assert checked.code == 1
+    assert "--> <stdin>:1:" in checked.out
+
+
+@pytest.mark.parametrize("goal", ["word_ranking", "config/goals/word_ranking.yaml", "plans/words.job.yaml"])
+def test_a_goal_is_a_template_by_name_or_file_or_a_job(
+    wavewright: CommandLine, project: Path, goal: str
+) -> None:
+    plan = project / "plan.yaml"
+    plan.write_text(
+        "inputs: {folder: notes, top: 2}\nsteps: [{id: a, tool: list_notes, params: {folder: notes}}]\n"
+    )
+
+    alone = wavewright("check", plan)
+    held = wavewright("check", plan, "--goal", goal, "--format", "json")
+    bound = as_json(wavewright("check", "plans/words.plan.yaml", "--goal", goal, "--format", "json").out)
+
+    assert alone.code == 0
+    assert held.code == 0
+    assert isinstance(bound["plan"], dict)
+    assert [gate["id"] for gate in cast("list[JsonObject]", bound["plan"]["gates"])] == ["has_text__notes"]
+
+
+def test_a_goal_forbids_what_it_does_not_name(wavewright: CommandLine, project: Path) -> None:
+    plan = project / "plan.yaml"
+    plan.write_text("inputs: {top: 3}\nsteps: [{id: a, tool: search_web, params: {query: words}}]\n")
+
+    alone = wavewright("check", plan)
+    held = wavewright("check", plan, "--goal", "word_ranking", "--format", "json")
+
+    assert alone.code == 0
+    assert held.code == 1
+    assert "E202" in codes(held.out)
+
+
+def test_a_shipped_template_is_known_by_its_name(wavewright: CommandLine, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"steps": [{"id": "p", "tool": "fetch_stock_data", "params": {"code": "AAPL"}}]}')
+
+    checked = wavewright("check", plan, "--goal", "stock_analysis", "--format", "json")
+
+    assert checked.code == 1
+    assert codes(checked.out) == ["E505", "E506"]
+
+
+def test_inputs_of_the_plan_that_do_not_fit_the_goal_are_faults_of_the_plan(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "inputs: {stocks: AAPL}\nsteps: [{id: p, tool: fetch_stock_data, params: {code: AAPL}}]\n"
+    )
+
+    checked = wavewright("check", "plan.yaml", "--goal", "stock_analysis")
+
+    assert checked.code == 1
+    assert "--> plan.yaml:1:" in checked.out
+
+
+def test_a_faulty_goal_is_misuse_and_no_fault_of_the_plan(wavewright: CommandLine, project: Path) -> None:
+    (project / "goal.yaml").write_text("version: 1\nname: g\navailable_tools: 3\n")
+
+    checked = wavewright("check", "plans/words.plan.yaml", "--goal", "goal.yaml")
+
+    assert checked.code == 2
+    assert checked.out == ""
+    assert "--> goal.yaml:3:" in checked.err
+
+
+@pytest.mark.parametrize(
+    "content", ["[{}]", "{", '{"name": "look"}', '[{"name": "look", "input_schema": 3}]']
+)
+def test_a_faulty_list_of_tools_is_misuse_told_at_its_place(
+    wavewright: CommandLine, folder: Path, content: str
+) -> None:
+    (folder / "tools.json").write_text(content)
+
+    checked = wavewright("check", "sound.json", "--tools", "tools.json")
+
+    assert checked.code == 2
+    assert checked.out == ""
+    assert "--> tools.json:1:" in checked.err
+
+
+def test_the_tools_that_the_command_lists_are_what_check_reads(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "tools.json").write_text(wavewright("tools", "--format", "json").out)
+    (project / "wavewright.yaml").write_text("tools: []\n")
+
+    without = wavewright("check", "plans/words.plan.yaml")
+    given = wavewright("check", "plans/words.plan.yaml", "--tools", "tools.json")
+
+    assert without.code == 1
+    assert given.code == 0, given.out
+
+
+def test_a_models_answer_is_read_through_the_tolerant_reader(
+    wavewright: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = f"Here is the plan:\n```json\n{SOUND}\n```\n"
+    monkeypatch.setattr("sys.stdin", Piped(answer))
+
+    checked = wavewright("check", "-", "--from-model", "--tools", folder / "tools.json", "--format", "json")
+    told = as_json(checked.out)
+
+    assert checked.code == 0
+    assert set(told) == {"plan", "repairs", "diagnostics"}
+    assert isinstance(told["plan"], dict)
+    assert told["plan"]["steps"] is not None
+    assert told["repairs"]
+    assert told["diagnostics"] == []
+
+
+def test_a_models_answer_without_a_plan_gives_null_and_its_faults(
+    wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", Piped("I am sorry, I cannot do that."))
+
+    checked = wavewright("check", "-", "--from-model", "--format", "json")
+    told = as_json(checked.out)
+
+    assert checked.code == 1
+    assert told["plan"] is None
+    assert codes(checked.out) == ["E114"]
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "code"),
+    [
+        pytest.param(chain(4), ("--max-steps", "3"), "E404", id="steps"),
+        pytest.param(chain(4), ("--max-waves", "3"), "E405", id="waves"),
+        pytest.param(chain(4), ("--max-bytes", "60"), "E108", id="bytes"),
+        pytest.param(chain(4), ("--max-depth", "3"), "E109", id="depth"),
+        pytest.param(chain(11), (), "E405", id="waves_by_default"),
+        pytest.param(chain(51), ("--max-waves", "60"), "E404", id="steps_by_default"),
+    ],
+)
+@pytest.mark.parametrize("reader", [(), ("--from-model",)])
+def test_limits_are_the_defaults_or_what_the_flags_say(
+    wavewright: CommandLine,
+    folder: Path,
+    content: str,
+    flags: tuple[str, ...],
+    code: str,
+    reader: tuple[str, ...],
+) -> None:
+    (folder / "plan.json").write_text(content)
+
+    checked = wavewright("check", "plan.json", "--tools", "tools.json", "-f", "json", *reader, *flags)
+
+    assert checked.code == 1
+    assert code in codes(checked.out)
+
+
+def test_flags_raise_limits_as_well(wavewright: CommandLine, folder: Path) -> None:
+    (folder / "plan.json").write_text(chain(60))
+
+    checked = wavewright(
+        "check",
+        "plan.json",
+        "--tools",
+        "tools.json",
+        "--from-model",
+        "--max-steps",
+        "60",
+        "--max-waves",
+        "60",
+    )
+
+    assert checked.code == 0, checked.out
+
+
+def test_a_models_answer_is_limited_to_256_kib_and_a_persons_plan_is_not(
+    wavewright: CommandLine, folder: Path
+) -> None:
+    (folder / "plan.json").write_text(SOUND + " " * 256 * 1024)
+
+    answer = wavewright("check", "plan.json", "--tools", "tools.json", "--from-model", "-f", "json")
+    written = wavewright("check", "plan.json", "--tools", "tools.json")
+
+    assert codes(answer.out) == ["E108"]
+    assert written.code == 0
+
+
+@pytest.mark.parametrize("name", ["stocks", "stocks_stale", "synthetic"])
+def test_the_plan_of_every_example_job_is_sound(wavewright: CommandLine, name: str) -> None:
+    checked = wavewright("check", REPOSITORY / "plans" / f"{name}.job.yaml")
+
+    assert checked.code == 0, checked.out
+
+
+def test_faults_of_a_job_are_told_in_the_format_that_was_asked_for(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "job.yaml").write_text("version: 1\nname: words\ngoal_templat: word_ranking\n")
+
+    checked = wavewright("check", "job.yaml", "--format", "json")
+
+    assert checked.code == 1
+    assert codes(checked.out) == ["E104"]
+    assert checked.err == ""
+
+
+def test_a_job_without_a_plan_has_that_fault(wavewright: CommandLine, project: Path) -> None:
+    (project / "job.yaml").write_text("version: 1\nname: words\ngoal_template: word_ranking\n")
+
+    checked = wavewright("check", "job.yaml", "--format", "json")
+
+    assert checked.code == 1
+    assert codes(checked.out) == ["E114"]
+
+
+def test_a_goal_template_is_checked_before_there_is_a_job(wavewright: CommandLine, project: Path) -> None:
+    template = project / "config" / "goals" / "word_ranking.yaml"
+    sound = wavewright("check", template)
+    template.write_text(template.read_text().replace("on_tool: read_note", "on_tool: read_not"))
+
+    faulty = wavewright("check", template)
+
+    assert sound.code == 0, sound.out
+    assert "sound: a goal template without a plan" in sound.out
+    assert faulty.code == 1
+    assert "'read_not'" in faulty.out
+
+
+def test_the_shipped_template_and_its_own_plan_are_sound(wavewright: CommandLine) -> None:
+    shipped = REPOSITORY / "config" / "wavewright" / "config" / "goals" / "stock_analysis.yaml"
+
+    checked = wavewright("check", shipped)
+
+    assert checked.code == 0, checked.out
+    assert "4 steps in 2 waves" in checked.out

@@ -1,0 +1,83 @@
+"""`wavewright init`: a project that runs at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.engine.conftest import CommandLine
+from tests.engine.wording import worded
+
+
+def test_the_written_project_and_what_to_do_next(
+    wavewright: CommandLine, tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
+    answer = wavewright("init", "my project")
+    written = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+
+    assert answer.code == 0
+    assert (worded(answer, tmp_path), written) == snapshot
+
+
+def test_the_written_project_runs(wavewright: CommandLine, project: Path) -> None:
+    assert project.is_dir()
+    assert wavewright("check", "plans/words.job.yaml").code == 0
+    assert wavewright("dry-run", "plans/words.job.yaml").code == 0
+    assert wavewright("run", "plans/words.job.yaml").code == 0
+
+
+def test_the_tests_of_the_written_project_pass(project: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert ran.returncode == 0, ran.stdout
+    assert "2 passed" in ran.stdout
+
+
+def test_an_empty_folder_is_written_into(
+    wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+
+    answer = wavewright("init", ".")
+
+    assert answer.code == 0
+    assert "cd " not in answer.out
+    assert (tmp_path / "empty" / "wavewright.yaml").is_file()
+
+
+def test_a_folder_that_holds_something_is_left_as_it_is(
+    wavewright: CommandLine, tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("dear\n")
+
+    answer = wavewright("init", "full")
+
+    assert answer.code == 2
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["letter.txt"]
+    assert worded(answer, tmp_path) == snapshot
+
+
+@pytest.mark.parametrize("folder", ["letter.txt", "letter.txt/project"])
+def test_a_place_that_cannot_be_a_folder_is_told(
+    wavewright: CommandLine, tmp_path: Path, snapshot: SnapshotAssertion, folder: str
+) -> None:
+    (tmp_path / "letter.txt").write_text("dear\n")
+
+    answer = wavewright("init", folder)
+
+    assert answer.code in (2, 3)
+    assert (tmp_path / "letter.txt").read_text() == "dear\n"
+    assert worded(answer, tmp_path) == snapshot

@@ -1,0 +1,168 @@
+"""`wavewright runs` and `wavewright show`: what the journal holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import cast
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.engine.conftest import CommandLine
+from tests.engine.wording import settled, worded
+from wavewright.planner.types import JsonObject
+from wavewright.reviewer.packaging import read_package
+
+
+@pytest.fixture
+def run(wavewright: CommandLine, project: Path) -> str:
+    """The id of a run that was achieved."""
+    assert project.is_dir()
+    assert wavewright("run", "plans/words.job.yaml").code == 0
+    [row] = rows(wavewright)
+    return str(row["run"])
+
+
+def rows(wavewright: CommandLine, *arguments: str) -> list[JsonObject]:
+    return cast("list[JsonObject]", json.loads(wavewright("runs", "--format", "json", *arguments).out))
+
+
+def test_an_empty_journal_is_no_fault_and_none_is_made_by_looking(
+    wavewright: CommandLine, project: Path
+) -> None:
+    listed = wavewright("runs")
+    as_json = wavewright("runs", "--format", "json")
+
+    assert (listed.code, listed.out) == (0, "no runs yet; `wavewright run JOB` makes one\n")
+    assert (as_json.code, as_json.out) == (0, "[]\n")
+    assert not (project / ".wavewright").exists()
+
+
+@pytest.mark.parametrize("command", ["show", "resume"])
+def test_a_run_is_not_found_where_nothing_ran(
+    wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion, command: str
+) -> None:
+    answer = wavewright(command, "2026")
+
+    assert answer.code == 2
+    assert worded(answer, project) == snapshot
+
+
+def test_runs_are_listed_newest_first_up_to_the_limit(
+    wavewright: CommandLine, project: Path, run: str
+) -> None:
+    (project / "plan.yaml").write_text("steps: [{id: a, tool: list_notes, params: {folders: notes}}]\n")
+    wavewright("run", "plan.yaml")
+
+    listed = rows(wavewright)
+    newest = rows(wavewright, "--limit", "1")
+
+    assert [row["status"] for row in listed] == ["failed", "achieved"]
+    assert listed[1] == {
+        "run": run,
+        "job": "words",
+        "status": "achieved",
+        "started": listed[1]["started"],
+        "finished": listed[1]["finished"],
+        "steps": 3,
+        "ok": 3,
+        "failed": 0,
+        "owner": None,
+    }
+    assert newest == listed[:1]
+
+
+def test_the_table_of_runs_is_as_wide_as_its_names(wavewright: CommandLine, project: Path, run: str) -> None:
+    table = wavewright("runs").out.splitlines()
+
+    assert project.is_dir()
+    assert table[0].split() == ["run", "job", "status", "started", "steps"]
+    assert table[1].startswith(f"{run}  words  achieved")
+    assert table[1].endswith("3/3")
+    assert len(table) == 2
+
+
+def test_a_run_is_shown_as_text(
+    wavewright: CommandLine, project: Path, run: str, snapshot: SnapshotAssertion
+) -> None:
+    shown = wavewright("show", run)
+
+    assert shown.code == 0
+    assert settled(shown.out, project) == snapshot
+
+
+def test_the_package_that_is_shown_is_the_one_that_was_written(
+    wavewright: CommandLine, project: Path, run: str
+) -> None:
+    written = read_package((project / ".wavewright" / "runs" / run / "package.json").read_bytes())
+
+    shown = wavewright("show", run, "--format", "json")
+    package = read_package(shown.out.encode())
+
+    assert shown.code == 0
+    assert package.result == written.result
+    assert package.execution_log == written.execution_log
+    assert package.review == written.review
+
+
+def test_the_report_is_shown_as_a_page(wavewright: CommandLine, run: str) -> None:
+    shown = wavewright("show", run, "--format", "html")
+
+    assert shown.code == 0
+    assert shown.out.lower().startswith("<!doctype html>")
+    assert run in shown.out
+    assert "<script" not in shown.out
+
+
+def test_events_are_shown_one_a_line_in_their_order(wavewright: CommandLine, run: str) -> None:
+    shown = wavewright("show", run, "--format", "events")
+    kinds = [json.loads(line)["kind"] for line in shown.out.splitlines()]
+
+    assert shown.code == 0
+    assert kinds[0] == "run_started"
+    assert kinds[-1] == "run_finished"
+    assert kinds.count("step_finished") == 3
+
+
+@pytest.mark.parametrize("part", [slice(0, 12), slice(-6, None), slice(-6, -2)])
+def test_a_run_is_known_by_the_beginning_of_its_id_or_of_its_tail(
+    wavewright: CommandLine, run: str, part: slice
+) -> None:
+    assert wavewright("show", run[part]).code == 0
+
+
+def test_a_beginning_that_fits_several_runs_is_never_guessed(
+    wavewright: CommandLine, project: Path, run: str, snapshot: SnapshotAssertion
+) -> None:
+    wavewright("run", "plans/words.job.yaml")
+
+    answer = wavewright("show", run[:2])
+
+    assert answer.code == 2
+    assert worded(answer, project) == snapshot
+
+
+def test_an_unknown_run_is_told_with_the_newest_one(
+    wavewright: CommandLine, project: Path, run: str, snapshot: SnapshotAssertion
+) -> None:
+    answer = wavewright("show", "nobody")
+
+    assert run in answer.err
+    assert answer.code == 2
+    assert worded(answer, project) == snapshot
+
+
+def test_a_run_without_a_plan_has_events_to_show_and_nothing_else(
+    wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion
+) -> None:
+    (project / "plan.yaml").write_text("steps: [{id: a, tool: list_notes, params: {folders: notes}}]\n")
+    wavewright("run", "plan.yaml")
+    [row] = rows(wavewright)
+
+    answer = wavewright("show", str(row["run"]))
+    events = wavewright("show", str(row["run"]), "--format", "events")
+
+    assert answer.code == 1
+    assert worded(answer, project) == snapshot
+    assert "E203" in events.out

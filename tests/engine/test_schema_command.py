@@ -1,0 +1,73 @@
+"""`wavewright schema`: what editors are given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import cast
+
+import jsonschema_rs
+import pytest
+import yaml
+
+from tests.engine.conftest import REPOSITORY, CommandLine
+from wavewright.engine.cli.app import SchemaName
+from wavewright.planner.types import JsonObject
+
+
+def schema(wavewright: CommandLine, name: str) -> JsonObject:
+    answer = wavewright("schema", name)
+    assert (answer.code, answer.err) == (0, "")
+    return cast("JsonObject", json.loads(answer.out))
+
+
+@pytest.mark.parametrize("name", list(SchemaName))
+def test_every_document_has_a_schema_that_is_one(wavewright: CommandLine, name: SchemaName) -> None:
+    printed = schema(wavewright, name.value)
+
+    jsonschema_rs.validator_for(printed)
+    assert printed["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert printed["$id"] == f"urn:wavewright:schema:{name.value}:1"
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("plan", "plans/words.plan.yaml"),
+        ("job", "plans/words.job.yaml"),
+        ("goal", "config/goals/word_ranking.yaml"),
+        ("settings", "wavewright.yaml"),
+    ],
+)
+def test_the_documents_of_a_new_project_fit_their_schemas(
+    wavewright: CommandLine, project: Path, name: str, path: str
+) -> None:
+    document = yaml.safe_load((project / path).read_text())
+
+    jsonschema_rs.validator_for(schema(wavewright, name)).validate(document)
+
+
+def test_a_misspelt_field_does_not_fit(wavewright: CommandLine) -> None:
+    validator = jsonschema_rs.validator_for(schema(wavewright, "plan"))
+
+    assert not validator.is_valid({"steps": [{"id": "a", "tol": "look"}]})
+
+
+def test_the_list_of_tools_fits_its_schema(wavewright: CommandLine, project: Path) -> None:
+    assert project.is_dir()
+    listed = json.loads(wavewright("tools", "--format", "json").out)
+
+    jsonschema_rs.validator_for(schema(wavewright, "tools")).validate(listed)
+
+
+def test_the_package_of_a_run_fits_its_schema(wavewright: CommandLine, project: Path) -> None:
+    wavewright("run", "plans/words.job.yaml", "--output", project / "output")
+    [path] = (project / "output").glob("*/package.json")
+
+    jsonschema_rs.validator_for(schema(wavewright, "package")).validate(json.loads(path.read_text()))
+
+
+def test_the_shipped_goal_template_fits_its_schema(wavewright: CommandLine) -> None:
+    shipped = REPOSITORY / "config" / "wavewright" / "config" / "goals" / "stock_analysis.yaml"
+
+    jsonschema_rs.validator_for(schema(wavewright, "goal")).validate(yaml.safe_load(shipped.read_text()))
