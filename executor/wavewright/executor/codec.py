@@ -20,6 +20,7 @@ from pydantic import JsonValue
 
 from wavewright.executor import events
 from wavewright.executor.events import Event
+from wavewright.executor.json_text import make_encoder
 from wavewright.planner.types import Json, JsonObject
 
 KINDS: Final[Mapping[str, type[Event]]] = {
@@ -111,7 +112,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 # Escaped to ASCII, so that a lone surrogate in a tool's output survives the way through UTF-8.
-_TO_TEXT: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
+_TO_TEXT: Final = make_encoder(sort_keys=False)
 _FROM_TEXT: Final = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 

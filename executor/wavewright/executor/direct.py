@@ -17,13 +17,12 @@ from wavewright.planner.expressions import Variables
 from wavewright.planner.references import Renderer, compile_render
 from wavewright.planner.types import Json, JsonObject
 
+# A field is not a word that an expression cannot have for one; what the expression layer says of those stands.
+_FIELD = r"(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*"
 _DIRECT = re.compile(
-    r"\$\{(steps|inputs|item)((?:\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]{1,9}\])*)\}",
-    re.ASCII,
+    rf"\$\{{(steps|inputs|item)((?:\.{_FIELD})*)((?:\.{_FIELD}|\[[0-9]{{1,9}}\])*)\}}", re.ASCII
 )
 _KEY = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]", re.ASCII)
-# Words that an expression cannot have for a field; what the expression layer says of them stands.
-_RESERVED = re.compile(r"\.(?:in|true|false|null)\b", re.ASCII)
 _SCALARS = (int, float, type(None))
 
 ParamsRenderer: TypeAlias = Callable[[Variables, dt.datetime], Json]
@@ -65,25 +64,24 @@ class _Missing:
 _MISSING = _Missing()
 
 
-def _part(value: Json | _Missing, key: str | int) -> Json | _Missing:
-    if isinstance(value, dict):
-        return value.get(key, _MISSING) if isinstance(key, str) else _MISSING
-    if isinstance(value, list) and isinstance(key, int) and key < len(value):
-        return value[key]
-    return _MISSING
-
-
 def _compile_text(text: str) -> Renderer:
     direct = _DIRECT.fullmatch(text)
-    if direct is None or _RESERVED.search(text):
+    if direct is None:
         return compile_render(text)
-    root, path = direct.groups()
-    keys: list[str | int] = [field or int(place) for field, place in _KEY.findall(path)]
+    root, fields, rest = direct.groups()
+    keys: list[str | int] = [*fields.split(".")[1:]]
+    if rest:
+        keys += [field or int(place) for field, place in _KEY.findall(rest)]
 
     def follow(variables: Variables, now: dt.datetime) -> Json:
         value = variables.get(root, _MISSING)
         for key in keys:
-            value = _part(value, key)
+            if isinstance(value, dict) and isinstance(key, str):
+                value = value.get(key, _MISSING)
+            elif isinstance(value, list) and isinstance(key, int) and key < len(value):
+                value = value[key]
+            else:
+                value = _MISSING
         return compile_render(text)(variables, now) if isinstance(value, _Missing) else value
 
     return follow

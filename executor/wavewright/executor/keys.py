@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 
+from wavewright.executor.json_text import make_encoder
 from wavewright.planner.hashing import canonical_json, freshness_bucket, step_key
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject, RunId, StepId, StepKey
+
+_canonical_text = make_encoder(sort_keys=True)
 
 
 class KeyMaker:
@@ -27,7 +30,7 @@ class KeyMaker:
         # The canonical text of a list is its parts' texts, so it can be cut around the parameters.
         self._before = hashlib.sha256(canonical_json([signature.name, signature.version])[:-1] + b",")
         bucket = freshness_bucket(signature, now=now, run=run)
-        self._after = b"," + canonical_json([config or {}, bucket])[1:]
+        self._after = "," + canonical_json([config or {}, bucket])[1:].decode("ascii")
 
     def key(self, params: JsonObject, step: StepId, index: int | None) -> StepKey:
         """Return the key of one call.
@@ -46,5 +49,5 @@ class KeyMaker:
                 index=index,
             )
         digest = self._before.copy()
-        digest.update(canonical_json(params) + self._after)
+        digest.update((_canonical_text(params) + self._after).encode("ascii"))
         return StepKey(digest.hexdigest())

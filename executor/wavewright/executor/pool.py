@@ -59,8 +59,7 @@ class Pool:
         # Workers are woken in the next turn of the loop. One that never waits has taken what it pushed by then, and
         # waking the others for it would cost more than the calls.
         if self._group is not None and not self._is_wake_due:
-            self._is_wake_due = True
-            asyncio.get_running_loop().call_soon(self._wake_workers)
+            self._wake_next_turn()
 
     def push_later(self, call: Call, seconds: float) -> None:
         """Let a call start after some seconds; until then it takes nobody's place."""
@@ -143,13 +142,25 @@ class Pool:
                 heapq.heappush(self._ready, heapq.heappop(waiting))
 
     def _wake_workers(self) -> None:
-        """Wake or start a worker for each ready call, as far as the limit allows."""
+        """Wake or start workers for the ready calls, as far as the limit allows.
+
+        One at first, then each turn of the loop as many as have calls under way, which doubles them: where calls
+        really wait all are at work a few turns later, and where they never do one worker performs them all.
+        """
         self._is_wake_due = False
         if self._group is None or self._closed:
             return
-        while self._waking < len(self._ready) and self._running + self._waking < self._concurrency:
+        wanted = min(len(self._ready), self._concurrency - self._running) - self._waking
+        now = min(wanted, max(1, self._running))
+        for _ in range(now):
             self._waking += 1
             if self._idle:
                 self._idle.pop().set_result(None)
             else:
                 self._group.start_soon(self._work)
+        if now < wanted:
+            self._wake_next_turn()
+
+    def _wake_next_turn(self) -> None:
+        self._is_wake_due = True
+        asyncio.get_running_loop().call_soon(self._wake_workers)
