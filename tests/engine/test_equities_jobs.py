@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -336,3 +337,48 @@ def test_a_job_says_the_same_in_yaml_toml_and_json(wavewright: CommandLine, tmp_
     assert results[0] == results[1] == results[2]
     assert isinstance(results[0], dict)
     assert results[0]["tags"] == ["summary", "weekly"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        pytest.param(
+            {"variables": [{"code": "GNP"}, {"code": "GNP"}]}, "must hold no item twice", id="stock twice"
+        ),
+        pytest.param({"variables": []}, "must have 1 items or more", id="no stock"),
+        pytest.param({"inputs": {"max_age": "soon"}}, "the input 'max_age' is 'soon'", id="no duration"),
+        pytest.param({"overrides": {"outputs": []}}, "did you mean 'output_tags'?", id="no such field"),
+    ],
+)
+def test_a_job_that_cannot_be_meant_so_is_refused_at_its_place_before_any_call(
+    wavewright: CommandLine, tmp_path: Path, fields: dict[str, Any], said: str
+) -> None:
+    job = equities_job("GNP", tools={"prices": "prices"}) | fields
+    (tmp_path / "few.job.json").write_text(json.dumps(job))
+
+    ran = wavewright("run", "few.job.json", "--output", tmp_path / "out")
+
+    assert ran.code == 1
+    assert said in ran.err
+    assert "few.job.json:1:" in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_met_its_time_limit_reports_every_step_and_the_limit(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
+    write_prices(tmp_path / "prices", "GNP", [10.0 + month for month in range(len(MONTHS))])
+    limits = {"limits": {"run_timeout": "1ms"}}
+
+    ran, package = run_job(
+        wavewright, tmp_path, equities_job("GNP", tools={"prices": "prices"}, overrides=limits)
+    )
+    cancelled = [report for report in package.execution_log if report.status == "cancelled"]
+
+    assert ran.code == 1
+    assert {report.id for report in cancelled} >= {"summary"}
+    assert all("run_timeout" in (report.reason or "") for report in cancelled)
+    assert package.review is not None
+    assert {action.hint.partition(",")[0] for action in package.review.recovery_actions} == {
+        "raise the limit that was reached"
+    }

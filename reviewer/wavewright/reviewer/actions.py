@@ -15,6 +15,8 @@ _FALLBACK_HINTS = {
     "check": "correct the data that the condition looks at, or the condition",
     "judge": "configure a model, so that the rubric can be judged",
 }
+_CUT_OFF = "raise the limit that was reached, under 'limits' in the goal template or the job's overrides"
+"""A run that was stopped from outside is resumed before anybody reviews it, so what is reviewed met a limit."""
 _BY_KIND: dict[str, Action] = {
     "fresh_within": "refetch",
     "required": "refetch",
@@ -55,12 +57,12 @@ def _for_end(end: BadEnd) -> Iterator[RecoveryAction]:
     match end.error:
         case None:
             if end.status in {"cancelled", None}:
-                yield RecoveryAction(action="refetch", step=end.step, hint="resume the run")
+                yield RecoveryAction(action="configure", step=end.step, hint=_CUT_OFF)
         case "transient" | "timeout":
             hint = end.hint or "call it again later, or allow more attempts or a longer timeout"
             yield RecoveryAction(action="refetch", step=end.step, hint=hint)
         case "cancelled" | "interrupted":
-            yield RecoveryAction(action="refetch", step=end.step, hint=end.hint or "resume the run")
+            yield RecoveryAction(action="refetch", step=end.step, hint=end.hint or _CUT_OFF)
         case "params" | "expression" | "items":
             hint = end.hint or "correct the step's parameters, or the inputs that they are made from"
             yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
