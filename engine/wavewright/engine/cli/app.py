@@ -339,7 +339,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
     with report_failures() as outcome:
         command = get_command(app)
         if "_WAVEWRIGHT_COMPLETE" in os.environ:
-            command(prog_name="wavewright")  # answers the shell, and ends the process
+            command(prog_name="wavewright")  # answers the shell, and raises SystemExit
         # Not `command()`: it makes exit codes of its own of Ctrl-C and of a reader that went away.
         with command.make_context("wavewright", list(arguments)) as context:
             command.invoke(context)

@@ -1,7 +1,7 @@
 """What the shell offers after the tab key.
 
-A completion answers while a person waits, so it reads file names and one column of the journal, and imports neither
-pydantic nor the engine. It never raises: nothing to offer is an answer too.
+A completion answers while a person waits, so it reads file names and one column of the journal, and imports nothing
+of the engine. It never raises: nothing to offer is an answer too.
 """
 
 from __future__ import annotations

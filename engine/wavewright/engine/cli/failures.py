@@ -52,6 +52,9 @@ def report_failures() -> Generator[CommandOutcome]:
     except BrokenPipeError:
         # The reader of our output went away, as `head` does: not worth a word.
         _give_up_output()
+    except SystemExit as ended:
+        # The command line library ends the process itself after it has answered a shell.
+        outcome.code = ended.code if isinstance(ended.code, int) else exit_codes.OK
     except KeyboardInterrupt:
         print_error("interrupted")
         outcome.code = exit_codes.INTERRUPTED

@@ -72,7 +72,7 @@ class LiveProgress:
         self._rows: tuple[_Row, ...] = ()
         self._live = Live(
             console=self._console,
-            get_renderable=self._render,
+            get_renderable=self.drawing,
             refresh_per_second=8,
             redirect_stdout=console is None,
             redirect_stderr=console is None,
@@ -120,7 +120,8 @@ class LiveProgress:
         self._live.stop()
         print_outcome(package, files)
 
-    def _render(self) -> Group:
+    def drawing(self) -> Group:
+        """Return what stands on the terminal now."""
         state = self._state
         if state.started is None:
             return Group(Text("reading the job …", style="dim"))
