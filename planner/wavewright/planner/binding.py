@@ -15,9 +15,9 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Cap, Gate, Plan, Step
 from wavewright.planner.references import render
-from wavewright.planner.resolving import resolve_goal
+from wavewright.planner.replacements import replacements
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.superseding import point_cap, point_gate, replacements
+from wavewright.planner.superseding import point_cap, point_gate
 from wavewright.planner.types import GATE_JOINT, GateId, Json, JsonObject, StepId
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "escaped",
     "mandatory_caps",
     "mandatory_gates",
-    "resolve_goal",
     "template_gate_of",
     "terminal_params",
 ]

@@ -1,14 +1,13 @@
 """What an expression reads, found in its tree.
 
-A *read* is one mention of a root: which step, which input, `item` and so on. Reads make the dependencies of a plan,
-so a step must be named in the text itself; names that macros give to elements hide roots as they do in CEL.
+A *mention* is a place where a root is named. What is mentioned makes the dependencies of a plan, so a step
+must be named in the text itself; names that macros give to elements hide roots as they do in CEL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.cel_nodes import children
@@ -17,6 +16,7 @@ from wavewright.planner.cel_tree import (
     Has,
     Index,
     LiteralValue,
+    Logic,
     Macro,
     Name,
     Node,
@@ -25,24 +25,13 @@ from wavewright.planner.cel_tree import (
     read_tree,
     without_parens,
 )
+from wavewright.planner.embedded import bare_expression
+from wavewright.planner.reads import Read
+
+_NOTHING: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """One mention of a root."""
-
-    root: str
-    """`steps`, `inputs`, `item`, `index`, `output`, `goal` or a name that stands for nothing."""
-    name: str | None
-    """The field below the root, where the text names one: the step's or the input's name."""
-    guarded: bool
-    """Whether the expression asks `has(steps.<name>)`, or for a field of it, anywhere."""
-    offset: int
-    """Where the name stands, or the root where there is none."""
-
-
-@lru_cache(maxsize=8192)
-def reads(expression: str) -> tuple[Read, ...]:
+def reads_of_tree(expression: str) -> tuple[Read, ...]:
     """Return every read of an expression, in the order of the text.
 
     Raises:
@@ -129,3 +118,34 @@ def _selection_mentions(
     yield from _mentions(node.operand, local_names, asked=asked)
     if isinstance(node, Index):
         yield from _mentions(node.key, local_names)
+
+
+def assured_by(condition: str) -> frozenset[str]:
+    """Return the steps that are there for certain where a bare condition holds; none where it is faulty."""
+    try:
+        return _assured(read_tree(bare_expression(condition).expression))
+    except ExpressionFault:
+        return _NOTHING
+
+
+def _assured(node: Node) -> frozenset[str]:
+    match without_parens(node):
+        case Logic(operator="&&", operands=operands):
+            return _NOTHING.union(*map(_assured, operands))
+        case Logic(operands=operands):
+            first, *others = map(_assured, operands)
+            return first.intersection(*others)
+        case Has(selection=selection):
+            return _step_of(selection)
+        case _:
+            return _NOTHING
+
+
+def _step_of(node: Node) -> frozenset[str]:
+    """Return the step that a selection below `steps` names."""
+    while isinstance(node, Select):
+        operand = without_parens(node.operand)
+        if isinstance(operand, Name):
+            return frozenset({node.field}) if operand.name == "steps" else _NOTHING
+        node = operand
+    return _NOTHING

@@ -13,17 +13,16 @@ from dataclasses import dataclass
 
 from wavewright.config.documents import Span
 from wavewright.planner.catalogue import CODE_OF
+from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.check_subject import Subject
 from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.embedded import walk_params
 from wavewright.planner.faults import fault
 from wavewright.planner.models import Gate, Step
-from wavewright.planner.plan_types import CALL_ROLES
-from wavewright.planner.references import Read, walk_params
+from wavewright.planner.reads import Read, assured_steps
 from wavewright.planner.suggestions import choice, fields_listing, shown, type_name, with_article
 from wavewright.planner.types import JsonSchema, StepId
-from wavewright.planner.types_fit import misfit
-from wavewright.planner.uses import Text, Use, assured_steps
+from wavewright.planner.uses import CALL_ROLES, Text, Use
 
 _WORD = re.compile(r"\w+")
 _CONDITION: JsonSchema = {"type": "boolean"}
@@ -215,6 +214,10 @@ def _types(subject: Subject, use: Use, reader: _Reader) -> Iterator[Diagnostic]:
     if isinstance(typed, ExpressionFault):
         yield _expression_fault(typed, use.pointer, use.start, use.expression)
         return
+    from wavewright.planner.types_fit import (
+        misfit,  # there is something to compare only where there is a type
+    )
+
     if use.role in ("when", "gate", "cap") and misfit(typed, _CONDITION) is not None:
         yield fault(
             "E308",

@@ -10,16 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from wavewright.planner.binding import mandatory_gates, terminal_params
-from wavewright.planner.goals import Goal, Limits
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Gate, Plan, Step
-from wavewright.planner.plan_types import PlanTypes
+from wavewright.planner.replacements import replacements
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.superseding import replacements
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.planner.uses import Text, step_texts, texts_read
+
+if TYPE_CHECKING:
+    from wavewright.planner.goals import Goal, Limits
+    from wavewright.planner.plan_types import PlanTypes
 
 
 @dataclass(frozen=True)
@@ -58,16 +60,26 @@ class Subject:
     @cached_property
     def engine_params(self) -> Mapping[str, JsonObject]:
         """Arguments that only the engine sets, by tool, with their values."""
-        return {} if self.goal is None else terminal_params(self.goal)
+        if self.goal is None:
+            return {}
+        from wavewright.planner.binding import terminal_params
+
+        return terminal_params(self.goal)
 
     @cached_property
     def mandatory_gates(self) -> tuple[Gate, ...]:
         """The goal's gates as they have to stand in the plan."""
-        return () if self.goal is None else mandatory_gates(self.plan, self.goal)
+        if self.goal is None:
+            return ()
+        from wavewright.planner.binding import mandatory_gates
+
+        return mandatory_gates(self.plan, self.goal)
 
     @cached_property
     def types(self) -> PlanTypes:
-        """What the plan's expressions give."""
+        """What the plan's expressions give; their grammar is loaded when it is first asked for."""
+        from wavewright.planner.plan_types import PlanTypes
+
         return PlanTypes(self.plan, self.goal, self.tools)
 
     @cached_property

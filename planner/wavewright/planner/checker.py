@@ -8,19 +8,22 @@ without errors, because unread output is no news where the reading expression is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from wavewright.planner.check_document import check_document
-from wavewright.planner.check_goal_rules import check_goal_rules
 from wavewright.planner.check_graph import check_graph
 from wavewright.planner.check_references import check_references
 from wavewright.planner.check_subject import Subject
 from wavewright.planner.check_tools import check_tools
 from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.goals import Goal, Limits
+from wavewright.planner.limits import Limits
 from wavewright.planner.lint import lint
 from wavewright.planner.models import Plan
 from wavewright.planner.pointers import place_of
-from wavewright.planner.signatures import ToolSignature
+
+if TYPE_CHECKING:
+    from wavewright.planner.goals import Goal
+    from wavewright.planner.signatures import ToolSignature
 
 
 def check(
@@ -40,9 +43,17 @@ def check(
         *check_tools(subject),
         *check_references(subject),
         *check_graph(subject),
-        *check_goal_rules(subject),
+        *_goal_rules(subject),
     ]
     return in_file_order(found or lint(subject), plan)
+
+
+def _goal_rules(subject: Subject) -> Iterable[Diagnostic]:
+    if subject.goal is None:
+        return ()
+    from wavewright.planner.check_goal_rules import check_goal_rules  # loads what only a goal needs
+
+    return check_goal_rules(subject)
 
 
 def in_file_order(diagnostics: Iterable[Diagnostic], plan: Plan) -> list[Diagnostic]:

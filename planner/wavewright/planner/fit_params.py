@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.embedded import parse_text
 from wavewright.planner.hashing import canonical_json
-from wavewright.planner.plan_types import scope_of
+from wavewright.planner.inferred import scope_of
 from wavewright.planner.pointers import child
-from wavewright.planner.references import parse_text
 from wavewright.planner.suggestions import shown, type_name
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.planner.types_fit import misfit
 from wavewright.planner.uses import Use, holds_expression, text_uses
 from wavewright.planner.validators import Misfit, Validator
 
@@ -83,6 +82,8 @@ class InputSchema:
             literal = "".join(part for part in parts if isinstance(part, str))
             yield from self._validator(schema).misfits(literal, pointer)
             return
+        from wavewright.planner.types_fit import misfit  # literal parameters never need it
+
         whole = uses[0].whole
         given = type_of(uses[0]) if whole else _TEXT
         reason = None if given is None else misfit(given, self._scope | schema)

@@ -13,8 +13,24 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
+from wavewright.planner.limits import Limits
 from wavewright.planner.models import Cap, Gate, Model, Plan, Step
-from wavewright.planner.types import ID_PATTERN, GateId, JsonObject, JsonSchema, Schedule, Seconds
+from wavewright.planner.types import ID_PATTERN, GateId, JsonObject, JsonSchema, Schedule
+
+__all__ = [
+    "AvailableTool",
+    "Goal",
+    "GoalTemplate",
+    "Instant",
+    "Job",
+    "Limits",
+    "Recipe",
+    "Rules",
+    "TagRules",
+    "Targets",
+    "TerminalRule",
+    "ThinkingLevel",
+]
 
 ThinkingLevel = Literal["minimal", "low", "medium", "high"]
 
@@ -92,21 +108,6 @@ class Rules(Model):
     tags: TagRules | None = None
     terminal: Annotated[tuple[TerminalRule, ...], Field(strict=False)] = ()
     required_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
-
-
-class Limits(Model):
-    """Upper bounds of a run; what reaches one is reported, never silent."""
-
-    max_steps: Annotated[int, Field(ge=1)] = 50
-    max_waves: Annotated[int, Field(ge=1)] = 10
-    max_items: Annotated[int, Field(ge=1)] = 1000
-    """Items of one `for_each`."""
-    concurrency: Annotated[int, Field(ge=1)] = 16
-    """Calls that run at once."""
-    tool_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
-    rounds: Annotated[int, Field(ge=0, le=10)] = 2
-    """Recovery patches after the first execution."""
-    run_timeout: Seconds | None = None
 
 
 class Recipe(Model):

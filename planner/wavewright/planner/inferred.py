@@ -34,6 +34,14 @@ def schema_of(value: Json) -> JsonSchema:
             }
 
 
+_SCOPES = ("$defs", "definitions")
+
+
+def scope_of(schema: JsonSchema) -> JsonSchema:
+    """Return the definitions that references inside a schema lead to."""
+    return {name: schema[name] for name in _SCOPES if name in schema}
+
+
 def _common(schemas: list[JsonSchema]) -> JsonSchema:
     """Return one schema for items of several shapes: equal shapes stay, objects are merged, the rest is open."""
     if not schemas:

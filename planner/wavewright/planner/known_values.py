@@ -10,11 +10,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
-from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.models import Plan, Step
-from wavewright.planner.references import reads, render
+from wavewright.planner.reads import reads
 from wavewright.planner.types import Json, JsonObject
-from wavewright.planner.uses import Use, text_uses
+from wavewright.planner.uses import Use, holds_expression, text_uses
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _ITEMS_LOOKED_AT = 1000
@@ -42,6 +42,11 @@ def known_values(plan: Plan, step: Step, value: Json) -> Iterator[Json]:
 
 def _value(value: Json, variables: JsonObject, roots: frozenset[str]) -> list[Json]:
     """Return the value in a list of one, or nothing where it reads anything but these roots or cannot be had."""
+    if not holds_expression(value):
+        return [value]
+    from wavewright.planner.expressions import evaluate
+    from wavewright.planner.references import render
+
     try:
         if not all(_reads_only(use, roots) for use in _uses(value)):
             return []

@@ -9,16 +9,15 @@ import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.check_subject import Subject
 from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.expressions import ExpressionFault, evaluate
 from wavewright.planner.faults import fault
 from wavewright.planner.hashing import canonical_json
 from wavewright.planner.models import Step
-from wavewright.planner.references import reads
+from wavewright.planner.reads import assured_steps, reads
 from wavewright.planner.types import Json, StepId
 from wavewright.planner.uses import (
-    assured_steps,
     condition_reads,
     condition_use,
     gate_reads,
@@ -237,6 +236,10 @@ def _why_never(step: Step, never: set[str]) -> tuple[str | None, str]:
 def _is_always_false(condition: str) -> bool:
     """Return whether a condition that reads nothing is false."""
     try:
-        return not reads(condition) and "now" not in condition and evaluate(condition, {}, _EPOCH) is False
+        if reads(condition) or "now" in condition:
+            return False
+        from wavewright.planner.expressions import evaluate
+
+        return evaluate(condition, {}, _EPOCH) is False
     except ExpressionFault:
         return False

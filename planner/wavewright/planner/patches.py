@@ -30,9 +30,10 @@ from wavewright.planner.models import (
     Step,
 )
 from wavewright.planner.plan_diff import PlanDiff, diff_plans
+from wavewright.planner.replacements import origins
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.suggestions import choice
-from wavewright.planner.superseding import origins, point_cap, point_gate, point_step, point_value
+from wavewright.planner.superseding import point_cap, point_gate, point_step, point_value
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 __all__ = [

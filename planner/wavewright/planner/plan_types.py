@@ -12,18 +12,14 @@ from functools import cached_property
 from wavewright.planner.expressions import ExpressionFault, TypedEnvironment
 from wavewright.planner.goals import Goal
 from wavewright.planner.hashing import canonical_json
-from wavewright.planner.inferred import schema_of
+from wavewright.planner.inferred import schema_of, scope_of
 from wavewright.planner.models import Plan, Step
-from wavewright.planner.references import reads
+from wavewright.planner.reads import reads
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject, JsonSchema
-from wavewright.planner.uses import Role, Use, holds_expression, text_uses
+from wavewright.planner.uses import CALL_ROLES, Use, holds_expression, text_uses
 
-_SCOPES: tuple[str, ...] = ("$defs", "definitions")
 _INDEX: JsonSchema = {"type": "integer"}
-
-CALL_ROLES: frozenset[Role] = frozenset({"params", "gate"})
-"""Where expressions are asked once a call, so that a step with `for_each` has an `item` there."""
 
 Typed = JsonSchema | ExpressionFault
 
@@ -154,8 +150,3 @@ class PlanTypes:
     @cached_property
     def _base(self) -> TypedEnvironment:
         return TypedEnvironment(inputs=self.inputs, steps=self.outputs)
-
-
-def scope_of(schema: JsonSchema) -> JsonSchema:
-    """Return the definitions that references inside a schema lead to."""
-    return {name: schema[name] for name in _SCOPES if name in schema}

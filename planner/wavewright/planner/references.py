@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.cel_paths import Variables, kind_of
-from wavewright.planner.cel_reads import Read, reads, step_mentions
-from wavewright.planner.cel_tokens import QUOTED
+from wavewright.planner.cel_reads import step_mentions
 from wavewright.planner.cel_values import compile_dynamic
+from wavewright.planner.embedded import Embedded, bare_expression, parse_text, print_text, walk_params
+from wavewright.planner.reads import Read, reads
 from wavewright.planner.types import Json
 
 __all__ = [
@@ -36,103 +35,6 @@ __all__ = [
     "render",
     "walk_params",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """A reference in text: `text[start:end]` is the whole of it, `${` and `}` included."""
-
-    expression: str
-    start: int
-    end: int
-    offset: int
-    """Where the expression itself starts in the text."""
-
-
-_OPENING = re.compile(r"\$\$\{|\$\{")
-_INSIDE = re.compile(rf"//[^\n]*|(?:{QUOTED})|[A-Za-z_][A-Za-z0-9_]*|(?P<brace>[{{}}])|.", re.DOTALL)
-
-
-@lru_cache(maxsize=8192)
-def parse_text(text: str) -> tuple[str | Embedded, ...]:
-    """Split text into literal pieces and references, in order; `$${` becomes a literal `${`.
-
-    Raises:
-        ExpressionFault: a reference is not closed.
-    """
-    parts: list[str | Embedded] = []
-    literal = ""
-    position = 0
-    while (opening := _OPENING.search(text, position)) is not None:
-        literal += text[position : opening.start()]
-        if opening[0] == "$${":
-            literal += "${"
-            position = opening.end()
-            continue
-        closing = _closing_brace(text, opening.end())
-        if closing is None:
-            raise ExpressionFault(
-                "unclosed_reference",
-                "'${' is not closed by '}'",
-                opening.start(),
-                "close it, or write $${ for a literal ${",
-            )
-        if literal:
-            parts.append(literal)
-            literal = ""
-        expression = text[opening.end() : closing]
-        parts.append(Embedded(expression, opening.start(), closing + 1, opening.end()))
-        position = closing + 1
-    literal += text[position:]
-    if literal:
-        parts.append(literal)
-    return tuple(parts)
-
-
-def _closing_brace(text: str, position: int) -> int | None:
-    """Return where the brace that closes a reference stands, past strings, comments and maps."""
-    depth = 0
-    for token in _INSIDE.finditer(text, position):
-        brace = token["brace"]
-        if brace == "{":
-            depth += 1
-        elif brace == "}":
-            if depth == 0:
-                return token.start()
-            depth -= 1
-    return None
-
-
-def print_text(parts: tuple[str | Embedded, ...]) -> str:
-    """Return the text that `parse_text` splits into these parts."""
-    return "".join(
-        part.replace("${", "$${") if isinstance(part, str) else f"${{{part.expression}}}" for part in parts
-    )
-
-
-def bare_expression(text: str) -> Embedded:
-    """Return the expression of a field that holds nothing else: bare, or as one whole `${…}`.
-
-    Raises:
-        ExpressionFault: it begins as a reference that is not closed.
-    """
-    if text.lstrip().startswith("${"):
-        parts = [part for part in parse_text(text) if not isinstance(part, str) or part.strip()]
-        if len(parts) == 1 and isinstance(parts[0], Embedded):
-            return parts[0]
-    return Embedded(text, 0, len(text), 0)
-
-
-def walk_params(value: Json, pointer: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every string in a value with its JSON Pointer, in the value's order."""
-    if isinstance(value, str):
-        yield pointer, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from walk_params(item, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}")
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from walk_params(item, f"{pointer}/{place}")
 
 
 def render(value: Json, evaluate: Callable[[str], Json]) -> Json:

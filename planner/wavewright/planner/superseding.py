@@ -7,28 +7,11 @@ nobody reads it any more.
 
 from __future__ import annotations
 
-from wavewright.planner.expressions import ExpressionFault
-from wavewright.planner.models import Cap, Gate, Plan, Step
-from wavewright.planner.references import bare_expression, rename_in_expression, rename_step
+from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.embedded import bare_expression
+from wavewright.planner.models import Cap, Gate, Step
+from wavewright.planner.references import rename_in_expression, rename_step
 from wavewright.planner.types import Json, StepId
-
-
-def replacements(plan: Plan) -> dict[StepId, StepId]:
-    """Return which step stands for which, in the plan's order."""
-    known = {step.id for step in plan.steps}
-    return {
-        step.supersedes: step.id
-        for step in plan.steps
-        if step.supersedes is not None and step.supersedes in known and step.supersedes != step.id
-    }
-
-
-def origins(plan: Plan) -> dict[StepId, StepId]:
-    """Return, for each step that supersedes another, the first step of that line."""
-    found: dict[StepId, StepId] = {}
-    for old, new in replacements(plan).items():
-        found[new] = found.get(old, old)
-    return found
 
 
 def point_step(step: Step, old: StepId, new: StepId) -> Step:

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from wavewright.planner.cel_tree import Has, Logic, Name, Node, Select, read_tree, without_parens
-from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.embedded import Embedded, bare_expression, parse_text, walk_params
 from wavewright.planner.models import Gate, Step
-from wavewright.planner.references import Embedded, Read, bare_expression, parse_text, reads, walk_params
+from wavewright.planner.reads import Read, reads
 from wavewright.planner.types import Json, StepId
 
 Role: TypeAlias = Literal["params", "for_each", "when", "gate", "cap", "result"]
 
-_NOTHING: frozenset[str] = frozenset()
+CALL_ROLES: frozenset[Role] = frozenset({"params", "gate"})
+"""Where expressions are asked once a call, so that a step with `for_each` has an `item` there."""
+
 _EMPTY: frozenset[StepId] = frozenset()
 
 
@@ -142,14 +144,6 @@ def value_reads(value: Json) -> frozenset[StepId]:
     return frozenset(found)
 
 
-def assured_steps(condition: str) -> frozenset[str]:
-    """Return the steps that are there for certain where a condition holds: it asks `has()` for each."""
-    try:
-        return _assured(read_tree(condition_use(condition, "", "when").expression))
-    except ExpressionFault:
-        return _NOTHING
-
-
 def holds_expression(value: Json) -> bool:
     """Return whether any text in a value holds a `${` (an escaped one counts too)."""
     if isinstance(value, str):
@@ -183,26 +177,3 @@ def _reads_or_fault(expression: str) -> tuple[Read, ...] | ExpressionFault:
         return reads(expression)
     except ExpressionFault as found:
         return found
-
-
-def _assured(node: Node) -> frozenset[str]:
-    match without_parens(node):
-        case Logic(operator="&&", operands=operands):
-            return _NOTHING.union(*map(_assured, operands))
-        case Logic(operands=operands):
-            first, *others = map(_assured, operands)
-            return first.intersection(*others)
-        case Has(selection=selection):
-            return _step_of(selection)
-        case _:
-            return _NOTHING
-
-
-def _step_of(node: Node) -> frozenset[str]:
-    """Return the step that a selection below `steps` names."""
-    while isinstance(node, Select):
-        operand = without_parens(node.operand)
-        if isinstance(operand, Name):
-            return frozenset({node.field}) if operand.name == "steps" else _NOTHING
-        node = operand
-    return _NOTHING

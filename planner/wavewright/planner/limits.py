@@ -1,0 +1,25 @@
+"""Limits: how large a run may become."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from wavewright.planner.models import Model
+from wavewright.planner.types import Seconds
+
+
+class Limits(Model):
+    """Upper bounds of a run; what reaches one is reported, never silent."""
+
+    max_steps: Annotated[int, Field(ge=1)] = 50
+    max_waves: Annotated[int, Field(ge=1)] = 10
+    max_items: Annotated[int, Field(ge=1)] = 1000
+    """Items of one `for_each`."""
+    concurrency: Annotated[int, Field(ge=1)] = 16
+    """Calls that run at once."""
+    tool_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
+    rounds: Annotated[int, Field(ge=0, le=10)] = 2
+    """Recovery patches after the first execution."""
+    run_timeout: Seconds | None = None

@@ -1,0 +1,65 @@
+"""What an expression reads.
+
+A *read* is one mention of a root: which step, which input, `item` and so on. Most expressions are a *plain path*, such
+as `steps.prices.close`, and are read off here; the grammar is loaded for the first one that is more than that.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One mention of a root."""
+
+    root: str
+    """`steps`, `inputs`, `item`, `index`, `output`, `goal` or a name that stands for nothing."""
+    name: str | None
+    """The field below the root, where the text names one: the step's or the input's name."""
+    guarded: bool
+    """Whether the expression asks `has(steps.<name>)`, or for a field of it, anywhere."""
+    offset: int
+    """Where the name stands, or the root where there is none."""
+
+
+_PATH = re.compile(
+    r"(?P<root>steps|inputs|item|output)\.(?P<name>(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*)"
+    r"(?:\.(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*){0,8}"
+)
+"""Paths of which nothing but the root and the first name matters; the four words cannot follow a dot in CEL."""
+_LONGEST_PATH = 1000
+"""Characters; far below the length that an expression may have."""
+
+
+def plain_read(expression: str) -> Read | None:
+    """Return the one read of a plain path, as `reads` would, or None where the expression may be more than that."""
+    path = _PATH.fullmatch(expression)
+    if path is None or len(expression) > _LONGEST_PATH:
+        return None
+    return Read(path["root"], path["name"], guarded=False, offset=path.start("name"))
+
+
+@lru_cache(maxsize=8192)
+def reads(expression: str) -> tuple[Read, ...]:
+    """Return every read of an expression, in the order of the text.
+
+    Raises:
+        ExpressionFault: it is no expression, or uses `steps` without naming the step.
+    """
+    plain = plain_read(expression)
+    if plain is not None:
+        return (plain,)
+    from wavewright.planner.cel_reads import reads_of_tree
+
+    return reads_of_tree(expression)
+
+
+@lru_cache(maxsize=8192)
+def assured_steps(condition: str) -> frozenset[str]:
+    """Return the steps that are there for certain where a bare condition holds: it asks `has()` for each."""
+    from wavewright.planner.cel_reads import assured_by
+
+    return assured_by(condition)

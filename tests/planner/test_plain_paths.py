@@ -1,0 +1,62 @@
+"""Plain paths are read without the grammar, and what is read is what the grammar reads."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_reads import reads_of_tree
+from wavewright.planner.embedded import Embedded, parse_text
+from wavewright.planner.reads import Read, plain_read, reads
+
+_WORDS = st.sampled_from(
+    ["steps", "inputs", "item", "index", "output", "a", "_b1", "in", "true", "null", "int", "map", "size",
+     "math", "as", "inner", "falsehood", "é", "1", ""]
+)  # fmt: skip
+_JOINTS = st.sampled_from([".", ".", ".", "[0]", "()", " ", " . ", "..", "+", "?", "\n", "//", '"'])
+_EXPRESSIONS = st.builds(
+    lambda first, rest: first + "".join(joint + word for joint, word in rest),
+    _WORDS,
+    st.lists(st.tuples(_JOINTS, _WORDS), max_size=12),
+)
+
+
+def _by_the_grammar(expression: str) -> tuple[Read, ...] | tuple[str, str]:
+    try:
+        return reads_of_tree(expression)
+    except ExpressionFault as fault:
+        return fault.kind, fault.message
+
+
+@given(_EXPRESSIONS)
+def test_a_plain_path_reads_what_the_grammar_says(expression: str) -> None:
+    plain = plain_read(expression)
+
+    assert plain is None or (plain,) == _by_the_grammar(expression)
+
+
+@pytest.mark.parametrize(
+    "expression", ["steps.prices", "steps.prices.close.last", "inputs.code", "item.code"]
+)
+def test_the_usual_paths_are_plain(expression: str) -> None:
+    assert plain_read(expression) is not None
+
+
+@pytest.mark.parametrize("word", ["in", "true", "false", "null"])
+def test_words_that_cannot_follow_a_dot_are_refused_as_before(word: str) -> None:
+    with pytest.raises(ExpressionFault, match="cannot follow a dot"):
+        reads(f"steps.{word}")
+
+
+@given(st.text(st.sampled_from("ab.[]0_$"), max_size=12))
+def test_text_that_is_one_reference_splits_as_it_does_among_others(inner: str) -> None:
+    alone = parse_text(f"${{{inner}}}")
+    beside = parse_text(f" ${{{inner}}}")
+
+    assert alone == tuple(
+        Embedded(part.expression, part.start - 1, part.end - 1, part.offset - 1)
+        for part in beside
+        if isinstance(part, Embedded)
+    )
