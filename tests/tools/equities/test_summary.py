@@ -224,3 +224,24 @@ def test_somebody_elses_words_cannot_make_marks_in_the_summary(tools: Registry, 
     content = str(summarise(tools, "UPP", announcements=[news])["content"])
 
     assert r"\[x\](http://e.vil) \| \<script\>" in content
+
+
+def test_what_no_stock_has_a_year_of_is_told_over_all_prices(tools: Registry) -> None:
+    half: list[Json] = [
+        call_for_document(tools["fetch_stock_data"], code=code, years=0.5) for code in ("DWN", "UPP", "WAV")
+    ]
+    index = call_for_document(tools["fetch_index_data"], code="EQUAL_WEIGHT", years=0.5)
+    text = str(
+        call_for_document(tools["analyze_summary"], documents=half, title="T", benchmark=index)["content"]
+    )
+
+    assert "Best over all their prices: UPP with +33.3 %." in text
+    assert "% over all its levels, volatility" in text
+    assert "n/a over" not in text
+
+
+def test_a_list_of_announcements_does_not_speak_of_prices(tools: Registry) -> None:
+    news = call_for_document(tools["fetch_announcements"], code="UPP")
+    text = str(call_for_document(tools["analyze_summary"], documents=[news], title="News")["content"])
+
+    assert text.startswith("# News\n\nListed by code; no model wrote any of it.\n\n## Announcements")

@@ -7,7 +7,6 @@ benchmark for a stock or breaks its output schema is a failure that names what i
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, cast, get_args
@@ -33,7 +32,7 @@ from wavewright.tools.equities.documents import (
 )
 from wavewright.tools.equities.figures import compare
 from wavewright.tools.equities.series_documents import round_numbers
-from wavewright.tools.equities.wording import benchmark_text, news_list, percent, stocks_table
+from wavewright.tools.equities.wording import benchmark_text, news_list, stocks_table, stocks_text
 
 Known = TypeVar("Known", bound=BaseModel)
 
@@ -299,15 +298,10 @@ def _markdown(
     news: list[NewsLine],
     warnings: list[str],
 ) -> str:
-    lines = [f"# {title}", "", "Computed by code from the prices; no model wrote any of it.", ""]
+    made = "Computed by code from the prices" if stocks else "Listed by code"
+    lines = [f"# {title}", "", f"{made}; no model wrote any of it.", ""]
     if stocks:
-        ahead = [stock for stock in stocks if stock.trend_signal == "up"]
-        best = max(stocks, key=_one_year)
-        lines.append(
-            f"{len(ahead)} of {len(stocks)} stocks trend up. "
-            f"Best over one year: {best.code} with {percent(best.return_1y)}."
-        )
-        lines += ["", *stocks_table(stocks), ""]
+        lines += [stocks_text(stocks), "", *stocks_table(stocks), ""]
     if benchmark is not None:
         lines += [benchmark_text(benchmark), ""]
     if news:
@@ -315,7 +309,3 @@ def _markdown(
     if warnings:
         lines += ["## To bear in mind", "", *(f"- {warning}" for warning in dict.fromkeys(warnings)), ""]
     return "\n".join(lines)
-
-
-def _one_year(stock: StockResult) -> float:
-    return -math.inf if stock.return_1y is None else stock.return_1y

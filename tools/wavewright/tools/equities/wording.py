@@ -54,6 +54,16 @@ def _distance(distance: float | None, window: int | None) -> str:
     return f" ({percent(distance)} from the average of the last {window} prices)"
 
 
+def stocks_text(stocks: list[StockResult]) -> str:
+    """Return one line on the stocks: how many trend up, and which did best over the last year, or else over all."""
+    ahead = sum(stock.trend_signal == "up" for stock in stocks)
+    by_year = [(stock.return_1y, stock.code) for stock in stocks if stock.return_1y is not None]
+    by_all = [(stock.period_return, stock.code) for stock in stocks]
+    span = "one year" if by_year else "all their prices"
+    most, code = max(by_year or by_all, key=lambda found: found[0])
+    return f"{ahead} of {len(stocks)} stocks trend up. Best over {span}: {code} with {percent(most)}."
+
+
 def stocks_table(stocks: list[StockResult]) -> list[str]:
     """Return the stocks as a Markdown table."""
     lines = [
@@ -85,9 +95,13 @@ def benchmark_text(benchmark: BenchmarkResult) -> str:
         if benchmark.index_kind == "equal_weight_basket"
         else "an index series"
     )
+    over = [
+        f"{percent(value)} {span}"
+        for value, span in ((benchmark.return_1y, "over one year"), (benchmark.annual_growth, "a year"))
+        if value is not None
+    ] or [f"{percent(benchmark.period_return)} over all its levels"]
     return (
-        f"Benchmark {benchmark.code}, {kind}: {percent(benchmark.return_1y)} over one year, "
-        f"{percent(benchmark.annual_growth)} a year, volatility {share(benchmark.volatility)}, "
+        f"Benchmark {benchmark.code}, {kind}: {', '.join(over)}, volatility {share(benchmark.volatility)}, "
         f"drawdown {share(benchmark.max_drawdown.depth)}, trend {benchmark.trend_signal}."
     )
 
