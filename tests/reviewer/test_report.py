@@ -214,3 +214,18 @@ def test_failures_show_their_kind_message_and_hint() -> None:
     text = page_of(build_package(run.plan, run.goal, run.state, None, run.tools)).text
 
     assert "tool no such file name one that is there" in text
+
+
+def test_a_result_that_no_document_tells_stands_open() -> None:
+    package = example_package()
+    bare = package.model_copy(update={"documents": ()})
+
+    assert '<details class="card json" open>' in render_report(bare)
+    assert '<details class="card json" open>' not in render_report(package)
+
+
+def test_the_calls_of_a_run_are_listed_with_their_parameters() -> None:
+    page = render_report(example_package())
+
+    assert "<code>fetch_stock_data</code>" in page
+    assert '<ul class="params"><li><code>code</code>' in page

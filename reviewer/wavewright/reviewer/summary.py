@@ -46,7 +46,8 @@ def _lines(package: Package) -> Iterator[str]:
     yield ""
     yield (
         f"run {package.run}   now {package.now}   took {duration_text(package.timings.seconds)}   "
-        f"plan {package.rung}, {package.timings.waves} waves, {package.timings.rounds} recovery rounds"
+        f"plan {package.rung}, {_count(package.timings.waves, 'wave')}, "
+        f"{_count(package.timings.rounds, 'recovery round')}"
     )
     yield ""
     yield from _steps(package.execution_log)
@@ -113,3 +114,7 @@ def _wrapped(text: str, first: str = "", rest: str | None = None) -> Iterator[st
     yield from textwrap.wrap(
         text, _WIDTH, initial_indent=first, subsequent_indent=first if rest is None else rest
     ) or [first.rstrip()]
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
