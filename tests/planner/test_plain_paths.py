@@ -16,11 +16,13 @@ _WORDS = st.sampled_from(
      "math", "as", "inner", "falsehood", "é", "1", ""]
 )  # fmt: skip
 _JOINTS = st.sampled_from([".", ".", ".", "[0]", "()", " ", " . ", "..", "+", "?", "\n", "//", '"'])
-_EXPRESSIONS = st.builds(
-    lambda first, rest: first + "".join(joint + word for joint, word in rest),
-    _WORDS,
-    st.lists(st.tuples(_JOINTS, _WORDS), max_size=12),
-)
+
+
+def _joined(first: str, rest: list[tuple[str, str]]) -> str:
+    return first + "".join(joint + word for joint, word in rest)
+
+
+_EXPRESSIONS = st.builds(_joined, _WORDS, st.lists(st.tuples(_JOINTS, _WORDS), max_size=12))
 
 
 def _by_the_grammar(expression: str) -> tuple[Read, ...] | tuple[str, str]:

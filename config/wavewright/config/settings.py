@@ -46,7 +46,8 @@ Schedule: TypeAlias = Literal["waves", "dataflow"]
 class SettingsFile(BaseModel):
     """What `wavewright.yaml` may hold; every field may be absent."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    # Built at first use: where there is no settings file and no variable, there is nothing to validate.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     version: Literal[1] = 1
     state_dir: str = Field(default=".wavewright", min_length=1)
@@ -114,7 +115,7 @@ def load_settings(start: Path, environment: Mapping[str, str] = os.environ) -> S
     """
     folder = start.absolute()
     file = find_settings_file(folder)
-    given = SettingsFile() if file is None else read_shape(_mapping(file), SettingsFile)
+    given = SettingsFile.model_construct() if file is None else read_shape(_mapping(file), SettingsFile)
     root = folder if file is None else file.parent
     from_environment = _from_environment(environment)
     # A path from the environment is relative to where the command is given, as paths on a command line are.
@@ -170,7 +171,7 @@ def _mapping(file: Path) -> Document:
 class _Environment(BaseModel):
     """Settings as the environment gives them, after reading their texts."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     state_dir: str | None = None
     journal: str | None = None
@@ -182,6 +183,8 @@ class _Environment(BaseModel):
 
 def _from_environment(environment: Mapping[str, str]) -> _Environment:
     given = {one.setting: environment[one.name] for one in VARIABLES if environment.get(one.name, "").strip()}
+    if not given:
+        return _Environment.model_construct()
     try:
         return _Environment.model_validate(given)
     except ValidationError as error:

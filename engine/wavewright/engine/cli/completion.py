@@ -7,9 +7,7 @@ of the engine. It never raises: nothing to offer is an answer too.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 _MOST = 50
@@ -21,6 +19,8 @@ def run_ids(incomplete: str) -> list[str]:
     journal = _journal()
     if not journal.is_file():
         return []
+    import sqlite3  # every command imports this module, and hardly one asks the journal here
+
     try:
         connection = sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True, timeout=0.2)
         try:
@@ -45,6 +45,8 @@ def _template_names() -> Iterator[str]:
     project = _project() / "config" / "goals"
     if project.is_dir():
         yield from (path.stem for path in project.glob("*.yaml"))
+    from importlib.resources import files
+
     shipped = files("wavewright.config.goals")
     yield from (
         entry.name.removesuffix(".yaml") for entry in shipped.iterdir() if entry.name.endswith(".yaml")
