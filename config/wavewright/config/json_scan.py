@@ -42,7 +42,8 @@ _INVISIBLE = re.compile("[\ufeff\u200b-\u200d\u2060\u00a0\u202f]++")
 _LINE_COMMENT = re.compile(r"(?:#|//)[^\n]*+")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*+")
 _WORD = re.compile(r"[-+]?[A-Za-z_$][A-Za-z0-9_$]*+")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?P<fraction>\.[0-9]++)?+(?P<exponent>[eE][-+]?[0-9]++)?+")
+# No possessive quantifier on a group: before 3.11.5 it takes half of one, https://github.com/python/cpython/issues/106052.
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?P<fraction>\.[0-9]++)?(?P<exponent>[eE][-+]?[0-9]++)?")
 _RUN = re.compile(r"[0-9A-Za-z_.+-]*+")
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}

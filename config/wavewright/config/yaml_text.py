@@ -29,7 +29,7 @@ from wavewright.config.sources import (
 _Loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*+)\Z")
-_FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+\Z")
+_FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?\Z")
 _NONFINITE = re.compile(r"[-+]?\.?(?:inf|nan|infinity)\Z", re.IGNORECASE)
 _CONSTANTS: dict[str, Scalar] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
