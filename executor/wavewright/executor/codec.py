@@ -150,17 +150,22 @@ class _RecordCodec:
             _FieldCodec(field.name, _default_of(field), *_shape_of(hints[field.name], f"{kind}.{field.name}"))
             for field in fields(record)
         )
+        self._defaults = tuple((field.name, field.default) for field in self._fields)
+        self._writers = tuple((field.name, field.write) for field in self._fields if field.write is not None)
         self._values = attrgetter(*(field.name for field in self._fields))
         self._by_name = {field.name: field for field in self._fields}
         self._required = frozenset(field.name for field in self._fields if field.default is _REQUIRED)
 
     def write(self, record: object) -> dict[str, Any]:
-        body = dict[str, Any]()
-        for (name, default, write, _), value in zip(self._fields, self._values(record), strict=True):
+        body = {
+            name: value
+            for (name, default), value in zip(self._defaults, self._values(record), strict=True)
             # The first test is true of nearly all that are left out, and much cheaper than the second.
-            if value is default or (default is not None and value == default):
-                continue
-            body[name] = value if write is None else write(value)
+            if value is not default and (default is None or value != default)
+        }
+        for name, write in self._writers:
+            if name in body:
+                body[name] = write(body[name])
         return body
 
     def read(self, value: object) -> object:

@@ -98,7 +98,7 @@ def reusable_key(event: StepFinished | ItemFinished) -> StepKey | None:
     if isinstance(event, StepFinished):
         if event.items is not None and event.items[0] < event.items[1]:
             return None
-        if any(gate.is_red and gate.severity == "block" for gate in event.gates):
+        if event.gates and any(gate.is_red and gate.severity == "block" for gate in event.gates):
             return None
     return event.key
 

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from wavewright.executor.codec import CodecError, encode
 from wavewright.executor.events import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
 from wavewright.executor.journal import reusable_key
 from wavewright.executor.journal_errors import JournalNotWritten
 from wavewright.planner.types import RunId
+
+
+# Named once: building a union of types for every event takes longer than asking it.
+_ENDINGS: Final = (StepFinished, ItemFinished)
+_MARKS: Final = (RunStarted, RunFinished)
+_AFTER_END: Final = (RunFinished, Noted)
 
 
 class Row(NamedTuple):
@@ -52,9 +58,9 @@ def write_entry(run: RunId, events: Sequence[Event]) -> Entry:
     try:
         for event in events:
             rows.append(_row(event))
-            if isinstance(event, RunStarted | RunFinished):
+            if isinstance(event, _MARKS):
                 marks.append(event)
-            is_end = is_end and isinstance(event, RunFinished | Noted)
+            is_end = is_end and isinstance(event, _AFTER_END)
     except CodecError as error:
         raise JournalNotWritten(
             str(error),
@@ -67,6 +73,6 @@ def write_entry(run: RunId, events: Sequence[Event]) -> Entry:
 def _row(event: Event) -> Row:
     kind, body = encode(event)
     crc = zlib.crc32(body.encode("ascii"))
-    if isinstance(event, StepFinished | ItemFinished):
+    if isinstance(event, _ENDINGS):
         return Row(event.at, kind, event.step, event.status, reusable_key(event), crc, body)
     return Row(event.at, kind, getattr(event, "step", None), None, None, crc, body)
