@@ -22,6 +22,7 @@ from wavewright.config.documents import (
     read_document,
 )
 from wavewright.config.settings import Settings
+from wavewright.engine.document_kinds import is_job, is_template
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
 from wavewright.planner.goals import AvailableTool, Goal, GoalTemplate, Job
 from wavewright.planner.models import Plan
@@ -32,8 +33,6 @@ from wavewright.planner.suggestions import choice
 from wavewright.planner.types import JsonObject, Schedule
 from wavewright.tools.packs import find_template, pack_names
 
-_JOB_FIELDS = frozenset({"name", "goal_template", "plan", "variables", "benchmarks", "overrides"})
-"""Fields that a job may have and a plan may not."""
 _DEFAULT_LIMITS = ReadLimits()
 
 
@@ -173,36 +172,13 @@ def no_plan(goal: Goal, source: Source) -> PlanError:
     return PlanError((missing,), source)
 
 
-def is_job(document: Document) -> bool:
-    """Whether a document is meant as a job: it has a job's fields, and no steps."""
-    return (
-        isinstance(document.value, dict)
-        and "steps" not in document.value
-        and bool(_JOB_FIELDS & document.value.keys())
-    )
-
-
-def is_template(document: Document) -> bool:
-    """Whether a document is meant as a goal template."""
-    return isinstance(document.value, dict) and "available_tools" in document.value
-
-
 def read_file(path: Path, limits: ReadLimits = _DEFAULT_LIMITS) -> Document:
     """Read a YAML, JSON or TOML file.
 
     Raises:
         DocumentError: the file cannot be read, or is no such document.
     """
-    return read_content(read_bytes(path, limits), str(path), limits)
-
-
-def read_content(content: bytes, name: str, limits: ReadLimits = _DEFAULT_LIMITS) -> Document:
-    """Read YAML, JSON or, where the name ends in `.toml`, TOML.
-
-    Raises:
-        DocumentError: the content is no such document.
-    """
-    return read_document(content, name, limits=limits)
+    return read_document(read_bytes(path, limits), str(path), limits=limits)
 
 
 def read_template(
@@ -277,7 +253,7 @@ def _read_named(path: Path, pointer: str, document: Document) -> Document:
             replace(fault, pointer=pointer, span=document.nearest_span(pointer)) for fault in error.faults
         )
         raise DocumentError(document.source, faults) from error
-    return read_content(content, str(path))
+    return read_document(content, str(path))
 
 
 def _refuse_unknown_packs(job: Job, document: Document) -> None:

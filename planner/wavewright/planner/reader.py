@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MODEL_LIMITS",
     "PlanText",
+    "plan_of",
     "read_model",
     "read_model_answer",
     "read_model_file",
@@ -72,6 +73,11 @@ def read_plan(content: str | bytes, name: str, *, limits: ReadLimits = _DEFAULT_
         document = read_document(content, name, limits=limits)
     except DocumentError as error:
         return _unread(error)
+    return plan_of(document)
+
+
+def plan_of(document: Document) -> PlanText:
+    """Read a plan from a document that was read before."""
     return _read_shape(document)
 
 

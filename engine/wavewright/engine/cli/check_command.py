@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.documents import Document, DocumentError, ReadLimits, Source, read_bytes
+from wavewright.config.documents import Document, DocumentError, ReadLimits, Source, read_bytes, read_document
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.project import project_settings
-from wavewright.planner.binding import bind_plan
+from wavewright.engine.document_kinds import is_job, is_template
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
-from wavewright.planner.goals import Goal, Limits
 from wavewright.planner.graph import PlanGraph
+from wavewright.planner.limits import Limits
 from wavewright.planner.models import Plan
-from wavewright.planner.reader import PlanText, read_model_answer, read_plan
+from wavewright.planner.reader import PlanText, plan_of, read_model_answer, read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wavewright.config.settings import Settings
+    from wavewright.planner.goals import Goal
     from wavewright.planner.signatures import ToolSignature
 
 
@@ -73,14 +74,18 @@ def check_file(options: CheckOptions, *, output_format: str) -> int:
 
 def _check(options: CheckOptions, settings: Settings) -> Checked:
     content, name = _content(options)
-    if not options.from_model and (document := _order_document(content, name, options)) is not None:
-        return _check_order(document, options, settings)
     limits = _read_limits(options)
-    text = (
-        read_model_answer(content, name, limits=limits)
-        if options.from_model
-        else read_plan(content, name, limits=limits)
-    )
+    if options.from_model:
+        text = read_model_answer(content, name, limits=limits)
+    else:
+        try:
+            document = read_document(content, name, limits=limits)
+        except DocumentError:
+            text = read_plan(content, name, limits=limits)  # which says what is wrong as the plan's faults
+        else:
+            if is_job(document) or is_template(document):
+                return _check_order(document, options, settings)
+            text = plan_of(document)
     if text.plan is None:
         return Checked(text, None, text.diagnostics)
     try:
@@ -92,7 +97,8 @@ def _check(options: CheckOptions, settings: Settings) -> Checked:
 
 def _check_order(document: Document, options: CheckOptions, settings: Settings) -> Checked:
     """Check the plan of a job or of a goal template; faults of these documents are found as a plan's are."""
-    from wavewright.engine.jobs import is_template, no_plan, order_of
+    from wavewright.engine.jobs import no_plan, order_of
+    from wavewright.planner.binding import bind_plan
 
     try:
         order = order_of(document, options.file, None, settings, inputs_follow=True)
@@ -127,7 +133,11 @@ def _check_plan(
     text: PlanText, goal: Goal | None, tools: Mapping[str, ToolSignature], options: CheckOptions
 ) -> Checked:
     assert text.plan is not None
-    plan = bind_plan(text.plan, goal, tools) if goal is not None else text.plan
+    plan = text.plan
+    if goal is not None:
+        from wavewright.planner.binding import bind_plan
+
+        plan = bind_plan(plan, goal, tools)
     found = check(plan, goal, tools, limits=_limits(options, goal))
     placed = place(found, text.document) if text.document is not None else found
     return Checked(text, plan, (*text.diagnostics, *placed))
@@ -137,17 +147,6 @@ def _content(options: CheckOptions) -> tuple[bytes, str]:
     if str(options.file) == "-":
         return sys.stdin.buffer.read(), "<stdin>"
     return read_bytes(options.file, _read_limits(options)), str(options.file)
-
-
-def _order_document(content: bytes, name: str, options: CheckOptions) -> Document | None:
-    """Return the document where it is a job or a template and no plan; faults are the plan reader's to report."""
-    from wavewright.engine.jobs import is_job, is_template, read_content
-
-    try:
-        document = read_content(content, name, _read_limits(options))
-    except DocumentError:
-        return None
-    return document if is_job(document) or is_template(document) else None
 
 
 def _read_limits(options: CheckOptions) -> ReadLimits:
@@ -201,9 +200,9 @@ def _print(checked: Checked, output_format: str) -> None:
 
         sys.stdout.write(render_sarif(checked.diagnostics, source) + "\n")
     else:
-        from wavewright.planner.rendering import render_text
-
         if checked.diagnostics:
+            from wavewright.planner.rendering import render_text
+
             sys.stdout.write(render_text(checked.diagnostics, source) + "\n")
         sys.stdout.write(_verdict(checked, source) + "\n")
 

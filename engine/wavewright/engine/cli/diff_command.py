@@ -14,7 +14,8 @@ from wavewright.config.settings import Settings
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
-from wavewright.engine.jobs import is_job, is_template, misuse_of, order_of, read_file
+from wavewright.engine.document_kinds import is_job, is_template
+from wavewright.engine.jobs import misuse_of, order_of, read_file
 from wavewright.engine.toolbox import tools_of_plan
 from wavewright.executor.events import Event
 from wavewright.executor.state import fold
