@@ -166,3 +166,18 @@ def test_a_run_without_a_plan_has_events_to_show_and_nothing_else(
     assert answer.code == 1
     assert worded(answer, project) == snapshot
     assert "E203" in events.out
+
+
+@pytest.mark.parametrize("name", ["w", "w" * 100])
+def test_columns_keep_apart_however_long_a_jobs_name_is(
+    wavewright: CommandLine, project: Path, name: str
+) -> None:
+    job = (project / "plans" / "words.job.yaml").read_text().replace("name: words", f"name: {name}")
+    (project / "plans" / "named.job.yaml").write_text(job)
+    wavewright("run", "plans/named.job.yaml")
+
+    head, row = wavewright("runs").out.splitlines()
+
+    assert head.split() == ["run", "job", "status", "started", "steps"]
+    assert row[head.index("status") :].startswith("achieved")
+    assert len(row) < 120

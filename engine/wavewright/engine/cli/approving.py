@@ -20,12 +20,13 @@ class FixedAnswer:
     """Answers every request alike, and says so."""
 
     answer: bool
+    because: str
     progress: Progress
 
     async def approve(self, request: ApprovalRequest) -> bool:
         """Return the fixed answer."""
         word = "approved" if self.answer else "not approved"
-        self.progress.say(f"{request.subject} {word} by --approve: {'; '.join(request.needs)}")
+        self.progress.say(f"{request.subject} {word} ({self.because}): {'; '.join(request.needs)}")
         return self.answer
 
 
@@ -44,9 +45,13 @@ class TerminalApprover:
 
 def approver_of(choice: str, progress: Progress, interruption: Interruption) -> Approver:
     """Return who answers for `--approve`; where nobody can be asked, nothing is approved."""
-    if choice == "ask" and sys.stdin.isatty() and sys.stderr.isatty():
+    if choice != "ask":
+        return FixedAnswer(choice == "always", f"--approve {choice}", progress)
+    if sys.stdin.isatty() and sys.stderr.isatty():
         return TerminalApprover(progress, interruption)
-    return FixedAnswer(choice == "always", progress)
+    return FixedAnswer(
+        answer=False, because="nobody can be asked here; --approve always says yes", progress=progress
+    )
 
 
 def _ask(request: ApprovalRequest) -> bool:

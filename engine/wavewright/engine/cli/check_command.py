@@ -175,12 +175,13 @@ def _tools(
     options: CheckOptions, plan: Plan | None, goal: Goal | None, settings: Settings
 ) -> Mapping[str, ToolSignature]:
     if options.tools is not None:
-        from wavewright.engine.jobs import misuse_of
         from wavewright.tools.signature_files import read_tools_file
 
         try:
             return read_tools_file(options.tools)
         except PlanError as error:
+            from wavewright.engine.jobs import misuse_of
+
             raise misuse_of(error) from error
     from wavewright.engine.toolbox import gather_tools, signatures_to_check, tools_of_plan
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from wavewright.reviewer.records import Package
 
 
+_LONGEST_JOB = 40
+"""Columns of a job's name in the table."""
+
+
 def list_runs(*, limit: int, output_format: str) -> int:
     """Print the newest runs."""
     rows = anyio.run(_rows)[:limit]
@@ -111,15 +115,19 @@ def _row_json(row: RunRow) -> dict[str, object]:
 
 
 def _table(rows: Sequence[RunRow]) -> list[str]:
-    job_width = max(len(row.job) for row in rows)
+    job_width = min(_LONGEST_JOB, max(len("job"), *(len(row.job) for row in rows)))
     lines = [f"{'run':<24}{'job':<{job_width + 2}}{'status':<14}{'started':<21}{'steps':>7}"]
     for row in rows:
         status = row.status.replace("_", " ")
         started = _instant(row.started)[:19].replace("T", " ")
         lines.append(
-            f"{row.run:<24}{row.job:<{job_width + 2}}{status:<14}{started:<21}{row.ok:>3}/{row.steps}"
+            f"{row.run:<24}{_cut(row.job, job_width):<{job_width + 2}}{status:<14}{started:<21}{row.ok:>3}/{row.steps}"
         )
     return lines
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _instant(seconds: float) -> str:

@@ -109,10 +109,9 @@ class LiveProgress:
     def paused(self) -> Generator[None]:
         """Take the table away while a question is asked."""
         self._live.stop()
-        try:
-            yield
-        finally:
-            self._live.start()
+        yield
+        # Not after an exception: the run has ended at the question, and no table is to follow it.
+        self._live.start()
 
     def conclude(self, package: Package, files: Sequence[Path]) -> None:
         """Print the outcome, which has a table of its own; where it goes elsewhere the live one stays."""

@@ -67,17 +67,20 @@ def run(request: RunRequest, *, approve: str, as_json: bool) -> int:
     settings = project_settings()
     if request.run is not None and not has_journal(settings):
         raise no_journal(settings)
-    with progress_for(as_json=as_json) as progress:
-        interruption = Interruption(progress.say)
-        try:
+    progress = progress_for(as_json=as_json)
+    interruption = Interruption(progress.say)
+    try:
+        with progress:
             outcome = anyio.run(_run, request, settings, progress, interruption, approve)
-        except KeyboardInterrupt:
-            return _interrupted(interruption.run)
-        except FileNotWrittenError as error:
-            hint = f"every result is journaled; go on with: wavewright resume {error.path.parent.name} --output DIR"
-            raise CommandError(str(error), hint=hint, code=exit_codes.ENVIRONMENT) from error
-        if outcome.context.package is not None:
-            progress.conclude(outcome.context.package, outcome.context.files)
+            if outcome.context.package is not None:
+                progress.conclude(outcome.context.package, outcome.context.files)
+    except KeyboardInterrupt:
+        return _interrupted(interruption.run)
+    except FileNotWrittenError as error:
+        hint = (
+            f"every result is journaled; go on with: wavewright resume {error.path.parent.name} --output DIR"
+        )
+        raise CommandError(str(error), hint=hint, code=exit_codes.ENVIRONMENT) from error
     return _exit_code(outcome)
 
 
