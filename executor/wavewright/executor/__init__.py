@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         RunLost,
         RunNotFound,
     )
+    from wavewright.executor.journal_reader import JournalReader
     from wavewright.executor.journal_runs import RunRow, new_run_id
     from wavewright.executor.journal_sqlite import SqliteJournal
     from wavewright.executor.ports import GateView, Verify
@@ -52,6 +53,7 @@ __all__ = [
     "JournalError",
     "JournalNotOpened",
     "JournalNotWritten",
+    "JournalReader",
     "LoopClock",
     "MemoryJournal",
     "Noted",
@@ -95,6 +97,7 @@ _HOMES = {
     "JournalError": "journal_errors",
     "JournalNotOpened": "journal_errors",
     "JournalNotWritten": "journal_errors",
+    "JournalReader": "journal_reader",
     "LoopClock": "clock",
     "MemoryJournal": "journal",
     "Noted": "events",

@@ -16,7 +16,6 @@ from wavewright.executor.journal import reusable_key
 from wavewright.executor.journal_errors import JournalNotWritten
 from wavewright.planner.types import RunId
 
-
 # Named once: building a union of types for every event takes longer than asking it.
 _ENDINGS: Final = (StepFinished, ItemFinished)
 _MARKS: Final = (RunStarted, RunFinished)

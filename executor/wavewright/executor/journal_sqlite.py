@@ -13,17 +13,17 @@ import queue
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeAlias, TypeVar
+from typing import Final, Self, TypeVar
 
 import anyio
 
 from wavewright.executor.events import Event
 from wavewright.executor.journal import DONE, StoredOutput
 from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.journal_orders import Batch, Order, Question, Stop, call_back, fail, fulfil, report
 from wavewright.executor.journal_rows import Entry, write_entry
 from wavewright.executor.journal_runs import RunRow
 from wavewright.executor.journal_store import JournalStore, MustWait
@@ -36,33 +36,6 @@ _LONE_EVENTS: Final = 4
 """A step that ends a wave, with the start of the next and its first call."""
 
 _T = TypeVar("_T")
-
-
-@dataclass(slots=True)
-class _Batch:
-    """What was appended in one tick."""
-
-    loop: asyncio.AbstractEventLoop
-    entries: list[Entry] = field(default_factory=list[Entry])
-    waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
-    """One future an entry."""
-
-
-@dataclass(slots=True)
-class _Question:
-    """Something else for the writer thread to do."""
-
-    answer: Callable[[], None]
-    give_up: Callable[[JournalError], None]
-    """Called instead of `answer` where the writer has ended."""
-
-
-@dataclass(slots=True)
-class _Stop:
-    """The last order."""
-
-
-_Order: TypeAlias = "_Batch | _Question | _Stop"
 
 
 class SqliteJournal:
@@ -94,8 +67,8 @@ class SqliteJournal:
         self._store_lock = threading.Lock()
         """Held while the store is used: by the writer, or by the loop for a lone append."""
         self._quick = quick
-        self._orders = queue.SimpleQueue[_Order]()
-        self._gathering: _Batch | None = None
+        self._orders = queue.SimpleQueue[Order]()
+        self._gathering: Batch | None = None
         self._ahead = 0
         """Batches handed to the writer that have not come back; a lone append must not overtake them."""
         self._expects_lone = False
@@ -103,6 +76,10 @@ class SqliteJournal:
         self._is_tick_used = False
         """Whether an append was written in place in this tick, so that any further one is gathered."""
         self._is_closed = False
+        self._has_ended = False
+        """Whether the writer takes no more orders; set before it answers those that are left."""
+        self._ended_by: BaseException | None = None
+        """The fault of our own at which it ended, if it did."""
         # A daemon: a program that forgets to close the journal must still be able to end.
         self._writer = threading.Thread(
             target=self._write_orders, name=f"journal {self.path.name}", daemon=True
@@ -134,7 +111,7 @@ class SqliteJournal:
             if self._is_lone(entry) and self._is_written_in_place(entry):
                 return DONE
             loop = asyncio.get_running_loop()
-            batch = self._gathering = _Batch(loop)
+            batch = self._gathering = Batch(loop)
             # After all that is ready to run in this tick.
             loop.call_soon(self._hand_over)
         future: asyncio.Future[None] = batch.loop.create_future()
@@ -147,7 +124,13 @@ class SqliteJournal:
         if batch is not None:
             self._expects_lone = len(batch.entries) == 1 and not self._is_tick_used
             self._ahead += 1
-            self._orders.put(batch)
+            self._order(batch)
+
+    def _order(self, order: Order) -> None:
+        """Give the writer an order, and answer it here where the writer ended meanwhile."""
+        self._orders.put(order)
+        if self._has_ended:
+            self._refuse_rest()
 
     def _is_lone(self, entry: Entry) -> bool:
         """Return whether nothing is gained by writing an append together with others, or beside the loop.
@@ -176,12 +159,15 @@ class SqliteJournal:
             faults = self._store.write([entry], may_wait=False)
         except MustWait:
             return False
+        except Exception as error:
+            fault = self._store.faults[entry.run] = self._broken(error)
+            raise fault from error
         finally:
             self._store_lock.release()
         if faults:
             raise faults[entry.run]
         if self._store.has_long_log():
-            self._orders.put(_Question(self._copy_log, lambda _: None))
+            self._order(Question(self._copy_log, lambda _: None))
         self._is_tick_used = True
         asyncio.get_running_loop().call_soon(self._end_tick)
         return True
@@ -192,17 +178,34 @@ class SqliteJournal:
             self._hand_over()
         self._is_tick_used = False
 
-    def _come_back(self, batches: Sequence[_Batch], faults: dict[RunId, JournalError]) -> None:
-        for batch in batches:
-            self._ahead -= 1
-            _report(batch, faults)
+    def _come_back(self, batches: Sequence[Batch], faults: dict[RunId, JournalError]) -> None:
+        try:
+            for batch in batches:
+                self._ahead -= 1
+                report(batch, faults)
+        except Exception as error:  # noqa: BLE001 - a fault of our own: whoever waits is told, and nobody for ever
+            fault = self._broken(error)
+            for batch in batches:
+                for waiting in batch.waiting:
+                    fail(waiting, fault)
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise self._closed()
 
     def _closed(self) -> JournalError:
+        if self._ended_by is not None:
+            return self._broken(self._ended_by)
         return JournalError("the journal is closed", place=str(self.path), mend="open it again")
+
+    def _broken(self, cause: BaseException) -> JournalError:
+        fault = JournalError(
+            f"the journal stopped at a fault of its own: {cause!r}",
+            place=str(self.path),
+            mend="resume the run; what was journaled before is safe",
+        )
+        fault.__cause__ = cause
+        return fault
 
     async def _ask(self, ask: Callable[[], _T]) -> _T:
         """Return what the writer thread gets for the call, after all that was appended before."""
@@ -217,16 +220,16 @@ class SqliteJournal:
                     found = ask()
             except JournalError as error:
                 give_up(error)
-            except BaseException:
-                give_up(self._closed())
+            except BaseException as error:
+                give_up(self._broken(error))
                 raise
             else:
-                _call(loop, _fulfil, waiting, found)
+                call_back(loop, fulfil, waiting, found)
 
         def give_up(error: JournalError) -> None:
-            _call(loop, _fail, waiting, error)
+            call_back(loop, fail, waiting, error)
 
-        self._orders.put(_Question(answer, give_up))
+        self._order(Question(answer, give_up))
         return await waiting
 
     async def open_run(self, run: RunId) -> None:
@@ -278,7 +281,7 @@ class SqliteJournal:
         """Close without an event loop; what was handed over is written first."""
         if not self._is_closed:
             self._is_closed = True
-            self._orders.put(_Stop())
+            self._orders.put(Stop())
         self._writer.join()
 
     # On the writer's thread
@@ -286,11 +289,12 @@ class SqliteJournal:
     def _write_orders(self) -> None:
         try:
             self._obey()
+        except BaseException as error:  # noqa: BLE001 - the edge of the thread: the fault goes to whoever waits
+            self._ended_by = error
         finally:
             # After an orderly stop nothing is left; after a fault of our own nobody may wait for ever.
-            self._is_closed = True
-            while (order := self._next_order()) is not None:
-                self._refuse(order)
+            self._is_closed = self._has_ended = True
+            self._refuse_rest()
 
     def _obey(self) -> None:
         """Carry out orders, and beat between them, until told to stop."""
@@ -298,18 +302,23 @@ class SqliteJournal:
         next_beat = time.monotonic() + pause
         while True:
             try:
-                order: _Order | None = self._orders.get(timeout=max(0.0, next_beat - time.monotonic()))
+                order: Order | None = self._orders.get(timeout=max(0.0, next_beat - time.monotonic()))
             except queue.Empty:
                 order = None
-            batches = list[_Batch]()
-            while isinstance(order, _Batch):
+            batches = list[Batch]()
+            while isinstance(order, Batch):
                 batches.append(order)
                 order = self._next_order()
-            if batches:
-                self._write(batches)
-            if isinstance(order, _Question):
+            try:
+                if batches:
+                    self._write(batches)
+            except BaseException as error:
+                if isinstance(order, Question):
+                    order.give_up(self._broken(error))
+                raise
+            if isinstance(order, Question):
                 order.answer()
-            elif isinstance(order, _Stop):
+            elif isinstance(order, Stop):
                 self._store.close()
                 return
             if time.monotonic() >= next_beat:
@@ -317,68 +326,35 @@ class SqliteJournal:
                     self._store.beat()
                 next_beat = time.monotonic() + pause
 
-    def _refuse(self, order: _Order) -> None:
-        if isinstance(order, _Batch):
-            _call(order.loop, self._come_back, [order], self._refusals(order))
-        elif isinstance(order, _Question):
-            order.give_up(self._closed())
+    def _refuse_rest(self) -> None:
+        while (order := self._next_order()) is not None:
+            if isinstance(order, Batch):
+                self._refuse(order, self._closed())
+            elif isinstance(order, Question):
+                order.give_up(self._closed())
 
-    def _refusals(self, batch: _Batch) -> dict[RunId, JournalError]:
-        error = self._closed()
-        return {entry.run: error for entry in batch.entries}
+    def _refuse(self, batch: Batch, fault: JournalError) -> None:
+        call_back(batch.loop, self._come_back, [batch], {entry.run: fault for entry in batch.entries})
 
-    def _next_order(self) -> _Order | None:
+    def _next_order(self) -> Order | None:
         try:
             return self._orders.get_nowait()
         except queue.Empty:
             return None
 
-    def _write(self, batches: Sequence[_Batch]) -> None:
+    def _write(self, batches: Sequence[Batch]) -> None:
         try:
             with self._store_lock:
                 faults = self._store.write([entry for batch in batches for entry in batch.entries])
-        except BaseException:
+        except BaseException as error:
             for batch in batches:
-                self._refuse(batch)
+                self._refuse(batch, self._broken(error))
             raise
         # Only now, so that a lone append which follows at once finds the store free.
-        _call(batches[0].loop, self._come_back, batches, faults)
+        call_back(batches[0].loop, self._come_back, batches, faults)
         self._copy_log()
 
     def _copy_log(self) -> None:
         if self._store.has_long_log():
             with self._store_lock:
                 self._store.copy_log()
-
-
-def _call(loop: asyncio.AbstractEventLoop, back: Callable[..., None], *arguments: object) -> None:
-    try:
-        loop.call_soon_threadsafe(back, *arguments)
-    except RuntimeError:
-        # The loop is closed, so nobody waits any more.
-        return
-
-
-def _fulfil(future: asyncio.Future[_T], answer: _T) -> None:
-    if not future.done():
-        future.set_result(answer)
-
-
-def _fail(future: asyncio.Future[_T], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)
-        # Mark it as seen: an append that nobody awaits fails again at the next one, so no warning is needed.
-        future.exception()
-
-
-def _report(batch: _Batch, faults: dict[RunId, JournalError]) -> None:
-    if not faults:
-        for future in batch.waiting:
-            if not future.done():
-                future.set_result(None)
-        return
-    for entry, future in zip(batch.entries, batch.waiting, strict=True):
-        if (fault := faults.get(entry.run)) is None:
-            _fulfil(future, None)
-        else:
-            _fail(future, fault)

@@ -1,0 +1,82 @@
+"""Orders to the journal's writer thread, and the way of its answers back to the event loop.
+
+An *order* is a batch to write, a question to answer, or the last one. Whoever waits for one gets an answer or a
+`JournalError`; answers for a loop that is closed, and for those who no longer wait, are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.journal_rows import Entry
+from wavewright.planner.types import RunId
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class Batch:
+    """What was appended in one tick."""
+
+    loop: asyncio.AbstractEventLoop
+    entries: list[Entry] = field(default_factory=list[Entry])
+    waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
+    """One future an entry."""
+
+
+@dataclass(slots=True)
+class Question:
+    """Something else for the writer thread to do."""
+
+    answer: Callable[[], None]
+    give_up: Callable[[JournalError], None]
+    """Called instead of `answer` where the writer has ended."""
+
+
+@dataclass(slots=True)
+class Stop:
+    """The last order."""
+
+
+Order: TypeAlias = Batch | Question | Stop
+
+
+def call_back(loop: asyncio.AbstractEventLoop, back: Callable[..., None], *arguments: object) -> None:
+    """Call back on the loop, from any thread."""
+    try:
+        loop.call_soon_threadsafe(back, *arguments)
+    except RuntimeError:
+        # The loop is closed, so nobody waits any more.
+        return
+
+
+def fulfil(future: asyncio.Future[_T], answer: _T) -> None:
+    """Answer one who waits."""
+    if not future.done():
+        future.set_result(answer)
+
+
+def fail(future: asyncio.Future[_T], error: BaseException) -> None:
+    """Tell one who waits why there is no answer."""
+    if not future.done():
+        future.set_exception(error)
+        # Mark it as seen: an append that nobody awaits fails again at the next one, so no warning is needed.
+        future.exception()
+
+
+def report(batch: Batch, faults: dict[RunId, JournalError]) -> None:
+    """Tell all who wait for a batch what became of it."""
+    if not faults:
+        for future in batch.waiting:
+            if not future.done():
+                future.set_result(None)
+        return
+    for entry, future in zip(batch.entries, batch.waiting, strict=True):
+        if (fault := faults.get(entry.run)) is None:
+            fulfil(future, None)
+        else:
+            fail(future, fault)
