@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import Answer, CommandLine
 from tests.engine.wording import worded
+from wavewright.executor.journal_rows import Entry
+from wavewright.executor.journal_store import JournalStore
 
 JOB = "version: 1\nname: words\ngoal_template: word_ranking\n"
 GOOD = f"{JOB}inputs: {{folder: notes, top: 5}}\nplan: plans/words.plan.yaml\n"
@@ -474,3 +476,23 @@ def test_a_name_that_is_no_text_is_written_as_well_as_can_be(project: Path) -> N
     assert ran.returncode == 2
     assert b"there is no file" in ran.stderr
     assert b"Traceback" not in ran.stderr
+
+
+def test_a_fault_of_the_journals_writer_reaches_the_user(
+    wavewright: CommandLine, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = JournalStore.write
+
+    def fail_later(self: JournalStore, entries: Sequence[Entry], *, may_wait: bool = True) -> object:
+        if any(row.kind == "step_finished" for entry in entries for row in entry.rows):
+            raise RuntimeError("the writer has broken down")
+        return written(self, entries, may_wait=may_wait)
+
+    monkeypatch.setattr(JournalStore, "write", fail_later)
+
+    answer = wavewright("run", "plans/words.job.yaml")
+
+    assert project.is_dir()
+    assert answer.code in (3, 70)
+    assert "the writer has broken down" in answer.err
+    assert "Traceback" not in answer.err

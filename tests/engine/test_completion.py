@@ -13,7 +13,15 @@ from tests.engine.conftest import CommandLine
 from wavewright.engine.cli.completion import run_ids, template_names
 
 # Typer itself imports pydantic where it completes.
-HEAVY = ("wavewright.planner", "wavewright.executor", "networkx", "anyio", "jinja2", "cel_expr_python", "yaml")
+HEAVY = (
+    "wavewright.planner",
+    "wavewright.executor",
+    "networkx",
+    "anyio",
+    "jinja2",
+    "cel_expr_python",
+    "yaml",
+)
 
 
 def completed(folder: Path, line: str, *, code: str = "") -> subprocess.CompletedProcess[str]:
