@@ -158,6 +158,19 @@ def runtime_fault_of(expression: str, variables: dict[str, Json] | None = None) 
         pytest.param("steps.summary.tree.below[0].below[0].name", {"type": "string"}, id="recursive-schema"),
         pytest.param("steps.summary.labels.anything", {"type": "string"}, id="additional-properties"),
         pytest.param("steps.summary.matrix[0][1]", {"type": "number"}, id="list-of-lists"),
+        pytest.param(
+            "[1, 2].distinct().map(n, n + 1)",
+            {"type": "array", "items": {"type": "integer"}},
+            id="integers-stay",
+        ),
+        pytest.param(
+            "((index > 0 ? [1] : []) + (index > 0 ? [2.5] : [3.5])).size()",
+            {"type": "integer"},
+            id="list-of-either",
+        ),
+        pytest.param(
+            "(index > 0 ? [index] : item.code) + item.code", {"type": "string"}, id="either-may-fit"
+        ),
         pytest.param("steps.anything.x[1].y", {}, id="open"),
         pytest.param("steps.anything + 1", {}, id="open-arithmetic"),
         pytest.param(
@@ -239,6 +252,11 @@ def test_a_schema_with_references_stays_readable_on_its_own(typed: TypedEnvironm
         "sise(steps.prices)",
         "split(item.code, ',')",
         "steps.prices.sortBy(p, p)",
+        "steps.prices == steps.summary.count",
+        "steps.prices + 1",
+        "steps.summary.latest + 1",
+        "(index > 0 ? true : false) + 1",
+        "type([now()])",
     ],
 )
 def test_a_fault_names_the_authors_words(

@@ -22,7 +22,7 @@ from wavewright.planner.cel_operands import (
     operator_hint,
     usage,
 )
-from wavewright.planner.cel_overloads import call_result, operator_result
+from wavewright.planner.cel_overloads import call_result, operator_result, sum_result
 from wavewright.planner.cel_paths import owner, plain_path, unknown_root
 from wavewright.planner.cel_schemas import Located, View, view
 from wavewright.planner.cel_text import EXTREMES, ROUNDING, check_call
@@ -239,7 +239,9 @@ class Inference:
             return s.BOOLEAN
         asked = view(self._infer(node.operand, scope))
         return operator_result("-", [asked]) or self._refuse(
-            f"'-' does not take {with_article(asked)} ('{self._snippet(node.operand)}')", node.start
+            f"'-' does not take {with_article(asked)} ('{self._snippet(node.operand)}')",
+            node.start,
+            operator_hint("-", asked, asked),
         )
 
     def _binary(self, node: Binary, scope: _Scope) -> Located:
@@ -251,9 +253,8 @@ class Inference:
                 result = s.BOOLEAN if comparable(left, right) else None
             case "in":
                 result = s.BOOLEAN if can_hold(right, left) else None
-            case "+" if left.kind == right.kind == "array":
-                elements = s.element(left) or s.OPEN, s.element(right) or s.OPEN
-                result = s.array_of(s.either(*elements))
+            case "+":
+                result = sum_result(left, right)
             case _:
                 result = operator_result(node.operator, [left, right])
         return result or self._refuse(
@@ -267,6 +268,8 @@ class Inference:
         check_call(node)
         target = view(self._infer(node.target, scope)) if node.target is not None else None
         arguments = [view(self._infer(argument, scope)) for argument in node.arguments]
+        if node.function != "sort" and any(map(holds_clock, [*arguments, *([target] if target else [])])):
+            self._refuse(_CLOCKS_ONLY, node.name_start, _CLOCKS_HINT)
         if node.function == "now" and not arguments:
             return s.TIMESTAMP
         if node.function == "dyn" and len(arguments) == 1:
@@ -285,8 +288,6 @@ class Inference:
             )
         if node.function in ROUNDING:
             arguments = [view(s.NUMBER) if one.kind == "integer" else one for one in arguments]
-        if node.function != "sort" and any(map(holds_clock, [*arguments, *([target] if target else [])])):
-            self._refuse(_CLOCKS_ONLY, node.name_start, _CLOCKS_HINT)
         result = call_result(_RENAMED.get(node.function, node.function), target, arguments)
         if result is not None:
             return result

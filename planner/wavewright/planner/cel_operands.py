@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from wavewright.planner import cel_schemas as s
+from wavewright.planner.cel_faults import listed
 from wavewright.planner.cel_functions import FUNCTIONS
 from wavewright.planner.cel_schemas import View, view
 
@@ -68,7 +69,29 @@ def operator_hint(operator: str, left: View, right: View) -> str | None:
         return "'in' asks a list for an element, or an object for a field"
     if "string" in kinds and kinds & NUMERIC:
         return "make the string a number with double(…), or the number a string with string(…)"
-    return None
+    if operator in ("==", "!="):
+        return "values of these types are never equal: compare a field or an element, or the size()"
+    if "array" in kinds:
+        return "a list has size(), elements such as list[0], and list.map(x, …) for each of them"
+    if "object" in kinds:
+        return _fields_hint(left if left.kind == "object" else right)
+    return _OF_OPERATORS.get(operator)
+
+
+_OF_OPERATORS = {
+    "+": "'+' joins two numbers, two strings, two lists, or a time and a duration",
+    "-": "'-' takes numbers, times and durations",
+    "*": "'*' takes numbers",
+    "/": "'/' takes numbers",
+    "%": "'%' takes integers",
+    "<": "only numbers, strings, times and durations of one kind have an order",
+}
+_OF_OPERATORS |= dict.fromkeys(("<=", ">", ">="), _OF_OPERATORS["<"])
+
+
+def _fields_hint(owner: View) -> str:
+    named = listed(s.fields(owner))
+    return f"name one of its fields: {named}" if named else "name one of its fields"
 
 
 def usage(function: str) -> str | None:

@@ -67,7 +67,7 @@ class Placeholders:
             return self._object(what) if fields(what) else "map"
         if what.kind == "union":
             kinds = {branch.kind for branch in what.branches}
-            if kinds <= {"integer", "number"}:
+            if kinds == {"integer", "number"}:
                 return "num"
             return _BASES.get(kinds.pop(), "any") if len(kinds) == 1 else "any"
         return _BASES.get(what.kind, "any")
@@ -108,6 +108,18 @@ def operator_result(operator: str, operands: Sequence[View]) -> Located | None:
     if len(operands) == 1:
         return _result(lambda written: f"{operator}{written[0]}", operands)
     return _result(f" {operator} ".join, operands)
+
+
+def sum_result(left: View, right: View) -> Located | None:
+    """Return what `+` gives; lists of whatever elements make one list, which the library's types would refuse."""
+    result = operator_result("+", [left, right])
+    if "open" in (left.kind, right.kind):
+        return result
+    elements = element(left), element(right)
+    if elements[0] is None or elements[1] is None:
+        return result
+    joined = array_of(either(elements[0], elements[1]))
+    return joined if result is None else either(joined, result)
 
 
 def call_result(function: str, target: View | None, arguments: Sequence[View]) -> Located | None:

@@ -52,7 +52,9 @@ class _Comparison:
                 if reason is None:
                     return None
                 reasons.append(reason)
-        if len(reasons) == 1:
+        kinds = {one.kind for side in (source, target) for one in side.branches or (side,)}
+        if len(reasons) == 1 or len(kinds) == 1:
+            # Of several objects, or several lists, it says nothing that one is given where the other is wanted.
             return reasons[0]
         return f"{with_article(source)} is given where {with_article(target)} is wanted"
 
