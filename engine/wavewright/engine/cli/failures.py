@@ -48,7 +48,6 @@ def report_failures() -> Generator[CommandOutcome]:
     outcome = CommandOutcome()
     try:
         yield outcome
-        sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output went away, as `head` does: not worth a word.
         _give_up_output()
@@ -60,6 +59,18 @@ def report_failures() -> Generator[CommandOutcome]:
         outcome.code = exit_codes.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - no traceback reaches a user
         outcome.code = _report(error)
+    finally:
+        _flush_output(outcome)
+
+
+def _flush_output(outcome: CommandOutcome) -> None:
+    """Write what is left in the buffer, however the command ended: Python itself would end with a code of its own."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _give_up_output()
+    except OSError as error:
+        outcome.code = _report_surroundings(error)
 
 
 def _give_up_output() -> None:
