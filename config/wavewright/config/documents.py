@@ -10,11 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.nodes import Node, find, plain
 from wavewright.config.sources import DocumentError, Fault, ReadLimits, Source, Span
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+    from wavewright.config.nodes import Node
 
 __all__ = [
     "Document",
@@ -62,6 +63,8 @@ class Document:
 
     def span(self, pointer: str, *, key: bool = False) -> Span | None:
         """Return where a node stands, or its key; `None` where the document has no such node, or it no key."""
+        from wavewright.config.nodes import find
+
         found = find(self.root, pointer) if self._keeps_places else None
         if found is None:
             return None
@@ -105,6 +108,7 @@ def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAU
         except DocumentError:
             if not named_yaml:
                 raise
+    from wavewright.config.nodes import plain
     from wavewright.config.yaml_text import read_yaml
 
     root = read_yaml(source, limits)

@@ -11,8 +11,6 @@ import math
 import re
 from typing import TYPE_CHECKING, NoReturn
 
-from wavewright.config.json_scan import scan_json
-from wavewright.config.nodes import plain
 from wavewright.config.sources import MAX_EXACT_INTEGER, ReadLimits, Source
 
 if TYPE_CHECKING:
@@ -66,11 +64,19 @@ def read_json(source: Source, limits: ReadLimits) -> JsonValue:
     try:
         value: JsonValue = _decode(source.text)
     except (_RefusedError, json.JSONDecodeError, RecursionError):
-        return plain(scan_json(source, limits))
+        return _scanned(source, limits)
     # An escaped NUL or surrogate may be half of a pair, or the text "\\ud800": the scanner knows.
     if _is_deeper(value, limits.max_depth) or _DOUBTFUL_ESCAPE.search(source.text):
-        return plain(scan_json(source, limits))
+        return _scanned(source, limits)
     return value
+
+
+def _scanned(source: Source, limits: ReadLimits) -> JsonValue:
+    """Return the value as the scanner reads it, which is loaded for that."""
+    from wavewright.config.json_scan import scan_json
+    from wavewright.config.nodes import plain
+
+    return plain(scan_json(source, limits))
 
 
 def _is_deeper(value: JsonValue, limit: int) -> bool:

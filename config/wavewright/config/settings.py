@@ -33,7 +33,6 @@ from wavewright.config.documents import (
     Span,
     read_document_file,
 )
-from wavewright.config.nodes import ScalarNode
 from wavewright.config.shape import read_shape
 from wavewright.config.sources import EMPTY_DOCUMENT
 
@@ -162,6 +161,8 @@ def _mapping(file: Path) -> Document:
     except DocumentError as error:
         if [fault.message for fault in error.faults] != [EMPTY_DOCUMENT]:
             raise
+        from wavewright.config.nodes import ScalarNode
+
         return Document({}, error.source, root=ScalarNode(None, 0, 0))
     if document.value is None:
         return Document({}, document.source, root=document.root)

@@ -8,6 +8,7 @@ for; whoever reports one says where it is and what would mend it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 MAX_EXACT_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps exact."""
@@ -29,8 +30,7 @@ class Source:
         return line, len(before) - (before.rfind("\n") + 1) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A half-open stretch of a source's text, in characters."""
 
     start: int
@@ -57,8 +57,7 @@ class DocumentError(Exception):
         super().__init__("; ".join(f"{source.name}: {fault.message}" for fault in faults))
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
+class ReadLimits(NamedTuple):
     """What a reader is willing to take in."""
 
     max_bytes: int = 16 * 2**20

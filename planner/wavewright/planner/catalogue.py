@@ -6,8 +6,7 @@ on it. Nothing reports a code that is not here, and each has a page in `docs/ref
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from wavewright.planner.types import Severity
 
@@ -31,8 +30,7 @@ RESERVED_FAMILIES: frozenset[Family] = frozenset({"safety", "budget"})
 """Families whose codes are spoken for and that nothing reports yet: tainted text, and estimates over a budget."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One code."""
 
     code: str

@@ -7,7 +7,7 @@ must be named in the text itself; names that macros give to elements hide roots 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.cel_nodes import children
@@ -64,8 +64,7 @@ def step_mentions(expression: str, step: str) -> list[Mention]:
     return sorted(found, key=lambda mention: mention.start)
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(NamedTuple):
     """A place where an expression names a root, or a field right below it."""
 
     root: str

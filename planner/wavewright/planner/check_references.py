@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from wavewright.config.documents import Span
 from wavewright.planner.catalogue import CODE_OF
@@ -29,8 +29,7 @@ _CONDITION: JsonSchema = {"type": "boolean"}
 _LIST: JsonSchema = {"type": "array"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
+class _Reader(NamedTuple):
     """Who reads: decides on what there is to read, and is named in messages."""
 
     name: str

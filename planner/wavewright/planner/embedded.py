@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.types import Json
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
+class Embedded(NamedTuple):
     """A reference in text: `text[start:end]` is the whole of it, `${` and `}` included."""
 
     expression: str

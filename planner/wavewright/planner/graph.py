@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wavewright.planner.cycles import find_cycles
 from wavewright.planner.models import Plan, Step
@@ -25,8 +25,7 @@ Durations = Mapping[StepId, float] | Callable[[Step], float]
 _NOTHING: frozenset[StepId] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class CriticalPath:
+class CriticalPath(NamedTuple):
     """The chain of dependencies that takes longest: no schedule ends sooner than this."""
 
     steps: tuple[StepId, ...]

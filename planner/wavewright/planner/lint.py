@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.check_subject import Subject
@@ -82,8 +82,7 @@ def _used_steps(subject: Subject) -> set[str]:
     return used
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(NamedTuple):
     """What a step asks of its tool, as something to compare by."""
 
     number: int

@@ -7,12 +7,11 @@ as `steps.prices.close`, and are read off here; the grammar is loaded for the fi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """One mention of a root."""
 
     root: str

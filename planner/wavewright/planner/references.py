@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 from wavewright.planner.cel_faults import ExpressionFault
@@ -176,7 +175,7 @@ def rename_step(value: Json, old: str, new: str) -> Json:
             tuple(
                 part
                 if isinstance(part, str)
-                else replace(part, expression=rename_in_expression(part.expression, old, new))
+                else part._replace(expression=rename_in_expression(part.expression, old, new))
                 for part in parts
             )
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.embedded import Embedded, bare_expression, parse_text, walk_params
@@ -25,8 +25,7 @@ CALL_ROLES: frozenset[Role] = frozenset({"params", "gate"})
 _EMPTY: frozenset[StepId] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """One expression at one place."""
 
     pointer: str

@@ -7,8 +7,8 @@ never makes a request: `$ref` is followed inside the schema only. `true` is no n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
@@ -23,8 +23,7 @@ class BadSchemaError(ValueError):
     """A schema that is none, or that refers to something outside itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(NamedTuple):
     """One reason why a value does not fit a schema."""
 
     pointer: str
