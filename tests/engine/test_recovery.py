@@ -161,3 +161,24 @@ def test_the_rounds_are_events_for_machines(wavewright: CommandLine, tmp_path: P
     plans = [(event["rung"], event.get("round", 0)) for event in events if event["kind"] == "plan_accepted"]
 
     assert plans == [("given", 0), ("patch", 1)]
+
+
+def test_no_round_begins_once_the_time_of_the_run_is_up(wavewright: CommandLine, tmp_path: Path) -> None:
+    write_desk(tmp_path, template=f"{TEMPLATE}limits: {{run_timeout: 400ms}}\n")
+    with (tmp_path / "desk.py").open("a") as tools:
+        tools.write(
+            "\n\nasync def rate() -> float:\n"
+            '    """Never answer."""\n'
+            "    import anyio\n"
+            "    await anyio.sleep_forever()\n"
+            "    return 0.0\n"
+        )
+
+    ran = wavewright("run", "quotes.job.yaml", "--output", "out")
+    [file] = (tmp_path / "out").glob("*/package.json")
+    package = read_package(file.read_bytes())
+
+    assert ran.code == 1
+    assert package.patches == ()
+    assert statuses(package)["rate"] == "cancelled"
+    assert take_calls(tmp_path)["fetch GNP True"] == 0

@@ -97,6 +97,8 @@ class RunContext:
     """Steps that the patch brings and that write or send, which the run did not do so far."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """What the checker said of the latest candidate."""
+    executed: float = 0.0
+    """Seconds that this process has spent on executing so far; the run's time limit is over all rounds."""
     review: ReviewResult | None = None
     package: Package | None = None
     files: tuple[Path, ...] = ()
@@ -107,6 +109,12 @@ class RunContext:
         """The run's id; there is one as soon as the run is open."""
         assert self.state.run is not None
         return self.state.run
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds that are left of the run's time limit; none where it has no limit."""
+        limit = self.goal.limits.run_timeout if self.goal is not None else None
+        return None if limit is None else max(0.0, limit - self.executed)
 
     @property
     def signatures(self) -> dict[str, ToolSignature]:

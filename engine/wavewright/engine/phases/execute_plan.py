@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from dataclasses import dataclass, replace
 
 from wavewright.engine.context import Ports, RunContext
@@ -28,6 +29,8 @@ class ExecutePlan:
         assert plan is not None
         assert started is not None
         now = dt.datetime.fromtimestamp(started.now, dt.UTC)
+        limits = goal.limits.model_copy(update={"run_timeout": context.time_left})
+        begun = time.monotonic()
         with self.ports.stopper.scope() as scope:
             state = await execute(
                 plan,
@@ -37,12 +40,13 @@ class ExecutePlan:
                 journal=self.ports.journal,
                 verify=make_verifier(plan, context.signatures, goal, now),
                 schedule=goal.schedule,
-                limits=goal.limits,
+                limits=limits,
                 goal_tools=goal.tools,
                 prior=context.state,
                 on_event=self.ports.on_event,
             )
-            context = replace(context, state=state)
+            executed = context.executed + time.monotonic() - begun
+            context = replace(context, state=state, executed=executed)
         if scope.cancelled_caught or self.ports.stopper.is_stopped:
             context = replace(context, state=fold(await self.ports.journal.load(context.run)))
             return halt(await self._interrupted(context), "interrupted")

@@ -31,6 +31,8 @@ class Recover:
         assert plan is not None
         assert goal is not None
         assert review is not None
+        if context.time_left == 0:
+            return go_on(context, "the run's time limit was reached")
         tried = _tried(context)
         patch = propose_patch(plan, goal, context.state, review, tried)
         if patch is None:
