@@ -17,7 +17,7 @@ from wavewright.planner.diagnostics import Diagnostic, PlanError, place
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.limits import Limits
 from wavewright.planner.models import Plan
-from wavewright.planner.reader import PlanText, plan_of, read_model_answer, read_plan
+from wavewright.planner.reader import MODEL_LIMITS, PlanText, plan_of, read_model_answer, read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,10 +55,6 @@ class Checked:
     def errors(self) -> int:
         """How many faults there are."""
         return sum(found.severity == "error" for found in self.diagnostics)
-
-
-MODEL_LIMITS = ReadLimits(max_bytes=256 * 1024, max_depth=32)
-"""Of a model's answer; what a person wrote may be larger."""
 
 
 def check_file(options: CheckOptions, *, output_format: str) -> int:
