@@ -117,5 +117,5 @@ def unknown_code(code: str, known: Iterable[str], place: str) -> ToolError:
         hint = "did you mean " + " or ".join(repr(name) for name in near) + "?"
     else:
         more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-        hint = f"it has {', '.join(names[:10])}{more}" if names else "it has no codes at all"
+        hint = f"name one that it has: {', '.join(names[:10])}{more}" if names else "it has no codes at all"
     return ToolError(f"{place} has no prices for {code!r}", hint=hint)
