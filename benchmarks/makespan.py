@@ -77,8 +77,8 @@ def _with_seconds(shape: Shape, chance: random.Random) -> Uneven:
     return Uneven(shape, seconds, plan_of(shape, lambda number: f"t{number}"))
 
 
-async def run_engine(uneven: Uneven, schedule: Schedule, concurrency: int, graph: PlanGraph) -> None:
-    """Run it on the engine; each step has a tool of its own that says how long it takes."""
+def tools_of(uneven: Uneven) -> dict[str, Tool]:
+    """Return a tool for each step, which says how long it takes."""
 
     def tool(number: int) -> Tool:
         async def call(request: ToolCall) -> Json:
@@ -89,9 +89,16 @@ async def run_engine(uneven: Uneven, schedule: Schedule, concurrency: int, graph
         signature = ToolSignature(name=f"t{number}", expected_seconds=uneven.seconds[number])
         return Tool(signature, call)
 
+    return {f"t{number}": tool(number) for number in range(len(uneven.shape))}
+
+
+async def run_engine(
+    uneven: Uneven, tools: dict[str, Tool], schedule: Schedule, concurrency: int, graph: PlanGraph
+) -> None:
+    """Run it on the engine."""
     await execute(
         uneven.plan,
-        {f"t{number}": tool(number) for number in range(len(uneven.shape))},
+        tools,
         run=RunId("bench"),
         now=NOW,
         verify=ask_gates,
@@ -120,12 +127,12 @@ def measure_makespan() -> None:
 
 def ratios_of(uneven: Uneven) -> Iterator[tuple[str, float]]:
     """Yield for each executor its makespan over the bound."""
-    graph = PlanGraph.of(uneven.plan)
+    graph, tools = PlanGraph.of(uneven.plan), tools_of(uneven)
     schedules: tuple[Schedule, ...] = ("waves", "dataflow")
     for schedule in schedules:
-        yield schedule, _seconds(run_engine(uneven, schedule, 200, graph)) / uneven.critical_path
+        yield schedule, _seconds(run_engine(uneven, tools, schedule, 200, graph)) / uneven.critical_path
     for schedule in schedules:
-        capped = _seconds(run_engine(uneven, schedule, CAP, graph))
+        capped = _seconds(run_engine(uneven, tools, schedule, CAP, graph))
         yield f"{schedule}, cap {CAP}", capped / uneven.capped_bound
     fifo = _seconds(run_fifo(uneven.shape, lambda number: anyio.sleep(uneven.seconds[number]), CAP))
     yield f"first in first out (bare asyncio), cap {CAP}", fifo / uneven.capped_bound

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 
 from wavewright.executor.json_text import make_encoder
-from wavewright.planner.hashing import canonical_json, freshness_bucket, step_key
+from wavewright.planner.hashing import freshness_bucket, step_key
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject, RunId, StepId, StepKey
 
@@ -28,9 +28,11 @@ class KeyMaker:
         self._run = run
         self._writes = signature.writes
         # The canonical text of a list is its parts' texts, so it can be cut around the parameters.
-        self._before = hashlib.sha256(canonical_json([signature.name, signature.version])[:-1] + b",")
+        self._before = hashlib.sha256(
+            (_canonical_text([signature.name, signature.version])[:-1] + ",").encode("ascii")
+        )
         bucket = freshness_bucket(signature, now=now, run=run)
-        self._after = "," + canonical_json([config or {}, bucket])[1:].decode("ascii")
+        self._after = "," + _canonical_text([config or {}, bucket])[1:]
 
     def key(self, params: JsonObject, step: StepId, index: int | None) -> StepKey:
         """Return the key of one call.

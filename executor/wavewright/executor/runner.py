@@ -66,10 +66,8 @@ class StepRunner:
         self._run = run
         self._job = job
         self._now = now
-        self._keys = {
-            name: KeyMaker(tool.signature, config=tool.config, now=now.timestamp(), run=run)
-            for name, tool in program.tools.items()
-        }
+        self._keys: dict[str, KeyMaker] = {}
+        """By tool; made when it is first called, so that a plan of many tools need not wait for all of them."""
         self._inputs = program.plan.inputs
         self._verify = verify
         self._clock = clock
@@ -117,9 +115,8 @@ class StepRunner:
             return StepError("params", f"the parameters {_misfit(tool.accepts, params)}", attempts=0)
         call.params = params
         try:
-            call.key = self._keys[call.step.tool].key(
-                params, call.step.id, None if call.index < 0 else call.index
-            )
+            keys = self._keys.get(call.step.tool) or self._key_maker(call.step.tool, tool)
+            call.key = keys.key(params, call.step.id, None if call.index < 0 else call.index)
         except ValueError as error:
             return StepError("params", f"the parameters are no JSON: {error}", attempts=0)
         return None
@@ -157,6 +154,10 @@ class StepRunner:
         """Return what a step's gates say of its output."""
         step_id = call.step.id
         return self._verify(step_id, output, StepView(self._inputs, {**call.visible, step_id: output}, items))
+
+    def _key_maker(self, name: str, tool: CompiledTool) -> KeyMaker:
+        made = KeyMaker(tool.signature, config=tool.config, now=self._now.timestamp(), run=self._run)
+        return self._keys.setdefault(name, made)
 
     def _variables(self, call: Call) -> JsonObject:
         variables: JsonObject = {"inputs": self._inputs, "steps": call.visible}
