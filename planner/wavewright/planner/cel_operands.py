@@ -78,15 +78,15 @@ def operator_hint(operator: str, left: View, right: View) -> str | None:
     return _OF_OPERATORS.get(operator)
 
 
+_NO_ORDER = "only numbers, strings, times and durations of one kind have an order"
 _OF_OPERATORS = {
     "+": "'+' joins two numbers, two strings, two lists, or a time and a duration",
     "-": "'-' takes numbers, times and durations",
     "*": "'*' takes numbers",
     "/": "'/' takes numbers",
     "%": "'%' takes integers",
-    "<": "only numbers, strings, times and durations of one kind have an order",
+    **dict.fromkeys(("<", "<=", ">", ">="), _NO_ORDER),
 }
-_OF_OPERATORS |= dict.fromkeys(("<=", ">", ">="), _OF_OPERATORS["<"])
 
 
 def _fields_hint(owner: View) -> str:
