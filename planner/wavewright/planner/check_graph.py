@@ -22,8 +22,9 @@ _PATH_SHOWN = 12
 
 def check_graph(subject: Subject) -> Iterator[Diagnostic]:
     """Yield what keeps the plan from being ordered, and which limits it passes."""
+    known = subject.steps.keys()
     for number, step in enumerate(subject.plan.steps):
-        if step.depends_on:
+        if step.depends_on and (step.id in step.depends_on or not known >= set(step.depends_on)):
             yield from _dependencies(subject, step, f"/steps/{number}")
         if step.supersedes is not None or subject.replaced:
             yield from _supersedes(subject, step, f"/steps/{number}")
@@ -42,8 +43,6 @@ def check_graph(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def _dependencies(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
-    if step.id not in step.depends_on and subject.steps.keys() >= set(step.depends_on):
-        return
     for number, name in enumerate(step.depends_on):
         place = f"{pointer}/depends_on/{number}"
         if name == step.id:

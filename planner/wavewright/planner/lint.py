@@ -6,13 +6,15 @@ Lint is asked only of a plan without errors. A warning never keeps a plan from r
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.check_subject import Subject
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.faults import fault
+from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import canonical_json
 from wavewright.planner.models import Step
 from wavewright.planner.reads import assured_steps, reads
@@ -28,7 +30,7 @@ from wavewright.planner.uses import (
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 _LOOKED_AT = 1000
-"""Steps that are looked at, at most, to find another way from one step to another: keeps lint linear."""
+"""Steps that are looked at, about, to find what a step's dependencies wait for: keeps lint linear."""
 
 _BATCH = 3
 """So many calls that differ in one literal are worth one `for_each`."""
@@ -123,8 +125,14 @@ def _repeated(subject: Subject, calls: list[_Call]) -> Iterator[Diagnostic]:
 def _redundant(subject: Subject) -> Iterator[Diagnostic]:
     wave = subject.graph.wave_of()
     for number, step in enumerate(subject.plan.steps):
+        if not step.depends_on:
+            continue
+        read = subject.graph.reads[step.id]
+        behind = _behind(subject.graph, step.id, wave)
+        named: set[StepId] = set()
         for place, name in enumerate(step.depends_on):
-            why = _why_redundant(subject, step, place, name, wave)
+            why = _why_redundant(name, named, read, behind)
+            named.add(name)
             if why is not None:
                 yield fault(
                     "W803",
@@ -135,38 +143,40 @@ def _redundant(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def _why_redundant(
-    subject: Subject, step: Step, place: int, name: StepId, wave: dict[StepId, int]
+    name: StepId, named: AbstractSet[StepId], read: AbstractSet[StepId], behind: Mapping[StepId, StepId]
 ) -> str | None:
-    if name in step.depends_on[:place]:
+    if name in named:
         return "it is named twice"
-    if name in subject.graph.reads[step.id]:
+    if name in read:
         return "an expression reads it"
-    waited_for = subject.graph.dependencies[step.id]
-    if len(waited_for) == 1:
-        return None
-    others = sorted(waited_for - {name})
-    between = next((other for other in others if _waits_for(subject, other, name, wave)), None)
-    return None if between is None else f"{between!r} waits for it"
+    return f"{behind[name]!r} waits for it" if name in behind else None
 
 
-def _waits_for(subject: Subject, step_id: StepId, name: StepId, wave: dict[StepId, int]) -> bool:
-    """Return whether a step waits for another; a way that is not found soon counts as none."""
-    waiting, seen = [step_id], {step_id}
-    while waiting and len(seen) <= _LOOKED_AT:
-        following = subject.graph.dependencies[waiting.pop()]
-        if name in following:
-            return True
-        new = {other for other in following if wave[other] > wave[name]} - seen
-        seen |= new
-        waiting.extend(new)
-    return False
+def _behind(graph: PlanGraph, step_id: StepId, wave: Mapping[StepId, int]) -> dict[StepId, StepId]:
+    """Return which of a step's dependencies waits for what, as far as that is found soon."""
+    waited_for = graph.dependencies[step_id]
+    earliest = min(wave[name] for name in waited_for)
+    found: dict[StepId, StepId] = {}
+    for name in sorted(name for name in waited_for if wave[name] > earliest):
+        waiting = [name]
+        while waiting and len(found) < _LOOKED_AT:
+            before = [
+                other
+                for other in graph.dependencies[waiting.pop()]
+                if other not in found and wave[other] >= earliest
+            ]
+            found.update(dict.fromkeys(before, name))
+            waiting += before
+    return found
 
 
 def _batchable(calls: list[_Call]) -> Iterator[Diagnostic]:
     alike: dict[tuple[object, ...], list[_Call]] = {}
     for call in calls:
-        if call.step.for_each is None and call.step.when is None:
-            alike.setdefault((call.step.tool, call.names, call.step.depends_on), []).append(call)
+        step = call.step
+        if step.for_each is None and step.when is None:
+            policy = (step.optional, step.timeout, step.retry, step.budget)
+            alike.setdefault((step.tool, call.names, step.depends_on, policy), []).append(call)
     for group in alike.values():
         if len(group) >= _BATCH:
             yield from _differing_in_one(group)
