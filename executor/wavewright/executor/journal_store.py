@@ -160,7 +160,7 @@ class JournalStore:
         """Let the write-ahead log grow to its full length before it is needed.
 
         A commit within the file's length takes about half as long as one that makes the file grow. What is written
-        here is rolled back, and no more than room for commits.
+        here is rolled back, and no more than room for commits; it is synced here, or the first commit would be.
         """
         if self._has_room:
             return
@@ -177,6 +177,8 @@ class JournalStore:
                     transaction.roll_back()
             finally:
                 self._connection.execute(f"PRAGMA cache_size = {int(pages)}")
+            with self._log.open("rb") as log:
+                os.fsync(log.fileno())
 
     # Writing
 
