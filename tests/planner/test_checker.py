@@ -359,6 +359,28 @@ def test_for_each_takes_one_whole_expression_or_a_list() -> None:
         assert codes(plan_of(A_PRICE, each)) == [("E309", "/steps/1/for_each")]
 
 
+def test_a_path_without_its_braces_is_answered_with_them() -> None:
+    each = {"id": "each", "tool": "prices", "for_each": "steps.a.rows"}
+    (found,) = check(plan_of(A_PRICE, each), None, TOOLS)
+
+    assert found.hint == "write ${steps.a.rows}: without ${…} it is only text"
+
+
+def test_a_gate_is_not_told_to_take_a_condition_which_it_cannot_have() -> None:
+    gates = [{"id": "g", "on": "b", "check": "steps.a.close > 1.0"}]
+    plan = plan_of({**A_PRICE, "optional": True}, {"id": "b", "tool": "prices"}, gates=gates)
+    (found,) = check(plan, None, TOOLS)
+
+    assert (found.code, found.hint) == ("E306", "ask first: has(steps.a) ? … : …")
+
+
+def test_calls_of_another_policy_are_not_called_a_batch() -> None:
+    steps = [{**A_PRICE, "id": code, "params": {"code": code}} for code in ("x", "y", "z")]
+
+    assert codes(plan_of(*steps)) == [("W804", "/steps/0")]
+    assert codes(plan_of(*steps[:2], {**steps[2], "optional": True})) == []
+
+
 def test_known_items_are_counted_also_where_an_expression_makes_them() -> None:
     each = {
         "id": "each",

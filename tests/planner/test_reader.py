@@ -121,6 +121,31 @@ def test_each_fault_of_shape_has_its_code(content: str, codes: list[str]) -> Non
     assert [one.code for one in read_plan(content, "plan.json").diagnostics] == codes
 
 
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (
+            '{"cannot_plan": "no tool fits"}',
+            "this is no plan: a planner answered 'cannot_plan': 'no tool fits'",
+        ),
+        ('{"ask": {"question": "which?"}}', "this is no plan: a planner answered 'ask'"),
+    ],
+)
+def test_a_stored_answer_without_a_plan_is_told_from_a_faulty_plan(answer: str, message: str) -> None:
+    (found,) = read_plan(answer, "plan.json").diagnostics
+
+    assert (found.code, found.message) == ("E121", message)
+
+
+def test_a_number_for_an_id_is_not_answered_with_a_string_that_is_no_id() -> None:
+    (found,) = read_plan('{"steps": [{"id": 1, "tool": "t"}]}', "plan.json").diagnostics
+
+    assert (found.code, found.hint) == (
+        "E106",
+        "an id is a word, because numbers shift when a plan is changed: write s1 for 1",
+    )
+
+
 def test_an_unknown_field_is_answered_with_the_nearest_or_with_all_there_are() -> None:
     (near,) = read_plan('{"steps": [{"id": "a", "tool": "t", "dependson": []}]}', "plan.json").diagnostics
     (far,) = read_plan(

@@ -439,6 +439,8 @@ class JsonScanner:
             hint = f"write {str(_PYTHON_LITERALS[found]).lower().replace('none', 'null')}"
         elif found == "'":
             hint = "strings of JSON stand in double quotes"
+        elif what.startswith("',' or") and found in ('"', "{", "["):
+            hint = "put a comma before it"
         self._stop("not_json", f"expected {what}, found {_shown(found)}", hint=hint)
 
     def _stop(

@@ -100,6 +100,7 @@ def _syntax_fault(source: Source, error: ValueError) -> Fault:
         line_starts = [0, *(found.end() for found in re.finditer("\n", source.text))]
         offset = min(line_starts[int(place[1]) - 1] + int(place[2]) - 1, offset)
     message = text[: place.start()]
-    return Fault(
-        "not_toml", message[:1].lower() + message[1:], Span(offset, min(offset + 1, len(source.text)))
-    )
+    span = Span(offset, min(offset + 1, len(source.text)))
+    if message == "Invalid value" and source.text[offset : offset + 1].isalpha():
+        return Fault("not_toml", "this value is text without quotes", span, hint='put it in quotes: "…"')
+    return Fault("not_toml", message[:1].lower() + message[1:], span)

@@ -250,4 +250,6 @@ def _syntax_hint(message: str, text: str, offset: int) -> str | None:
         return _QUOTE_REFERENCE
     if "mapping values are not allowed" in message:
         return "quote text that holds ': '"
+    if "block collection" in message or "block mapping" in message:
+        return "indent what belongs to one list or object by the same number of spaces"
     return None

@@ -25,6 +25,7 @@ from wavewright.planner.types import JsonSchema, StepId
 from wavewright.planner.uses import CALL_ROLES, Text, Use
 
 _WORD = re.compile(r"\w+")
+_BARE_PATH = re.compile(r"(?:inputs|steps)\.[\w.\[\]]+")
 _CONDITION: JsonSchema = {"type": "boolean"}
 _LIST: JsonSchema = {"type": "array"}
 
@@ -70,8 +71,14 @@ def _step(subject: Subject, step: Step, texts: tuple[Text, ...]) -> Iterator[Dia
                 "E309",
                 text.pointer,
                 f"step {step.id!r} is to run for each item of {shown(text.text)}, which is text",
-                "write a list, or one whole ${…} that gives a list, with nothing around it",
+                _list_hint(text.text),
             )
+
+
+def _list_hint(text: str) -> str:
+    if _BARE_PATH.fullmatch(text.strip()):
+        return f"write ${{{text.strip()}}}: without ${{…}} it is only text"
+    return "write a list, or one whole ${…} that gives a list, with nothing around it"
 
 
 def _is_one_expression(text: Text) -> bool:
@@ -160,7 +167,7 @@ def _step_read(subject: Subject, use: Use, reader: _Reader, read: Read) -> Diagn
         why = "it is optional" if step.optional else "it has a condition"
         where = (
             ""
-            if reader.step is None or use.role == "when"
+            if reader.step is None or use.role in ("when", "gate")
             else f", or give {reader.name} `when: has(steps.{name})`"
         )
         return _at(
@@ -235,7 +242,8 @@ def _types(subject: Subject, use: Use, reader: _Reader) -> Iterator[Diagnostic]:
             use.pointer,
             f"{reader.name} is to run for each item of {use.expression.strip()!r},"
             f" which is {with_article(type_name(typed))}",
-            fields_listing(typed, what="its fields") or "for_each takes a list",
+            fields_listing(typed, what="its fields")
+            or "give it a list, or leave `for_each` out: without it the step runs once",
         )
 
 

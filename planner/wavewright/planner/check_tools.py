@@ -111,7 +111,7 @@ def _argument_fault(step: Step, schema: InputSchema, misfit: Misfit, pointer: st
             "E203",
             child(misfit.pointer, misfit.name),
             f"{step.tool!r} takes no argument {misfit.name!r}",
-            "; ".join(hint for hint in hints if hint) or f"{step.tool!r} takes no arguments",
+            " ".join(hint for hint in hints if hint) or f"{step.tool!r} takes no arguments",
         )
     if misfit.keyword == REFERENCE:
         return fault(

@@ -50,6 +50,7 @@ MODEL_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
 
 _DEFAULT_LIMITS = ReadLimits()
 _STEP_ID = re.compile(r"(?:/steps/\d+|/ops/\d+/step)/id$")
+_ID_HINT = "use _ for what stands between words, as in fetch_prices"
 _GATE = re.compile(r"/gates/\d+(?:/id)?$")
 
 
@@ -144,6 +145,9 @@ def _unread(error: DocumentError) -> PlanText:
 
 def _read_shape(document: Document, faults: tuple[Fault, ...] = ()) -> PlanText:
     """Read a document into a plan; `faults` are those that were found in it before."""
+    refusal = _refusal(document)
+    if refusal is not None:
+        return _unread(DocumentError(document.source, (refusal,)))
     try:
         plan = read_shape(document, Plan)
     except DocumentError as error:
@@ -155,16 +159,37 @@ def _read_shape(document: Document, faults: tuple[Fault, ...] = ()) -> PlanText:
     return PlanText(None, document.source, document, diagnostics=diagnostics)
 
 
+def _refusal(document: Document) -> Fault | None:
+    """Return that a stored answer says why there is no plan, where it does."""
+    value = document.value
+    if not isinstance(value, dict) or "steps" in value:
+        return None
+    key = next((key for key in ("error", "cannot_plan", "ask") if value.get(key)), None)
+    if key is None:
+        return None
+    said = value[key]
+    words = f": {said[:200]!r}" if isinstance(said, str) else ""
+    hint = "answer its question" if key == "ask" else "change the goal or its tools"
+    pointer = f"/{key}"
+    span = document.span(pointer, key=True)
+    return Fault("planner_error", f"this is no plan: a planner answered {key!r}{words}", span, pointer, hint)
+
+
 def _diagnostics(faults: Iterable[Fault]) -> tuple[Diagnostic, ...]:
     return tuple(diagnostic_of(_named(fault)) for fault in faults)
 
 
 def _named(fault: Fault) -> Fault:
-    """Give a fault of shape the kind that the plan language has for it."""
+    """Give a fault of shape the kind, and the hint, that the plan language has for it."""
+    is_id = _STEP_ID.search(fault.pointer) is not None
+    if is_id and fault.kind == "wrong_type":
+        return replace(
+            fault, hint="an id is a word, because numbers shift when a plan is changed: write s1 for 1"
+        )
     if fault.kind != "bad_value":
         return fault
-    if _STEP_ID.search(fault.pointer):
-        return replace(fault, kind="bad_step_id")
+    if is_id:
+        return replace(fault, kind="bad_step_id", hint=fault.hint or _ID_HINT)
     if _GATE.search(fault.pointer):
         return replace(fault, kind="bad_gate")
     return fault
