@@ -175,3 +175,10 @@ def test_gates_stand_in_the_plans_order() -> None:
     )
 
     assert state.gates == (second, first)
+
+
+def test_a_state_writes_itself_down_in_one_line_whatever_it_holds() -> None:
+    started = RunStarted(RunId("r"), at=0.0, job="j", goal={}, now=0.0)
+    state = fold([started, *(StepFinished(1.0, StepId(f"s{n}"), "ok", output="x" * 100) for n in range(9))])
+
+    assert repr(state) == "<RunState of 'r': 9 steps, round 0, finished=None>"

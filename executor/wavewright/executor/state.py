@@ -51,7 +51,7 @@ _NO_CALLS: Map[tuple[StepId, StepKey], StepStarted] = Map()
 _NO_WAVES: Map[tuple[int, int], WaveRecord] = Map()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunState:
     """What is known of a run after some of its events."""
 
@@ -69,6 +69,10 @@ class RunState:
     notes: tuple[Noted, ...] = ()
     finished: RunFinished | None = None
     """How the run ended; `None` again as soon as a resumed run does anything."""
+
+    def __repr__(self) -> str:
+        # Not all of its events: `asyncio.run` writes down the result of what it ran when it puts signals back.
+        return f"<RunState of {self.run!r}: {len(self.steps)} steps, round {self.round}, finished={self.finished!r}>"
 
     @property
     def run(self) -> RunId | None:
