@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import jsonschema_rs
 import pytest
@@ -211,3 +213,51 @@ def test_the_schemas_carry_the_reference() -> None:
 
     assert step["description"] == "One call of one tool, or one call an item where `for_each` is given."
     assert str(optional["description"]).startswith("Its failure does not fail the run")
+
+
+def fields_of(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
+    """Yield every field that a schema describes, with the path to it."""
+    if not isinstance(schema, dict):
+        return
+    properties = schema.get("properties")
+    for name, field in properties.items() if isinstance(properties, dict) else ():
+        yield f"{path}/{name}", field
+    definitions = schema.get("$defs")
+    for name, definition in definitions.items() if isinstance(definitions, dict) else ():
+        yield from fields_of(definition, f"{path}#{name}")
+
+
+@pytest.mark.parametrize("name", SCHEMA_NAMES)
+def test_an_editor_can_say_something_of_every_field(name: str) -> None:
+    fields = list(fields_of(schema_of(name), ""))
+
+    assert fields
+    assert [
+        path for path, field in fields if not (isinstance(field, dict) and field.get("description"))
+    ] == []
+
+
+ROOT = Path(__file__).parents[2]
+STARTER = ROOT / "engine" / "wavewright" / "engine" / "starter"
+SHIPPED = {
+    **{path: "plan" for folder in (ROOT, STARTER) for path in sorted(folder.glob("plans/*.plan.yaml"))},
+    **{path: "job" for folder in (ROOT, STARTER) for path in sorted(folder.glob("plans/*.job.yaml"))},
+    **{
+        path: "goal"
+        for folder in (ROOT / "config" / "wavewright", STARTER)
+        for path in sorted(folder.glob("config/goals/*.yaml"))
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [pytest.param(path, name, id=path.name) for path, name in SHIPPED.items()]
+)
+def test_what_the_project_ships_fits_the_published_schemas(path: Path, name: str) -> None:
+    document = read_document(path.read_bytes(), path.name)
+
+    assert [error.message for error in VALIDATORS[name].iter_errors(document.value)] == []
+
+
+def test_something_of_each_kind_is_shipped() -> None:
+    assert set(SHIPPED.values()) == {"plan", "job", "goal"}

@@ -62,7 +62,9 @@ class AvailableTool(Model):
     """A tool that this goal allows, with what this goal says of it."""
 
     name: Annotated[str, Field(pattern=ID_PATTERN)]
+    """Name of an installed tool."""
     worker_type: str | None = None
+    """Kind of worker that runs the tool, handed on with every call."""
     description: str | None = None
     """Replaces the tool's own description in what the planner sees."""
     config: JsonObject = {}
@@ -73,7 +75,9 @@ class Targets(Model):
     """Names of the inputs that hold a job's `variables` (primary targets) and `benchmarks` (for comparison only)."""
 
     variables: Annotated[str, Field(pattern=ID_PATTERN)] = "variables"
+    """Name of the input that holds the primary targets."""
     benchmarks: Annotated[str, Field(pattern=ID_PATTERN)] = "benchmarks"
+    """Name of the input that holds what is for comparison only."""
     key: str | None = None
     """Field that identifies a target where targets are objects, such as `code`."""
 
@@ -93,6 +97,7 @@ class TerminalRule(Model):
     """What the engine, and nobody else, adds to the parameters of terminal steps of one tool."""
 
     tool: str
+    """The tool whose terminal steps get the parameters."""
     params: JsonObject = {}
     """Parameters; strings may hold `${…}` over `inputs` and `goal` (`output_tags`, `output_schema`)."""
 
@@ -101,13 +106,17 @@ class Rules(Model):
     """Family `E5xx` as data."""
 
     data_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Tools that fetch data; those tagged `data` where none is named."""
     analysis_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
     """Each call of one depends, directly or not, on a call of a data tool (forced tool use)."""
     primary_params: dict[str, str] = {}
     """Tool name → parameter that takes primary targets only: a benchmark there is an error."""
     tags: TagRules | None = None
+    """Which document filters exclude each other, and which are required."""
     terminal: Annotated[tuple[TerminalRule, ...], Field(strict=False)] = ()
+    """What the engine adds to the parameters of terminal steps."""
     required_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """Tools that every plan calls."""
 
 
 class Recipe(Model):
@@ -118,29 +127,46 @@ class Recipe(Model):
     set_params: JsonObject = {}
     """The failed step is called again as `<id>_2` (then `_3`, …) with these parameters on top of its own."""
     add: Annotated[tuple[Step, ...], Field(strict=False)] = ()
+    """Further steps to add."""
     reason: Annotated[str, Field(min_length=1)]
+    """Why this mends it, for the report."""
 
 
 class GoalTemplate(Model):
     """A kind of work: shipped under `config/`, or the user's own."""
 
     version: Literal[1] = 1
+    """Version of this format."""
     name: Annotated[str, Field(pattern=ID_PATTERN)]
+    """Name that jobs call it by."""
     goal: Annotated[str, Field(min_length=1)]
+    """What a run is to achieve, in words; may hold `${inputs.…}`."""
     thinking_level: ThinkingLevel = "medium"
+    """How much thought a model should spend."""
     model_preference: str = "auto"
+    """Which model to ask, or `auto`."""
     targets: Targets = Targets()
+    """Which inputs hold what the run is about."""
     inputs_schema: JsonSchema = {}
     """JSON Schema of the inputs that plans may refer to."""
     output_tags: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Tags of what the run makes."""
     available_tools: Annotated[tuple[AvailableTool, ...], Field(strict=False, min_length=1)]
+    """The allow-list: no plan calls any other tool."""
     output_schema: JsonSchema | None = None
+    """JSON Schema of the terminal output."""
     rules: Rules = Rules()
+    """What every plan must keep."""
     gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
+    """Mandatory gates: no plan removes or changes them."""
     caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
+    """Mandatory ceilings of the confidence."""
     recipes: Annotated[tuple[Recipe, ...], Field(strict=False)] = ()
+    """Recoveries without a model."""
     schedule: Schedule = "waves"
+    """`waves` verifies all data before anything is built on it; `dataflow` starts each step as soon as it can."""
     limits: Limits = Limits()
+    """Upper bounds of a run."""
     auto_approve: bool = True
     """Whether recovery patches without a new side effect apply without a person's word."""
     plan: Plan | None = None
@@ -151,10 +177,13 @@ class Job(Model):
     """One request for work."""
 
     version: Literal[1] = 1
+    """Version of this format."""
     name: Annotated[str, Field(min_length=1, max_length=200)]
+    """Name of the request, in words."""
     goal_template: str | None = None
     """Name of a template, or path of its file beside the job's."""
     goal: str | None = None
+    """Replaces the template's text of the goal."""
     variables: list[JsonValue] = []
     """Primary targets, such as stocks."""
     benchmarks: list[JsonValue] = []

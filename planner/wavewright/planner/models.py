@@ -42,10 +42,13 @@ class Retry(Model):
     attempts: Annotated[int, Field(ge=1, le=100)] = 3
     """Calls in all, the first included."""
     wait_initial: Seconds = 0.1
+    """Before the second attempt; each further wait is longer by `wait_exp_base`."""
     wait_max: Seconds = 5.0
+    """No wait is longer, its random part aside."""
     wait_jitter: Annotated[float, Field(ge=0)] = 1.0
     """Upper bound, in seconds, of the random part added to each wait."""
     wait_exp_base: Annotated[float, Field(ge=1)] = 2.0
+    """Factor from one wait to the next."""
     on: Annotated[tuple[str, ...], Field(strict=False)] = ("transient",)
     """Error kinds that are tried again: `transient`, `timeout`, `any`, or names of exception classes."""
 
@@ -54,9 +57,13 @@ class Budget(Model):
     """Upper bounds of what a step may spend; enforced by the issues that bring models."""
 
     seconds: Seconds | None = None
+    """Time of all calls together."""
     calls: Annotated[int, Field(ge=1)] | None = None
+    """Calls, repeated ones included."""
     tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens of models, read and written."""
     usd: Annotated[float, Field(gt=0)] | None = None
+    """Cost in US dollars."""
 
 
 class Step(Model):
@@ -65,32 +72,40 @@ class Step(Model):
     why: str | None = None
     """One line for the reader and the reviewer; first in what a model emits, so that it reasons first."""
     id: Annotated[StepId, Field(pattern=ID_PATTERN)]
+    """Name of the step in expressions: a word, unique without regard to case."""
     tool: Annotated[str, Field(min_length=1)]
+    """Name of a tool that the goal allows."""
     params: dict[str, JsonValue] = {}
+    """Arguments of the tool; strings may hold `${…}`."""
     for_each: Annotated[str, Field(min_length=1)] | list[JsonValue] | None = None
     """A list, or `${…}` that gives one; the step runs once an item, as `item` and `index`."""
     when: Expression | None = None
     """A condition; where it is false the step ends *skipped*."""
     depends_on: Annotated[tuple[StepId, ...], Field(strict=False)] = ()
+    """Steps to wait for although nothing here reads them: order that no reference shows."""
     optional: bool = False
     """Its failure does not fail the run; whoever reads it must guard with `has()`."""
     supersedes: StepId | None = None
     """The finished step that this one, added by a patch, replaces for its readers."""
     retry: Retry | None = None
+    """How failed calls are tried again; the tool's own rule where it is absent."""
     timeout: Seconds | None = None
     """Of one attempt, in seconds."""
     max_items: Annotated[int, Field(ge=1)] | None = None
+    """Greatest number of items of `for_each`; the tool's own where it is absent."""
     concurrency: Annotated[int, Field(ge=1)] | None = None
     """How many items of `for_each` run at once."""
     min_ok: Annotated[int, Field(ge=0)] | None = None
     """How many items must succeed for the step to be *ok*; all of them where it is absent."""
     budget: Budget | None = None
+    """Upper bounds of what the step may spend."""
 
 
 class Judge(Model):
     """A question that code cannot answer, put to a model with a rubric."""
 
     rubric: Annotated[str, Field(min_length=1)]
+    """What the model is to look at, and what passes."""
 
 
 class Gate(Model):
@@ -101,16 +116,23 @@ class Gate(Model):
     """
 
     id: Annotated[GateId, Field(pattern=GATE_ID_PATTERN)]
+    """Name of the gate in reports and patches, unique without regard to case."""
     on: StepId | None = None
+    """The step whose output it looks at."""
     on_tool: str | None = None
+    """In goal templates: the tool each of whose calls it looks at."""
     check: Expression | None = None
+    """A condition (bare CEL) over `inputs`, `steps`, `output`, `item`, `index`, `now()` and `has()`."""
     schema_: JsonSchema | None = Field(default=None, alias="schema")
+    """JSON Schema that each output must fit."""
     fresh_within: Seconds | None = None
     """Greatest age, at `now()`, of the time in the tool's freshness field."""
     required: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None = None
     """Fields of each output (dotted paths) that must be there and be neither null nor empty."""
     judge: Judge | None = None
+    """A question for a model, where no code can decide."""
     severity: GateSeverity = "block"
+    """`block` stops what depends on the step; `warn` is reported only."""
     hint: str | None = None
     """What would mend it; shown with a failure and offered as a recovery action."""
 
@@ -154,21 +176,32 @@ class Cap(Model):
     """A ceiling that code puts on a confidence: `field` is at most `max` while `when` holds."""
 
     field: _Id
+    """The field of the result whose confidence is bounded; `overall` is always there."""
     when: Expression = "true"
+    """A condition (bare CEL); the cap holds where it is true."""
     max: Annotated[float, Field(ge=0, le=1)]
+    """The ceiling, from 0 to 1."""
     because: Annotated[str, Field(min_length=1)]
+    """The reason, shown beside the confidence."""
 
 
 class Plan(Model):
     """A goal turned into steps. The plan hash covers every field but the prose (`goal`, `reasoning`, `why`)."""
 
     version: Literal[1] = 1
+    """Version of the plan language."""
     goal: str | None = None
+    """What the plan is for, in words."""
     reasoning: str | None = None
+    """Why it is made as it is, in words."""
     inputs: dict[str, JsonValue] = {}
+    """Values that expressions read as `inputs`; a job's take their place."""
     steps: Annotated[tuple[Step, ...], Field(strict=False)]
+    """Tool calls in any order: references and `depends_on` say what waits for what."""
     gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
+    """Checks that stop bad data."""
     caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
+    """Ceilings of the confidence."""
     result: JsonValue = None
     """What the run is for, as `${…}` or a structure that holds such; the terminal steps' outputs where absent."""
 
@@ -188,29 +221,38 @@ class AddStep(Model):
     """Add a step; with `supersedes` the readers of a finished step are pointed at it."""
 
     op: Literal["add"] = "add"
+    """Name of the operation."""
     step: Step
+    """The new step."""
 
 
 class ReplaceStep(Model):
     """Put another step in the place of an unfinished one of the same id."""
 
     op: Literal["replace"] = "replace"
+    """Name of the operation."""
     step: Step
+    """The step that takes the place; its `id` says of which."""
 
 
 class RemoveStep(Model):
     """Remove an unfinished step that nothing reads."""
 
     op: Literal["remove"] = "remove"
+    """Name of the operation."""
     id: StepId
+    """The step that goes."""
 
 
 class RewireStep(Model):
     """Give an unfinished step another list of `depends_on`."""
 
     op: Literal["rewire"] = "rewire"
+    """Name of the operation."""
     id: StepId
+    """The step that waits for others from now on."""
     depends_on: Annotated[tuple[StepId, ...], Field(strict=False)]
+    """Its whole new list."""
 
 
 PatchOp = Annotated[AddStep | ReplaceStep | RemoveStep | RewireStep, Field(discriminator="op")]
@@ -220,7 +262,10 @@ class PlanPatch(Model):
     """A recovery as reviewable data, bound to the plan that it was made for."""
 
     base: PlanHash
+    """Hash of the plan that the patch was made for; it applies to no other."""
     reason: Annotated[str, Field(min_length=1)]
+    """Why the plan should change, for whoever approves it."""
     ops: Annotated[tuple[PatchOp, ...], Field(strict=False)]
+    """Operations, applied in this order."""
     expect: Annotated[tuple[GateId, ...], Field(strict=False)] = ()
     """Gates that should turn green."""

@@ -17,9 +17,13 @@ class ToolSignature(Model):
     """
 
     name: Annotated[str, Field(pattern=ID_PATTERN)]
+    """Name that plans call it by."""
     description: str = ""
+    """What it does, for the planner: one or two sentences."""
     input_schema: JsonSchema = {"type": "object"}
+    """JSON Schema of the arguments: an object."""
     output_schema: JsonSchema = {}
+    """JSON Schema of what a call gives; what it promises is checked before anyone reads it."""
     effects: Annotated[frozenset[Effect], Field(strict=False)] = frozenset({"read"})
     """`read` looks, `write` changes something outside the run, `egress` sends data out of it."""
     idempotent: bool = True
@@ -33,9 +37,11 @@ class ToolSignature(Model):
     timeout: Seconds = 600.0
     """Of one attempt."""
     retry: Retry = Retry(attempts=1)
+    """How failed calls are tried again, where a step says nothing else."""
     concurrency: Annotated[int, Field(ge=1)] | None = None
     """How many calls of this tool run at once in one process."""
     max_items: Annotated[int, Field(ge=1)] = 1000
+    """Greatest number of items of one `for_each` over it."""
     freshness_field: str | None = None
     """Dotted path, in an output, of the time that its data is of (ISO 8601 date or date-time)."""
     cache_for: Seconds | None = None
@@ -43,6 +49,7 @@ class ToolSignature(Model):
     untrusted_output: bool = False
     """Whether the output holds text that somebody outside wrote."""
     needs_approval: bool = False
+    """Whether a person must allow each call."""
 
     @property
     def writes(self) -> bool:
