@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from wavewright.reviewer.records import Package, StepReport
+from wavewright.reviewer.result_text import result_lines
 from wavewright.reviewer.times import duration_text
 from wavewright.reviewer.values import shorten, visible
 
@@ -49,6 +50,7 @@ def _lines(package: Package) -> Iterator[str]:
         f"plan {package.rung}, {_count(package.timings.waves, 'wave')}, "
         f"{_count(package.timings.rounds, 'recovery round')}"
     )
+    yield from _result(package)
     yield ""
     yield from _steps(package.execution_log)
     if review:
@@ -71,6 +73,14 @@ def _lines(package: Package) -> Iterator[str]:
         "Documents", (_document_line(document.title, document.tags) for document in package.documents)
     )
     yield from _section("Sources", (_source_line(source.name, source.as_of) for source in package.sources))
+
+
+def _result(package: Package) -> Iterator[str]:
+    lines = list(result_lines(package, _WIDTH - 2))
+    if lines:
+        yield ""
+        yield "Result"
+        yield from (f"  {line}".rstrip() for line in lines)
 
 
 def _steps(log: tuple[StepReport, ...]) -> Iterator[str]:

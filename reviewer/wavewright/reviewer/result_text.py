@@ -1,0 +1,59 @@
+"""What a run found, as a few lines of plain text.
+
+A result that is a document with text is shown as that text, its tables aligned; any other as JSON. Long results are
+cut, and say where the whole is.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from itertools import groupby
+
+from wavewright.reviewer.records import Package
+
+_MOST_LINES = 30
+
+
+def result_lines(package: Package, width: int) -> Iterator[str]:
+    """Yield the result's lines, none wider than that; none where there is no result."""
+    if package.result is None:
+        return
+    texts = [document.markdown for document in package.documents if document.is_result and document.markdown]
+    lines = list(_text_lines(texts[0], width) if texts else _json_lines(package))
+    for line in lines[:_MOST_LINES]:
+        yield line if len(line) <= width else f"{line[: width - 1]}…"
+    if len(lines) > _MOST_LINES:
+        yield "…"
+        yield f"({len(lines)} lines in all; the package holds them)"
+
+
+def _json_lines(package: Package) -> list[str]:
+    return json.dumps(package.result, indent=2, ensure_ascii=False).splitlines()
+
+
+def _text_lines(markdown: str, width: int) -> Iterator[str]:
+    """Yield the lines of a text, prose wrapped; blank ones at both ends are dropped."""
+    for is_table, lines in groupby(markdown.strip().splitlines(), key=lambda line: line.startswith("|")):
+        if is_table:
+            yield from _aligned(list(lines), width)
+        else:
+            for line in lines:
+                yield from textwrap.wrap(line, width, subsequent_indent="  " * line.startswith("- ")) or [""]
+
+
+def _aligned(rows: list[str], width: int) -> Iterator[str]:
+    """Yield the rows of a Markdown table in columns; those that its second row marks so are set to the right."""
+    cells = [[cell.strip() for cell in row.strip("| ").split("|")] for row in rows]
+    columns = max(map(len, cells))
+    padded = [row + [""] * (columns - len(row)) for row in cells]
+    marks = padded[1] if len(padded) > 1 else [""] * columns
+    shown = [row for number, row in enumerate(padded) if number != 1]
+    widths = [max(len(row[column]) for row in shown) for column in range(columns)]
+    gap = "  " if sum(widths) + 2 * (columns - 1) <= width else " "
+    for row in shown:
+        yield gap.join(
+            cell.rjust(room) if mark.endswith(":") else cell.ljust(room)
+            for cell, room, mark in zip(row, widths, marks, strict=True)
+        ).rstrip()
