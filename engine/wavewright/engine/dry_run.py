@@ -105,7 +105,7 @@ def _forecast(
     graph = PlanGraph.of(plan)
     waves = graph.wave_of()
     steps = tuple(
-        _step(step, plan, goal, tools[step.tool], waves[step.id], graph.dependencies[step.id], now)
+        _step(step, plan, goal, tools[step.tool], waves[step.id], frozenset(graph.dependencies[step.id]), now)
         for step in plan.steps
     )
     seconds = {step.id: step.seconds for step in steps}

@@ -69,7 +69,7 @@ def _supersedes(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnost
     if step.id in subject.replaced:
         return
     # Gates are no longer asked of a superseded step, so nothing that counts may rest on it.
-    for old in sorted(subject.graph.dependencies[step.id] & subject.replaced.keys()):
+    for old in sorted(subject.replaced.keys() & subject.graph.dependencies[step.id]):
         new = subject.replaced[old]
         yield fault(
             "E408",

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wavewright.planner.graph import PlanGraph
+from wavewright.planner.graph import Names, PlanGraph
 from wavewright.planner.models import Gate, Plan, Step
 from wavewright.planner.replacements import replacements
 from wavewright.planner.signatures import ToolSignature
@@ -41,7 +41,7 @@ class Subject:
     @cached_property
     def graph(self) -> PlanGraph:
         """The plan's graph."""
-        reads: dict[StepId, frozenset[StepId]] = {}
+        reads: dict[StepId, Names] = {}
         for step, texts in zip(self.plan.steps, self.texts, strict=True):
             if step.id not in reads:
                 reads[step.id] = texts_read(texts)
@@ -88,8 +88,7 @@ class Subject:
         unknown = (
             step_id
             for step_id, step in self.steps.items()
-            if not self.graph.reads[step_id] <= self.steps.keys()
-            or not self.steps.keys() >= set(step.depends_on)
+            if not self.steps.keys() >= {*self.graph.reads[step_id], *step.depends_on}
         )
         return frozenset(unknown) | (frozenset(self.steps) - frozenset(self.graph.order()))
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 Durations = Mapping[StepId, float] | Callable[[Step], float]
 """Expected seconds of each step; where `for_each` multiplies calls, the caller says by how much."""
 
-_NOTHING: frozenset[StepId] = frozenset()
+Names = tuple[StepId, ...]
+"""Steps in an order, each once; a set would weigh four times as much, and a large plan has one a step."""
 
 
 class CriticalPath(NamedTuple):
@@ -37,21 +38,21 @@ class PlanGraph:
     """Who waits for whom. Steps stand in the plan's order wherever order is free."""
 
     steps: Mapping[StepId, Step]
-    reads: dict[StepId, frozenset[StepId]]
+    reads: dict[StepId, Names]
     """What each step's expressions read, whether there is such a step or not."""
-    dependencies: dict[StepId, frozenset[StepId]]
-    """What each step waits for: steps of this plan only, without itself."""
-    dependants: dict[StepId, tuple[StepId, ...]]
+    dependencies: dict[StepId, Names]
+    """What each step waits for: steps of this plan only, without itself; first what it reads."""
+    dependants: dict[StepId, Names]
     """Who waits for each step."""
-    waves: tuple[tuple[StepId, ...], ...]
+    waves: tuple[Names, ...]
     """Generations; without the steps of a cycle and those that wait for one."""
-    terminal: tuple[StepId, ...]
+    terminal: Names
     """Steps that no other step reads, depends on or supersedes."""
-    cycles: tuple[tuple[StepId, ...], ...]
+    cycles: tuple[Names, ...]
     """One cycle of each knot: every step waits for the next and the last for the first; none in a sound plan."""
 
     @classmethod
-    def of(cls, plan: Plan, *, reads: dict[StepId, frozenset[StepId]] | None = None) -> PlanGraph:
+    def of(cls, plan: Plan, *, reads: dict[StepId, Names] | None = None) -> PlanGraph:
         """Return the graph of a plan; unknown names and faulty expressions add no edge.
 
         Whoever has found out what each step's expressions read can say so, and saves reading them again.
@@ -61,11 +62,12 @@ class PlanGraph:
             steps.setdefault(step.id, step)
         if reads is None:
             reads = {step_id: step_reads(step) for step_id, step in steps.items()}
+        reads = {step_id: _shared(read, steps) for step_id, read in reads.items()}
         own = {
             step_id: _known(step_id, reads[step_id], step.depends_on, steps)
             for step_id, step in steps.items()
         }
-        read = _NOTHING.union(*own.values()) if own else _NOTHING
+        read = set[StepId]().union(*own.values())
         read |= {step.supersedes for step in steps.values() if step.supersedes is not None}
         dependencies = _with_gates(own, plan, steps)
         dependants = _reversed(dependencies)
@@ -172,41 +174,46 @@ class PlanGraph:
         return frozenset(found - {start})
 
 
-def _known(
-    step_id: StepId, read: frozenset[str], named: Iterable[StepId], steps: Mapping[StepId, Step]
-) -> frozenset[StepId]:
-    if not read and not named:
-        return _NOTHING
-    return frozenset(StepId(name) for name in (*read, *named) if name in steps and name != step_id)
+def _shared(read: Names, steps: Mapping[StepId, Step]) -> Names:
+    """Return the same names, as the very texts that the steps have for ids."""
+    return tuple([steps[name].id if name in steps else name for name in read]) if read else ()
 
 
-def _with_gates(
-    own: dict[StepId, frozenset[StepId]], plan: Plan, steps: Mapping[StepId, Step]
-) -> dict[StepId, frozenset[StepId]]:
+def _known(step_id: StepId, read: Names, named: Names, steps: Mapping[StepId, Step]) -> Names:
+    """Return the steps that are read or named; where these are one, the tuple that is there already."""
+    if not read or not named:
+        given = read or named
+        if len(given) < 2 and all(name in steps and name != step_id for name in given):
+            return given
+    return tuple({steps[name].id: None for name in (*read, *named) if name in steps and name != step_id})
+
+
+def _with_gates(own: dict[StepId, Names], plan: Plan, steps: Mapping[StepId, Step]) -> dict[StepId, Names]:
     """Make a gated step wait for what its gates read: a gate runs as soon as its step has its output."""
     dependencies = own
     for gate in plan.gates:
         if gate.on is None or gate.on not in steps:
             continue
-        read = _known(gate.on, gate_reads(gate), (), steps)
-        if not read <= dependencies[gate.on]:
+        waited_for = dependencies[gate.on]
+        read = _known(gate.on, waited_for, tuple(sorted(gate_reads(gate))), steps)
+        if len(read) > len(waited_for):
             if dependencies is own:
                 dependencies = dict(own)
-            dependencies[gate.on] |= read
+            dependencies[gate.on] = read
     return dependencies
 
 
-def _reversed(dependencies: Mapping[StepId, frozenset[StepId]]) -> dict[StepId, tuple[StepId, ...]]:
-    dependants: dict[StepId, list[StepId]] = {step_id: [] for step_id in dependencies}
+def _reversed(dependencies: Mapping[StepId, Names]) -> dict[StepId, Names]:
+    dependants: dict[StepId, list[StepId]] = {}
     for step_id, waited_for in dependencies.items():
         for other in waited_for:
-            dependants[other].append(step_id)
-    return {step_id: tuple(waiting) for step_id, waiting in dependants.items()}
+            dependants.setdefault(other, []).append(step_id)
+    return {
+        step_id: tuple(dependants.pop(step_id)) if step_id in dependants else () for step_id in dependencies
+    }
 
 
-def _waves(
-    dependencies: Mapping[StepId, frozenset[StepId]], dependants: Mapping[StepId, tuple[StepId, ...]]
-) -> tuple[tuple[StepId, ...], ...]:
+def _waves(dependencies: Mapping[StepId, Names], dependants: Mapping[StepId, Names]) -> tuple[Names, ...]:
     """Order by Kahn's way: what waits for nothing, then what waited for that alone, and so on."""
     place = {step_id: number for number, step_id in enumerate(dependencies)}
     missing = {step_id: len(waited_for) for step_id, waited_for in dependencies.items()}
@@ -226,12 +233,12 @@ def _waves(
 
 
 def _outside(
-    waves: tuple[tuple[StepId, ...], ...], dependencies: Mapping[StepId, frozenset[StepId]]
+    waves: tuple[Names, ...], dependencies: Mapping[StepId, Names]
 ) -> dict[StepId, frozenset[StepId]]:
     """Return what could not be ordered: the steps of cycles, and those that wait for one."""
     ordered = {step_id for wave in waves for step_id in wave}
     return {
-        step_id: waited_for - ordered
+        step_id: frozenset(waited_for) - ordered
         for step_id, waited_for in dependencies.items()
         if step_id not in ordered
     }

@@ -6,8 +6,7 @@ Lint is asked only of a plan without errors. A warning never keeps a plan from r
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Container, Iterator, Mapping
 from typing import NamedTuple
 
 from wavewright.planner.cel_faults import ExpressionFault
@@ -143,7 +142,7 @@ def _redundant(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def _why_redundant(
-    name: StepId, named: AbstractSet[StepId], read: AbstractSet[StepId], behind: Mapping[StepId, StepId]
+    name: StepId, named: Container[StepId], read: Container[StepId], behind: Mapping[StepId, StepId]
 ) -> str | None:
     if name in named:
         return "it is named twice"

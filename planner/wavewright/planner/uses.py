@@ -7,6 +7,7 @@ step reads.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -21,8 +22,6 @@ Role: TypeAlias = Literal["params", "for_each", "when", "gate", "cap", "result"]
 
 CALL_ROLES: frozenset[Role] = frozenset({"params", "gate"})
 """Where expressions are asked once a call, so that a step with `for_each` has an `item` there."""
-
-_EMPTY: frozenset[StepId] = frozenset()
 
 
 class Use(NamedTuple):
@@ -115,31 +114,33 @@ def step_texts(step: Step, number: int) -> tuple[Text, ...]:
     return tuple(texts)
 
 
-def step_reads(step: Step) -> frozenset[StepId]:
-    """Return the ids of the steps that a step's expressions read; a faulty one reads nothing."""
+def step_reads(step: Step) -> tuple[StepId, ...]:
+    """Return the ids of the steps that a step's expressions read, in the text's order; a faulty one reads nothing."""
     return texts_read(step_texts(step, 0))
 
 
-def texts_read(texts: tuple[Text, ...]) -> frozenset[StepId]:
-    """Return the ids of the steps that texts read; a faulty one reads nothing."""
-    return _EMPTY.union(*map(_reads_of, texts)) if texts else _EMPTY
+def texts_read(texts: tuple[Text, ...]) -> tuple[StepId, ...]:
+    """Return the ids of the steps that texts read, in their order; a faulty one reads nothing."""
+    if not texts:
+        return ()
+    return tuple(dict.fromkeys(name for text in texts for name in _reads_of(text)))
 
 
 def gate_reads(gate: Gate) -> frozenset[StepId]:
     """Return the ids of the steps that a gate's check reads."""
-    return frozenset() if gate.check is None else _reads_of(Text("", gate.check, "gate"))
+    return frozenset() if gate.check is None else frozenset(_reads_of(Text("", gate.check, "gate")))
 
 
 def condition_reads(condition: str) -> frozenset[StepId]:
     """Return the ids of the steps that a bare expression reads."""
-    return _reads_of(Text("", condition, "cap"))
+    return frozenset(_reads_of(Text("", condition, "cap")))
 
 
 def value_reads(value: Json) -> frozenset[StepId]:
     """Return the ids of the steps that the expressions in a value read."""
     found: set[StepId] = set()
     for place, text in walk_params(value):
-        found |= _reads_of(Text(place, text, "result"))
+        found.update(_reads_of(Text(place, text, "result")))
     return frozenset(found)
 
 
@@ -161,14 +162,13 @@ def holds_expression(value: Json) -> bool:
     return False
 
 
-def _reads_of(text: Text) -> frozenset[StepId]:
-    return frozenset(
-        StepId(read.name)
-        for found in text.reads.values()
-        if not isinstance(found, ExpressionFault)
-        for read in found
-        if read.root == "steps" and read.name is not None
-    )
+def _reads_of(text: Text) -> Iterator[StepId]:
+    for found in text.reads.values():
+        if isinstance(found, ExpressionFault):
+            continue
+        for read in found:
+            if read.root == "steps" and read.name is not None:
+                yield StepId(read.name)
 
 
 def _reads_or_fault(expression: str) -> tuple[Read, ...] | ExpressionFault:

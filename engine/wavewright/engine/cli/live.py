@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +59,7 @@ class _Row:
     step: StepId
     tool: str
     wave: int
-    after: frozenset[StepId]
+    after: Collection[StepId]
 
 
 class LiveProgress:
