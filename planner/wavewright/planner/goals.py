@@ -145,7 +145,7 @@ class GoalTemplate(Model):
     """How much thought a model should spend."""
     model_preference: str = "auto"
     """Which model to ask, or `auto`."""
-    targets: Targets = Targets()
+    targets: Targets = Field(default_factory=Targets)
     """Which inputs hold what the run is about."""
     inputs_schema: JsonSchema = {}
     """JSON Schema of the inputs that plans may refer to."""
@@ -155,7 +155,7 @@ class GoalTemplate(Model):
     """The allow-list: no plan calls any other tool."""
     output_schema: JsonSchema | None = None
     """JSON Schema of the terminal output."""
-    rules: Rules = Rules()
+    rules: Rules = Field(default_factory=Rules)
     """What every plan must keep."""
     gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
     """Mandatory gates: no plan removes or changes them."""
@@ -165,7 +165,7 @@ class GoalTemplate(Model):
     """Recoveries without a model."""
     schedule: Schedule = "waves"
     """`waves` verifies all data before anything is built on it; `dataflow` starts each step as soon as it can."""
-    limits: Limits = Limits()
+    limits: Limits = Field(default_factory=Limits)
     """Upper bounds of a run."""
     auto_approve: bool = True
     """Whether recovery patches without a new side effect apply without a person's word."""
@@ -208,18 +208,18 @@ class Goal(Model):
     text: str
     inputs: JsonObject
     inputs_schema: JsonSchema = {}
-    targets: Targets = Targets()
+    targets: Targets = Field(default_factory=Targets)
     tools: Annotated[tuple[AvailableTool, ...], Field(strict=False)]
     thinking_level: ThinkingLevel = "medium"
     model_preference: str = "auto"
     output_tags: Annotated[tuple[str, ...], Field(strict=False)] = ()
     output_schema: JsonSchema | None = None
-    rules: Rules = Rules()
+    rules: Rules = Field(default_factory=Rules)
     gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
     caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
     recipes: Annotated[tuple[Recipe, ...], Field(strict=False)] = ()
     schedule: Schedule = "waves"
-    limits: Limits = Limits()
+    limits: Limits = Field(default_factory=Limits)
     auto_approve: bool = True
     as_of: Instant | None = None
     template_plan: Plan | None = None

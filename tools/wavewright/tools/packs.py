@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from wavewright.planner.types import JsonObject
 from wavewright.tools.calls import Tool
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 PACK_GROUP = "wavewright.packs"
 
@@ -101,4 +103,6 @@ def find_template(name: str, settings: Mapping[str, JsonObject], root: Path | No
 
 
 def _entries() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # loads the parser of e-mail: only for whoever asks for packs
+
     return {entry.name: entry for entry in entry_points(group=PACK_GROUP)}
