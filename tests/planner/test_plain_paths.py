@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.cel_reads import reads_of_tree
+from wavewright.planner.cel_tree import read_tree
 from wavewright.planner.embedded import Embedded, parse_text
-from wavewright.planner.reads import Read, plain_read, reads
+from wavewright.planner.reads import Read, is_plain_path, plain_read, reads
 
 _WORDS = st.sampled_from(
     ["steps", "inputs", "item", "index", "output", "a", "_b1", "in", "true", "null", "int", "map", "size",
@@ -23,6 +24,11 @@ def _joined(first: str, rest: list[tuple[str, str]]) -> str:
 
 
 _EXPRESSIONS = st.builds(_joined, _WORDS, st.lists(st.tuples(_JOINTS, _WORDS), max_size=12))
+_DOTTED = st.builds(
+    _joined,
+    st.sampled_from(["steps", "inputs", "item", "output"]),
+    st.lists(st.tuples(st.just("."), _WORDS), max_size=12),
+)
 
 
 def _by_the_grammar(expression: str) -> tuple[Read, ...] | tuple[str, str]:
@@ -32,11 +38,17 @@ def _by_the_grammar(expression: str) -> tuple[Read, ...] | tuple[str, str]:
         return fault.kind, fault.message
 
 
-@given(_EXPRESSIONS)
+@given(_EXPRESSIONS | _DOTTED)
 def test_a_plain_path_reads_what_the_grammar_says(expression: str) -> None:
     plain = plain_read(expression)
 
-    assert plain is None or (plain,) == _by_the_grammar(expression)
+    assert plain is None or (plain,) == _by_the_grammar(expression + " ")
+
+
+@given(_DOTTED.filter(is_plain_path))
+def test_the_tree_of_a_plain_path_is_that_of_the_grammar(expression: str) -> None:
+    # Whoever writes a space behind a path has it read by the grammar.
+    assert read_tree(expression) == read_tree(expression + " ")
 
 
 @pytest.mark.parametrize(

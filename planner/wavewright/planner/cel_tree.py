@@ -29,6 +29,7 @@ from wavewright.planner.cel_nodes import (
     without_parens,
 )
 from wavewright.planner.cel_tokens import Token, string_value, tokenize
+from wavewright.planner.reads import is_plain_path
 
 __all__ = [
     "MACROS",
@@ -85,6 +86,8 @@ def read_tree(expression: str) -> Node:
     Raises:
         ExpressionFault: it is too long, too deep, or no CEL.
     """
+    if is_plain_path(expression):
+        return _path(expression)
     if len(expression) > MAX_BYTES or len(expression.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise ExpressionFault(
             "expression_too_large",
@@ -96,6 +99,17 @@ def read_tree(expression: str) -> Node:
     if tokens[0].kind == "end":
         raise ExpressionFault("bad_expression", "the expression is empty", 0)
     return _Reader(tokens).read_whole()
+
+
+def _path(expression: str) -> Node:
+    """Return the tree of a plain path, as the grammar would read it; most expressions are one."""
+    root, *fields = expression.split(".")
+    end = len(root)
+    node: Node = Name(0, end, 1, root)
+    for depth, field in enumerate(fields, 2):
+        start, end = end + 1, end + 1 + len(field)
+        node = Select(0, end, depth, node, field, start)
+    return node
 
 
 _BINDING = {

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cached_property
 
-from wavewright.planner.expressions import ExpressionFault, TypedEnvironment
+from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_types import TypedEnvironment
 from wavewright.planner.goals import Goal
 from wavewright.planner.hashing import canonical_json
 from wavewright.planner.inferred import schema_of, scope_of

@@ -35,10 +35,19 @@ _LONGEST_PATH = 1000
 
 def plain_read(expression: str) -> Read | None:
     """Return the one read of a plain path, as `reads` would, or None where the expression may be more than that."""
-    path = _PATH.fullmatch(expression)
-    if path is None or len(expression) > _LONGEST_PATH:
-        return None
-    return Read(path["root"], path["name"], guarded=False, offset=path.start("name"))
+    path = _plain(expression)
+    return (
+        None if path is None else Read(path["root"], path["name"], guarded=False, offset=path.start("name"))
+    )
+
+
+def is_plain_path(expression: str) -> bool:
+    """Return whether an expression is names joined by dots, of which the first is a root."""
+    return _plain(expression) is not None
+
+
+def _plain(expression: str) -> re.Match[str] | None:
+    return _PATH.fullmatch(expression) if len(expression) <= _LONGEST_PATH else None
 
 
 @lru_cache(maxsize=8192)
