@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -291,6 +292,9 @@ class SqliteJournal:
             self._obey()
         except BaseException as error:  # noqa: BLE001 - the edge of the thread: the fault goes to whoever waits
             self._ended_by = error
+            # The first fault is the one to tell; a second, in giving up the runs, leaves the file closed all the same.
+            with suppress(Exception), self._store_lock:
+                self._store.close()
         finally:
             # After an orderly stop nothing is left; after a fault of our own nobody may wait for ever.
             self._is_closed = self._has_ended = True
