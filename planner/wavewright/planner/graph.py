@@ -180,10 +180,11 @@ def _shared(read: Names, steps: Mapping[StepId, Step]) -> Names:
 
 
 def _known(step_id: StepId, read: Names, named: Names, steps: Mapping[StepId, Step]) -> Names:
-    """Return the steps that are read or named; where these are one, the tuple that is there already."""
+    """Return the steps that are read or named; where the plan has just these in a tuple, that one."""
     if not read or not named:
         given = read or named
-        if len(given) < 2 and all(name in steps and name != step_id for name in given):
+        names = set(given)
+        if len(names) == len(given) and step_id not in names and steps.keys() >= names:
             return given
     return tuple({steps[name].id: None for name in (*read, *named) if name in steps and name != step_id})
 

@@ -94,10 +94,13 @@ class _Call(NamedTuple):
 
 def _calls(subject: Subject) -> list[_Call]:
     calls: list[_Call] = []
+    in_order: dict[tuple[str, ...], tuple[str, ...]] = {}
     for number, step in enumerate(subject.plan.steps):
         if step.supersedes is None:
-            names = tuple(sorted(step.params))
-            calls.append(_Call(number, step, names, tuple([_text_of(step.params[name]) for name in names])))
+            params = step.params
+            written = tuple(params)
+            names = in_order.get(written) or in_order.setdefault(written, tuple(sorted(written)))
+            calls.append(_Call(number, step, names, tuple([_text_of(params[name]) for name in names])))
     return calls
 
 
@@ -122,12 +125,15 @@ def _repeated(subject: Subject, calls: list[_Call]) -> Iterator[Diagnostic]:
 
 
 def _redundant(subject: Subject) -> Iterator[Diagnostic]:
-    wave = subject.graph.wave_of()
+    graph = subject.graph
+    wave = graph.wave_of()
     for number, step in enumerate(subject.plan.steps):
         if not step.depends_on:
             continue
-        read = subject.graph.reads[step.id]
-        behind = _behind(subject.graph, step.id, wave)
+        read = graph.reads[step.id]
+        behind = _behind(graph, step.id, wave)
+        if not (read or behind) and len(set(step.depends_on)) == len(step.depends_on):
+            continue
         named: set[StepId] = set()
         for place, name in enumerate(step.depends_on):
             why = _why_redundant(name, named, read, behind)
@@ -154,9 +160,11 @@ def _why_redundant(
 def _behind(graph: PlanGraph, step_id: StepId, wave: Mapping[StepId, int]) -> dict[StepId, StepId]:
     """Return which of a step's dependencies waits for what, as far as that is found soon."""
     waited_for = graph.dependencies[step_id]
-    earliest = min(wave[name] for name in waited_for)
+    if len(waited_for) < 2:
+        return {}
+    earliest = min([wave[name] for name in waited_for])
     found: dict[StepId, StepId] = {}
-    for name in sorted(name for name in waited_for if wave[name] > earliest):
+    for name in sorted([name for name in waited_for if wave[name] > earliest]):
         waiting = [name]
         while waiting and len(found) < _LOOKED_AT:
             before = [
