@@ -10,7 +10,10 @@ from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.cel_reads import reads_of_tree
 from wavewright.planner.cel_tree import read_tree
 from wavewright.planner.embedded import Embedded, parse_text
+from wavewright.planner.models import Step
 from wavewright.planner.reads import Read, is_plain_path, plain_read, reads
+from wavewright.planner.types import StepId
+from wavewright.planner.uses import step_reads
 
 _WORDS = st.sampled_from(
     ["steps", "inputs", "item", "index", "output", "a", "_b1", "in", "true", "null", "int", "map", "size",
@@ -74,3 +77,11 @@ def test_text_that_is_one_reference_splits_as_it_does_among_others(inner: str) -
         for part in beside
         if isinstance(part, Embedded)
     )
+
+
+@given(_EXPRESSIONS | _DOTTED)
+def test_a_step_waits_for_the_same_whether_its_text_is_a_plain_path_or_not(expression: str) -> None:
+    alone = Step(id=StepId("x"), tool="t", params={"p": f"${{{expression}}}"})
+    spaced = Step(id=StepId("x"), tool="t", params={"p": f"${{{expression} }}"})
+
+    assert step_reads(alone) == step_reads(spaced)

@@ -7,7 +7,7 @@ step reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.embedded import Embedded, bare_expression, parse_text, walk_params
 from wavewright.planner.models import Gate, Step
-from wavewright.planner.reads import Read, reads
+from wavewright.planner.reads import Read, plain_read, reads
 from wavewright.planner.types import Json, StepId
 
 Role: TypeAlias = Literal["params", "for_each", "when", "gate", "cap", "result"]
@@ -116,7 +116,7 @@ def step_texts(step: Step, number: int) -> tuple[Text, ...]:
 
 def step_reads(step: Step) -> tuple[StepId, ...]:
     """Return the ids of the steps that a step's expressions read, in the text's order; a faulty one reads nothing."""
-    return texts_read(step_texts(step, 0))
+    return tuple(dict.fromkeys(name for text in step_texts(step, 0) for name in _named_in(text)))
 
 
 def texts_read(texts: tuple[Text, ...]) -> tuple[StepId, ...]:
@@ -160,6 +160,16 @@ def holds_expression(value: Json) -> bool:
         elif isinstance(item, dict | list) and holds_expression(item):
             return True
     return False
+
+
+def _named_in(text: Text) -> Iterable[StepId]:
+    """Return what `_reads_of` does, without keeping the reads: most texts are one plain path."""
+    whole = text.text
+    if text.role not in _BARE and whole.startswith("${") and whole.endswith("}"):
+        plain = plain_read(whole[2:-1])
+        if plain is not None:
+            return (StepId(plain.name),) if plain.root == "steps" and plain.name is not None else ()
+    return _reads_of(text)
 
 
 def _reads_of(text: Text) -> Iterator[StepId]:
