@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.documents import Document, DocumentError, ReadLimits, Source, read_bytes, read_document
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.cli.project import project_settings
 from wavewright.engine.document_kinds import is_job, is_template
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
@@ -63,12 +62,12 @@ def check_file(options: CheckOptions, *, output_format: str) -> int:
     Raises:
         CommandError: a file cannot be read.
     """
-    checked = _check(options, project_settings())
+    checked = _check(options)
     _print(checked, output_format)
     return exit_codes.NEGATIVE if checked.errors else exit_codes.OK
 
 
-def _check(options: CheckOptions, settings: Settings) -> Checked:
+def _check(options: CheckOptions) -> Checked:
     content, name = _content(options)
     limits = _read_limits(options)
     if options.from_model:
@@ -80,15 +79,15 @@ def _check(options: CheckOptions, settings: Settings) -> Checked:
             text = read_plan(content, name, limits=limits)  # which says what is wrong as the plan's faults
         else:
             if is_job(document) or is_template(document):
-                return _check_order(document, options, settings)
+                return _check_order(document, options, _settings())
             text = plan_of(document)
     if text.plan is None:
         return Checked(text, None, text.diagnostics)
     try:
-        goal = _goal(options, text, settings)
+        goal = _goal(options, text)
     except PlanError as error:
         return Checked(text, None, (*text.diagnostics, *error.diagnostics))
-    return _check_plan(text, goal, _tools(options, text.plan, goal, settings), options)
+    return _check_plan(text, goal, _tools(options, text.plan, goal), options)
 
 
 def _check_order(document: Document, options: CheckOptions, settings: Settings) -> Checked:
@@ -99,29 +98,29 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
     try:
         order = order_of(document, options.file, None, settings, inputs_follow=True)
         if is_template(document) and order.draft is None:
-            return _check_template(document, options, order.goal, settings)
+            return _check_template(document, options, order.goal)
         if order.draft is None:
             raise no_plan(order.goal, order.source)
     except PlanError as error:
         return Checked(PlanText(None, error.source, document), None, error.diagnostics)
     text = PlanText(order.draft.plan, order.draft.origin.document.source, order.draft.origin.document)
-    tools = _tools(options, order.draft.plan, order.goal, settings)
+    tools = _tools(options, order.draft.plan, order.goal)
     plan = bind_plan(order.draft.plan, order.goal, tools)
     found = order.draft.origin.place(check(plan, order.goal, tools, limits=_limits(options, order.goal)))
     if is_template(document):
-        own = _check_template(document, options, order.goal, settings).diagnostics
+        own = _check_template(document, options, order.goal).diagnostics
         found = tuple(place([*own, *found], document))
     return Checked(text, plan, found)
 
 
-def _check_template(document: Document, options: CheckOptions, goal: Goal, settings: Settings) -> Checked:
+def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Checked:
     """Check what a goal template says of tools, rules and gates; its plan, where it has one, is not looked at."""
     from wavewright.planner.goals import GoalTemplate
     from wavewright.planner.reader import read_model
     from wavewright.planner.resolving import check_template
 
     template = read_model(document, GoalTemplate)
-    found = check_template(template, _tools(options, None, goal, settings))
+    found = check_template(template, _tools(options, None, goal))
     return Checked(PlanText(None, document.source, document), None, tuple(place(found, document)))
 
 
@@ -137,6 +136,13 @@ def _check_plan(
     found = check(plan, goal, tools, limits=_limits(options, goal))
     placed = place(found, text.document) if text.document is not None else found
     return Checked(text, plan, (*text.diagnostics, *placed))
+
+
+def _settings() -> Settings:
+    """Return the project's settings: a plan that is checked against a file of tools alone is of no project."""
+    from wavewright.engine.cli.project import project_settings
+
+    return project_settings()
 
 
 def _content(options: CheckOptions) -> tuple[bytes, str]:
@@ -158,18 +164,17 @@ def _limits(options: CheckOptions, goal: Goal | None) -> Limits:
     return limits.model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
-def _goal(options: CheckOptions, text: PlanText, settings: Settings) -> Goal | None:
+def _goal(options: CheckOptions, text: PlanText) -> Goal | None:
     if options.goal is None or text.plan is None:
         return None
     from wavewright.engine.jobs import goal_of_file, named_template
 
+    settings = _settings()
     file = named_template(options.goal, settings) or Path(options.goal)
     return goal_of_file(file, text.plan, text.document, settings)
 
 
-def _tools(
-    options: CheckOptions, plan: Plan | None, goal: Goal | None, settings: Settings
-) -> Mapping[str, ToolSignature]:
+def _tools(options: CheckOptions, plan: Plan | None, goal: Goal | None) -> Mapping[str, ToolSignature]:
     if options.tools is not None:
         from wavewright.tools.signature_files import read_tools_file
 
@@ -181,6 +186,7 @@ def _tools(
             raise misuse_of(error) from error
     from wavewright.engine.toolbox import gather_tools, signatures_to_check, tools_of_plan
 
+    settings = _settings()
     if goal is not None and plan is not None:
         return signatures_to_check(plan, goal, settings)
     if goal is not None:
