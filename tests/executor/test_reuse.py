@@ -67,6 +67,12 @@ async def test_two_equal_calls_with_an_effect_are_two(effect: str) -> None:
     assert statuses(await bench.run(SAME)) == {"a": "ok", "b": "ok"}
 
 
+async def test_two_equal_questions_to_somebody_outside_are_one() -> None:
+    bench = Workbench().add(echo, effects=["read", "egress"])
+
+    assert sorted(statuses(await bench.run(SAME)).values()) == ["ok", "reused"]
+
+
 async def test_a_step_that_supersedes_another_makes_its_call() -> None:
     bench = Workbench().add(echo)
     plan = plan_of(
@@ -89,6 +95,19 @@ async def test_another_run_reuses_a_result_as_long_as_the_tool_allows() -> None:
     assert await run_at(bench, journal, "one", NOW) == {"a": "ok"}
     assert await run_at(bench, journal, "two", NOW + dt.timedelta(minutes=59)) == {"a": "reused"}
     assert await run_at(bench, journal, "three", NOW + dt.timedelta(minutes=61)) == {"a": "ok"}
+
+
+async def test_a_result_ages_for_a_run_whose_now_stands_still() -> None:
+    bench = Workbench().add(echo, cache_for="1h")
+    journal, clock = MemoryJournal(), VirtualClock()
+    plan = plan_of({"id": "a", "params": {"v": 1}})
+    ended = list[dict[str, str]]()
+    for run in ("one", "two", "three"):
+        state = await execute(plan, bench.tools, run=RunId(run), now=NOW, journal=journal, clock=clock)
+        ended.append(statuses(state))
+        await clock.sleep(2000)
+
+    assert ended == [{"a": "ok"}, {"a": "reused"}, {"a": "ok"}]
 
 
 async def test_another_run_reuses_nothing_of_a_tool_that_does_not_allow_it() -> None:

@@ -165,7 +165,11 @@ class Performer:
     async def _is_stored(self, call: Call, compiled: CompiledStep, key: StepKey) -> bool:
         """Whether an equal call of another run serves this one."""
         stored = None if self._journal is None else await self._journal.find_output(key)
-        if stored is None or isinstance(checked_output(stored.output, compiled.tool), Failure):
+        # The key holds the instant that the run takes for now, which a job may pin; the output ages all the same.
+        kept_for = compiled.tool.signature.cache_for or 0.0
+        if stored is None or self._clock.wall() - stored.at > kept_for:
+            return False
+        if isinstance(checked_output(stored.output, compiled.tool), Failure):
             return False
         reason = f"run {stored.run!r} made the same call"
         for follower in self._reuse.succeed(key, self._serve(call, stored.output, reason)):

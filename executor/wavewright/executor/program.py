@@ -140,6 +140,6 @@ def _compile_tool(tool: Tool, available: AvailableTool | None, limits: Limits) -
         returns=validator_of(signature.output_schema) if signature.output_schema else None,
         config=available.config if available else None,
         worker_type=available.worker_type if available else None,
-        only_reads=signature.effects <= {"read"},
+        only_reads=signature.only_reads,
         limit=min(ceilings, default=None),
     )

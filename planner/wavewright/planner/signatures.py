@@ -56,6 +56,11 @@ class ToolSignature(Model):
         """Whether a call changes something outside the run."""
         return "write" in self.effects
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether two equal calls are one: what is asked of somebody outside (`read` and `egress`) is asked once."""
+        return not self.effects or ("read" in self.effects and not self.writes)
+
 
 Tools = dict[str, ToolSignature]
 """Signatures by tool name."""
