@@ -30,23 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given in (["--version"], ["-V"]):
         sys.stdout.write(f"wavewright {__version__}\n")
         return 0
-    _keep_plugins_out()
+    # A plug-in that another package has for pydantic (logfire's costs 0.4 s) has no business in this command.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
     from wavewright.engine.cli.app import run_command_line
 
     return run_command_line(given)
-
-
-def _keep_plugins_out() -> None:
-    """Keep the plug-ins that other packages have for pydantic out of this command; logfire's costs 0.4 s.
-
-    Even where it is told to load none, pydantic's part that looks for them loads importlib.metadata and with it the
-    parser of e-mail, a twentieth of a check. So its one question is answered here: there are none.
-    """
-    if os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__") == "__all__":
-        loader = ModuleType("pydantic.plugin._loader")
-        vars(loader)["get_plugins"] = tuple
-        sys.modules.setdefault(loader.__name__, loader)
 
 
 def run_process() -> NoReturn:
@@ -57,6 +46,7 @@ def run_process() -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     # What is imported stays: looking for garbage among it takes a tenth of the time of a short command.
     gc.set_threshold(_YOUNG_OBJECTS)
+    _look_for_no_plugins()
     try:
         code = main()
     except KeyboardInterrupt:
@@ -69,6 +59,18 @@ def run_process() -> NoReturn:
         os._exit(code)
     gc.freeze()  # nor is anything left to be found at the end
     sys.exit(code)
+
+
+def _look_for_no_plugins() -> None:
+    """Answer pydantic's one question to its plug-ins, which is whether there are any, before it looks for them.
+
+    Even where it is told to load none, it loads importlib.metadata to look, and with it the parser of e-mail: a
+    twentieth of a check. Should pydantic rename the module, it looks again, and nothing else changes.
+    """
+    if "PYDANTIC_DISABLE_PLUGINS" not in os.environ:
+        loader = ModuleType("pydantic.plugin._loader")
+        vars(loader)["get_plugins"] = tuple
+        sys.modules[loader.__name__] = loader
 
 
 def _is_stray(thread: Thread) -> bool:
