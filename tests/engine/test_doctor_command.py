@@ -64,6 +64,32 @@ def test_a_fault_exits_1_and_names_the_mend(
     assert found[subject]["mend"]
 
 
+def test_a_misspelt_setting_is_told_with_its_line_and_the_word_that_was_meant(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "wavewright.yaml").write_text("version: 1\nconcurency: 3\n")
+
+    settings = findings(wavewright)[1]["settings"]
+
+    assert settings["detail"].startswith(f"{project / 'wavewright.yaml'}:2: 'concurency' is no field")
+    assert settings["mend"] == "did you mean 'concurrency'?"
+
+
+@pytest.mark.parametrize("content", ["name: [\n", "version: 1\nname: torn\n"], ids=["no_yaml", "half"])
+def test_a_faulty_template_leaves_the_sound_ones_on_the_list(
+    wavewright: CommandLine, project: Path, content: str
+) -> None:
+    (project / "config" / "goals" / "torn.yaml").write_text(content)
+
+    answer = wavewright("doctor")
+
+    assert answer.code == 1
+    assert any(
+        line.startswith("fault templates") and "torn.yaml:" in line for line in answer.out.splitlines()
+    )
+    assert "ok    templates   stock_analysis, word_ranking\n" in answer.out
+
+
 def test_the_text_is_a_line_a_finding(wavewright: CommandLine, project: Path) -> None:
     (project / "tools" / "notes.py").write_text("import no_such_module\n")
 

@@ -17,11 +17,13 @@ from wavewright.config.documents import DocumentError
 from wavewright.config.settings import Settings
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
-from wavewright.engine.jobs import template_names
+from wavewright.engine.jobs import read_file, template_names
 from wavewright.engine.toolbox import all_tools
 from wavewright.engine.version import __version__
 from wavewright.executor.journal_errors import JournalError
 from wavewright.planner.diagnostics import PlanError
+from wavewright.planner.goals import GoalTemplate
+from wavewright.planner.reader import read_model
 from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.packs import PackError, pack_names
 
@@ -56,11 +58,8 @@ def _findings() -> Iterator[Finding]:
     try:
         settings = project_settings()
     except (DocumentError, PlanError) as error:
-        yield Finding(
-            "settings",
-            "fault",
-            str(error),
-            "mend the file; `wavewright schema settings` says what it may hold",
+        yield _of_faulty_file(
+            "settings", error, "mend the file; `wavewright schema settings` says what it may hold"
         )
         return
     origin = (
@@ -70,7 +69,7 @@ def _findings() -> Iterator[Finding]:
     yield _journal(settings)
     yield _tools(settings)
     yield Finding("packs", "ok", ", ".join(pack_names()) or "none")
-    yield Finding("templates", "ok", ", ".join(template_names(settings)) or "none")
+    yield from _templates(settings)
     yield _extra("vega_datasets", "monthly prices of five stocks, for `prices: vega_datasets`")
     yield _extra("pyarrow", "Parquet price files")
     yield Finding(
@@ -119,6 +118,32 @@ def _tools(settings: Settings) -> Finding:
     except (ToolDefinitionError, PackError) as error:
         return Finding("tools", "fault", str(error), error.hint or "")
     return Finding("tools", "ok", ", ".join(sorted(registry)) or "none")
+
+
+def _templates(settings: Settings) -> Iterator[Finding]:
+    """Read every goal template of the project, for a faulty one fails only the jobs that name it."""
+    faulty: set[str] = set()
+    for path in sorted(
+        path for folder in settings.templates if folder.is_dir() for path in folder.glob("*.yaml")
+    ):
+        try:
+            read_model(read_file(path), GoalTemplate)
+        except (DocumentError, PlanError) as error:
+            faulty.add(path.stem)
+            yield _of_faulty_file(
+                "templates", error, "mend the file; `wavewright schema goal` says what it may hold"
+            )
+    if sound := [name for name in template_names(settings) if name not in faulty]:
+        yield Finding("templates", "ok", ", ".join(sound))
+
+
+def _of_faulty_file(subject: str, error: DocumentError | PlanError, mend: str) -> Finding:
+    """Name the first fault with its place; its own mend, such as the word that was meant, goes before `mend`."""
+    found = error.diagnostics if isinstance(error, PlanError) else error.faults
+    first = found[0]
+    line = "" if first.span is None else f":{error.source.position(first.span.start)[0]}"
+    more = "" if len(found) == 1 else f" (and {len(found) - 1} more)"
+    return Finding(subject, "fault", f"{error.source.name}{line}: {first.message}{more}", first.hint or mend)
 
 
 def _extra(module: str, purpose: str) -> Finding:
