@@ -370,7 +370,7 @@ def test_one_price_is_a_document_without_figures(tmp_path: Path) -> None:
 
 
 def test_vega_datasets_carries_the_prices_of_five_stocks(tmp_path: Path) -> None:
-    pytest.importorskip("vega_datasets")
+    pytest.importorskip("vega_datasets", reason="the extra 'equities' is not installed")
     tools = equities(tmp_path, prices="vega_datasets")
 
     documents = {
