@@ -40,10 +40,6 @@ class ReuseIndex:
         followers.append(call)
         return True
 
-    def is_leading(self, key: StepKey) -> bool:
-        """Whether a call with this key is in flight."""
-        return key in self._followers
-
     def succeed(self, key: StepKey, ending: Ending) -> list[Call]:
         """Note the output of a call; return those that are served by it."""
         self._finished[key] = ending

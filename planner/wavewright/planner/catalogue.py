@@ -533,11 +533,6 @@ CODE_OF: dict[str, str] = {entry.kind: entry.code for entry in _ENTRIES}
 """Codes by kind."""
 
 
-def entry_of(code: str) -> Entry:
-    """Return the entry of a code; a code that is not in the catalogue is a mistake of ours."""
-    return CATALOGUE[code]
-
-
 def severity_of(code: str) -> Severity:
     """Return how grave a code is."""
     return CATALOGUE[code].severity

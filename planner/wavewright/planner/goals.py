@@ -222,7 +222,6 @@ class Goal(Model):
     limits: Limits = Field(default_factory=Limits)
     auto_approve: bool = True
     as_of: Instant | None = None
-    template_plan: Plan | None = None
     packs: JsonObject = {}
     """Settings of packs by pack name, as the project and the job give them."""
 

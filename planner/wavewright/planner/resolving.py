@@ -75,7 +75,6 @@ def resolve_goal(
         limits=template.limits,
         auto_approve=template.auto_approve,
         as_of=job.as_of,
-        template_plan=template.plan,
     )
 
 

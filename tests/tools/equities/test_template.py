@@ -34,11 +34,11 @@ def read_job(name: str) -> tuple[Job, Goal, Registry]:
     return job, resolve_goal(job, TEMPLATE), Registry(load_pack("equities", settings, PLANS).tools)
 
 
-def plan_of(job: Job, goal: Goal) -> Plan:
+def plan_of(job: Job) -> Plan:
     if isinstance(job.plan, str):
         return read_model(read_document_file(PLANS / job.plan), Plan)
-    assert goal.template_plan is not None
-    return goal.template_plan
+    assert TEMPLATE.plan is not None
+    return TEMPLATE.plan
 
 
 def codes_of_faults(steps: list[dict[str, Any]]) -> set[str]:
@@ -73,7 +73,7 @@ def summary(**params: Json) -> dict[str, Any]:
 def test_each_job_has_a_sound_plan(name: str) -> None:
     job, goal, tools = read_job(name)
 
-    plan = bind_plan(plan_of(job, goal), goal, tools.signatures)
+    plan = bind_plan(plan_of(job), goal, tools.signatures)
 
     assert check(plan, goal, tools.signatures) == []
 
@@ -119,7 +119,7 @@ def test_a_plan_against_the_rules_is_refused(steps: list[dict[str, Any]], code: 
 def test_terminal_analysis_is_told_what_it_must_contain() -> None:
     job, goal, tools = read_job("stocks.job.yaml")
 
-    bound = bind_plan(plan_of(job, goal), goal, tools.signatures).step("summary")
+    bound = bind_plan(plan_of(job), goal, tools.signatures).step("summary")
 
     assert bound.params["required_tickers"] == ["AAPL", "AMZN", "IBM", "MSFT", "GOOG"]
     assert bound.params["benchmark_codes"] == ["EQUAL_WEIGHT"]
