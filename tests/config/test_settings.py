@@ -33,6 +33,8 @@ def test_without_a_file_the_working_directory_is_the_project(tmp_path: Path) -> 
         state_dir=tmp_path / ".wavewright",
         journal=tmp_path / ".wavewright" / "journal.sqlite",
         output_dir=tmp_path / ".wavewright" / "runs",
+        prompts=(tmp_path / "prompts",),
+        workers=(tmp_path / "config/workers",),
         templates=(tmp_path / "config/goals",),
     )
 

@@ -11,7 +11,11 @@ in the file are relative to the project, so that a command does the same whereve
 | `WAVEWRIGHT_OUTPUT` | `output_dir` |
 | `WAVEWRIGHT_SCHEDULE` | `schedule` |
 | `WAVEWRIGHT_CONCURRENCY` | `concurrency` |
-| `WAVEWRIGHT_MODEL` | `model` |
+| `WAVEWRIGHT_MODEL` | `model`, for every role and preference |
+| `WAVEWRIGHT_BASE_URL` | `models.base_url` |
+| `WAVEWRIGHT_API_KEY` | the key for `base_url`, or for the model's provider; it has no place in the file |
+| `WAVEWRIGHT_CASSETTE` | `models.cassette` |
+| `WAVEWRIGHT_CASSETTE_MODE` | `models.cassette_mode` |
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from wavewright.config.documents import (
     Span,
     read_document_file,
 )
+from wavewright.config.model_settings import BudgetsSection, CassetteMode, ModelsSection
 from wavewright.config.shape import read_shape
 from wavewright.config.sources import EMPTY_DOCUMENT
 
@@ -61,6 +66,16 @@ class SettingsFile(BaseModel):
     """How many calls run at once; the goal template's choice where it is absent."""
     model: str | None = Field(default=None, min_length=1)
     """Language model for planning and reviewing, as `provider:name`."""
+    models: ModelsSection = ModelsSection.model_construct()
+    """Which models are asked, how patiently, at which prices."""
+    budgets: BudgetsSection = BudgetsSection.model_construct()
+    """What models may cost for a run, a job and a day."""
+    prompts: list[str] = ["prompts"]
+    """Folders of prompt templates; a template here replaces the shipped one of the same name."""
+    workers: list[str] = ["config/workers"]
+    """Files of model workers, or folders of such."""
+    ladders: dict[str, JsonValue] = {}
+    """Fallback ladders by name, in place of the shipped ones."""
     templates: list[str] = ["config/goals"]
     """Folders of goal templates; the first that has the name wins, before the shipped ones."""
     packs: dict[str, dict[str, JsonValue]] = {}
@@ -83,6 +98,18 @@ class Settings:
     schedule: Schedule | None = None
     concurrency: int | None = None
     model: str | None = None
+    model_is_forced: bool = False
+    """Whether the environment names the model: then it is asked for every role and preference."""
+    models: ModelsSection = field(default_factory=ModelsSection.model_construct)
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    cassette: Path | None = None
+    cassette_mode: CassetteMode = "replay"
+    calibration: Path | None = None
+    budgets: BudgetsSection = field(default_factory=BudgetsSection.model_construct)
+    prompts: tuple[Path, ...] = ()
+    workers: tuple[Path, ...] = ()
+    ladders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     templates: tuple[Path, ...] = ()
     packs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     tools: tuple[JsonValue, ...] = ()
@@ -103,6 +130,10 @@ VARIABLES = (
     Variable("WAVEWRIGHT_SCHEDULE", "schedule"),
     Variable("WAVEWRIGHT_CONCURRENCY", "concurrency"),
     Variable("WAVEWRIGHT_MODEL", "model"),
+    Variable("WAVEWRIGHT_BASE_URL", "base_url"),
+    Variable("WAVEWRIGHT_API_KEY", "api_key"),
+    Variable("WAVEWRIGHT_CASSETTE", "cassette"),
+    Variable("WAVEWRIGHT_CASSETTE_MODE", "cassette_mode"),
 )
 
 
@@ -132,6 +163,17 @@ def load_settings(start: Path, environment: Mapping[str, str] = os.environ) -> S
         schedule=from_environment.schedule or given.schedule,
         concurrency=from_environment.concurrency or given.concurrency,
         model=from_environment.model or given.model,
+        model_is_forced=from_environment.model is not None,
+        models=given.models,
+        base_url=from_environment.base_url or given.models.base_url,
+        api_key=from_environment.api_key,
+        cassette=_path("cassette", from_environment, folder) or _below(root, given.models.cassette),
+        cassette_mode=from_environment.cassette_mode or given.models.cassette_mode,
+        calibration=_below(root, given.models.calibration),
+        budgets=given.budgets,
+        prompts=tuple(root / name for name in given.prompts),
+        workers=tuple(root / name for name in given.workers),
+        ladders=given.ladders,
         templates=tuple(root / name for name in given.templates),
         packs=given.packs,
         tools=tuple(given.tools),
@@ -180,6 +222,10 @@ class _Environment(BaseModel):
     schedule: Schedule | None = None
     concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = None
     model: str | None = None
+    base_url: str | None = None
+    api_key: str | None = None
+    cassette: str | None = None
+    cassette_mode: CassetteMode | None = None
 
 
 def _from_environment(environment: Mapping[str, str]) -> _Environment:
@@ -192,6 +238,13 @@ def _from_environment(environment: Mapping[str, str]) -> _Environment:
         raise _environment_error(error, given) from error
 
 
+_WANTED = {
+    "schedule": "'waves' or 'dataflow'",
+    "concurrency": "a whole number from 1 to 10000",
+    "cassette_mode": "'replay' or 'record'",
+}
+
+
 def _environment_error(error: ValidationError, given: Mapping[str, str]) -> DocumentError:
     names = {one.setting: one.name for one in VARIABLES}
     settings = [str(detail["loc"][0]) for detail in error.errors(include_url=False)]
@@ -200,7 +253,7 @@ def _environment_error(error: ValidationError, given: Mapping[str, str]) -> Docu
     faults: list[Fault] = []
     offset = 0
     for setting, line in zip(settings, lines, strict=True):
-        wanted = "'waves' or 'dataflow'" if setting == "schedule" else "a whole number from 1 to 10000"
+        wanted = _WANTED[setting]
         message = f"the environment variable {names[setting]} should be {wanted}, and is {given[setting]!r}"
         span = Span(offset + len(names[setting]) + 1, offset + len(line))
         faults.append(Fault("bad_value", message, span, hint=f"set it right, or unset {names[setting]}"))

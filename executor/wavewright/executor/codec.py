@@ -31,6 +31,10 @@ KINDS: Final[Mapping[str, type[Event]]] = {
     "item_finished": events.ItemFinished,
     "step_finished": events.StepFinished,
     "wave_finished": events.WaveFinished,
+    "model_called": events.ModelCalled,
+    "rung_taken": events.RungTaken,
+    "output_streamed": events.OutputStreamed,
+    "loop_tool_called": events.LoopToolCalled,
     "noted": events.Noted,
     "run_finished": events.RunFinished,
 }

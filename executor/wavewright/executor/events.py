@@ -10,7 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from wavewright.planner.ladder import RungRecord
+from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, PlanHash, RunId, StepId, StepKey
+from wavewright.tools.calls import LoopCall
 
 StepStatus: TypeAlias = Literal["ok", "empty", "failed", "skipped", "blocked", "cancelled", "reused"]
 """How a step ends. `reused`: its output comes from the journal of this run's earlier plan or of another run."""
@@ -149,6 +152,44 @@ class WaveFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCalled:
+    """A language model was asked; what it cost, answered or not."""
+
+    at: float
+    use: ModelUse
+
+
+@dataclass(frozen=True, slots=True)
+class RungTaken:
+    """A rung of a fallback ladder was tried."""
+
+    at: float
+    rung: RungRecord
+    step: StepId | None = None
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStreamed:
+    """A piece of an output that is still being made; the output itself comes with the step's end."""
+
+    at: float
+    step: StepId
+    text: str
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopToolCalled:
+    """An agent called a tool inside its step."""
+
+    at: float
+    step: StepId
+    call: LoopCall
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Noted:
     """Something a phase above the executor did or decided: `approval`, `review`, `package`, `warning`."""
 
@@ -174,6 +215,10 @@ Event: TypeAlias = (
     | ItemFinished
     | StepFinished
     | WaveFinished
+    | ModelCalled
+    | RungTaken
+    | OutputStreamed
+    | LoopToolCalled
     | Noted
     | RunFinished
 )

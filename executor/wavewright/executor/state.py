@@ -17,9 +17,13 @@ from wavewright.executor.events import (
     Event,
     GateRecord,
     ItemFinished,
+    LoopToolCalled,
+    ModelCalled,
     Noted,
+    OutputStreamed,
     PlanAccepted,
     RunFinished,
+    RungTaken,
     RunStarted,
     StepFinished,
     StepStarted,
@@ -27,6 +31,7 @@ from wavewright.executor.events import (
     WaveFinished,
     WaveStarted,
 )
+from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, PlanHash, RunId, StepId, StepKey
 
 SUCCESSES: frozenset[StepStatus] = frozenset({"ok", "empty", "reused"})
@@ -49,6 +54,8 @@ _NO_ITEMS: Map[StepId, Map[int, ItemFinished]] = Map()
 _NO_ITEMS_OF_STEP: Map[int, ItemFinished] = Map()
 _NO_CALLS: Map[tuple[StepId, StepKey], StepStarted] = Map()
 _NO_WAVES: Map[tuple[int, int], WaveRecord] = Map()
+_NO_USES: Map[int, ModelUse] = Map()
+_NO_LOOP_CALLS: Map[StepId, tuple[LoopToolCalled, ...]] = Map()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -67,6 +74,12 @@ class RunState:
     wave_records: Map[tuple[int, int], WaveRecord] = _NO_WAVES
     """By round and wave."""
     notes: tuple[Noted, ...] = ()
+    uses: Map[int, ModelUse] = _NO_USES
+    """What each model call cost, numbered from 0 as they were settled."""
+    rungs: tuple[RungTaken, ...] = ()
+    """Every rung of a fallback ladder that was tried."""
+    loop_calls: Map[StepId, tuple[LoopToolCalled, ...]] = _NO_LOOP_CALLS
+    """Tools that agents called inside their steps."""
     finished: RunFinished | None = None
     """How the run ended; `None` again as soon as a resumed run does anything."""
 
@@ -154,7 +167,7 @@ def blocking_gate(gates: tuple[GateRecord, ...]) -> GateRecord | None:
     return None
 
 
-def reduce(state: RunState, event: Event) -> RunState:
+def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - one case an event
     """Return the state after one more event. Pure: same state and event, same result."""
     match event:
         case StepFinished():
@@ -180,6 +193,15 @@ def reduce(state: RunState, event: Event) -> RunState:
             return replace(state, started=event, finished=None)
         case PlanAccepted():
             return replace(state, plans=(*state.plans, event), finished=None)
+        case ModelCalled():
+            return replace(state, uses=state.uses.set(len(state.uses), event.use), finished=None)
+        case RungTaken():
+            return replace(state, rungs=(*state.rungs, event), finished=None)
+        case LoopToolCalled():
+            made = (*state.loop_calls.get(event.step, ()), event)
+            return replace(state, loop_calls=state.loop_calls.set(event.step, made), finished=None)
+        case OutputStreamed():
+            return state
         case Noted():
             return replace(state, notes=(*state.notes, event))
         case RunFinished():
@@ -213,6 +235,9 @@ def _with_step(state: RunState, ending: StepFinished) -> RunState:
         _without(state.begun, ending) if state.begun else state.begun,
         state.wave_records,
         state.notes,
+        state.uses,
+        state.rungs,
+        state.loop_calls,
     )
 
 
@@ -224,7 +249,16 @@ def _with_steps(state: RunState, endings: Iterable[StepFinished]) -> RunState:
         if begun:
             begun = _without(begun, ending)
     return RunState(
-        state.started, state.plans, steps.finish(), state.items, begun, state.wave_records, state.notes
+        state.started,
+        state.plans,
+        steps.finish(),
+        state.items,
+        begun,
+        state.wave_records,
+        state.notes,
+        state.uses,
+        state.rungs,
+        state.loop_calls,
     )
 
 

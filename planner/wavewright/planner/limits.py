@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from wavewright.planner.models import Model
+from wavewright.planner.models import Budget, Model
 from wavewright.planner.types import Seconds
 
 
@@ -27,3 +27,5 @@ class Limits(Model):
     """Recovery patches after the first execution."""
     run_timeout: Seconds | None = None
     """Time of the whole run, recovery included."""
+    budget: Budget | None = None
+    """What models may spend in the run, beside the configured budgets."""

@@ -34,6 +34,8 @@ class ToolSignature(Model):
     """What goal rules speak of: `data`, `analysis`, or a pack's own words."""
     expected_seconds: Seconds = 1.0
     """Prior of one call's duration; orders ready steps and draws the critical path."""
+    expected_tokens: Annotated[int, Field(ge=0)] = 0
+    """Prior of the model tokens of one call, read and written; what the budget is checked against beforehand."""
     timeout: Seconds = 600.0
     """Of one attempt."""
     retry: Retry = Retry(attempts=1)

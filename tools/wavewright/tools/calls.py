@@ -5,10 +5,40 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
+from wavewright.planner.ladder import RungRecord
+from wavewright.planner.model_port import ModelUse
+from wavewright.planner.models import Budget
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """A piece of a long output, shown while the rest is still to come."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCall:
+    """A call of a tool that an agent made inside its step."""
+
+    tool: str
+    params: JsonObject
+    status: Literal["ok", "failed", "refused"]
+    seconds: float = 0.0
+    message: str = ""
+    """Why it failed or was refused."""
+
+
+Emission: TypeAlias = ModelUse | RungRecord | TextPiece | LoopCall
+"""What a tool lets be known while it works; each becomes an event of the run."""
+
+
+def emit_nothing(emission: Emission) -> None:
+    """Let nothing be known: for calls outside a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +61,10 @@ class ToolCall:
     """What the goal says of this tool."""
     job: str | None = None
     """Name of the job that the run answers."""
+    budget: Budget | None = None
+    """What the step may spend on models."""
+    emit: Callable[[Emission], None] = emit_nothing
+    """Lets something be known while the tool works; never waits."""
 
 
 ToolFunction: TypeAlias = Callable[[ToolCall], Awaitable[Json]]

@@ -1,0 +1,222 @@
+"""Language models as the rooms see them: a port, and the plain data that goes through it.
+
+A *model call* is one question to a language model; its *use* is what it cost. Who answers (a provider, a chain of
+them, a cassette) is decided behind the port, so that nothing above it imports a provider's library or holds a key.
+Whatever a model says comes back as text that its asker must read: nothing here is trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from wavewright.planner.goals import ThinkingLevel
+from wavewright.planner.models import Budget
+from wavewright.planner.types import Json, JsonObject, JsonSchema, RunId, StepId
+
+Role: TypeAlias = Literal["planner", "recovery", "reviewer", "judge", "agent", "worker"]
+"""Who asks: `worker` spends worker tokens, every other role orchestrator tokens."""
+
+Outcome: TypeAlias = Literal["answered", "refused", "truncated", "failed", "timeout", "over_budget"]
+
+ModelErrorKind: TypeAlias = Literal[
+    "unreachable", "overloaded", "denied", "refused", "bad_answer", "timeout", "over_budget", "over_context"
+]
+"""Why there is no answer. `denied` (a bad key, no right) and `refused` are never tried again as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """An earlier answer of the same conversation, and what was replied to it."""
+
+    answer: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One question to a language model."""
+
+    role: Role
+    name: str
+    """What asks, for the record: `planner`, a gate's id, a worker's name."""
+    instructions: str
+    prompt: str
+    turns: tuple[Turn, ...] = ()
+    """What was said before, oldest first; the model sees prompt, answer, reply, answer, reply."""
+    schema: JsonSchema | None = None
+    """JSON Schema that the answer should fit, by whatever way the provider has; plain text where absent."""
+    schema_name: str = "answer"
+    preference: str = "auto"
+    """A model preference of the goal, or a whole model name."""
+    thinking: ThinkingLevel = "medium"
+    max_tokens: int | None = None
+    """Ceiling of the answer's tokens; the configured one where absent."""
+    timeout: float | None = None
+    """Seconds for the whole call, its retries included; the configured one where absent."""
+    rung: str = ""
+    """The rung of the ladder that asks."""
+    run: RunId | None = None
+    job: str | None = None
+    step: StepId | None = None
+    index: int | None = None
+    budget: Budget | None = None
+    """What the step may spend, beside the budgets of run, job and day."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """What one model call cost, whether or not it was answered."""
+
+    role: Role
+    name: str
+    model: str
+    """The model that answered, or the first that was asked."""
+    outcome: Outcome
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float | None = None
+    """None where no price is known."""
+    seconds: float = 0.0
+    attempts: int = 1
+    """Requests made, repeated ones and those of fallback models included."""
+    is_estimated: bool = False
+    """Whether the tokens are an estimate, because the provider sent no believable count."""
+    rung: str = ""
+    step: StepId | None = None
+    index: int | None = None
+    input_chars: int = 0
+    """Size of what was asked: what timeouts adapt to."""
+    message: str = ""
+    """Why there was no answer."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCall:
+    """A call of a tool as a model wrote it: neither the name nor the arguments are to be trusted."""
+
+    name: str
+    arguments: str
+    """JSON, or what the model took for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """What a model said."""
+
+    text: str
+    """The answer as it came: JSON where a schema was given and the model kept to it, else its words."""
+    use: ModelUse
+    is_truncated: bool = False
+    """Whether the answer was cut off: at its ceiling of tokens, or by a stream that ended early."""
+    calls: tuple[NamedCall, ...] = ()
+    """Tools that it called instead of answering."""
+
+
+class ModelError(Exception):
+    """There is no answer; `hint` says what would mend that. Never holds a key or a prompt."""
+
+    def __init__(
+        self,
+        kind: ModelErrorKind,
+        message: str,
+        *,
+        hint: str | None = None,
+        use: ModelUse | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: ModelErrorKind = kind
+        self.hint = hint
+        self.use = use
+        self.retry_after = retry_after
+        """Seconds that the provider asked to wait, where it did."""
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same question may be answered later."""
+        return self.kind in {"unreachable", "overloaded", "timeout", "bad_answer"}
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTool:
+    """A tool that an agent may call in its loop; `call` validates, limits and records."""
+
+    name: str
+    description: str
+    input_schema: JsonSchema
+    call: Callable[[JsonObject], Awaitable[Json]]
+    """Raises `LoopToolError` with a text for the model."""
+
+
+class LoopToolError(Exception):
+    """What an agent is told of a call that failed or was not allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLimits:
+    """Ends of an agent's loop."""
+
+    requests: int = 10
+    """Questions to the model."""
+    tool_calls: int = 30
+    """Calls of tools in all; those of one answer beyond it are refused, none of them is made."""
+
+
+OnUse: TypeAlias = Callable[[ModelUse], None]
+"""Told of every call's cost as soon as it is settled, answered or not."""
+OnText: TypeAlias = Callable[[str], None]
+"""Told of every piece of an answer as it comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """Which model would be asked, and why that one."""
+
+    model: str
+    """`provider:name`."""
+    why: str
+    fallbacks: tuple[str, ...] = field(default=())
+
+
+class Models(Protocol):
+    """Whoever answers model calls. Budgets, retries, rates, clocks and redaction are behind it."""
+
+    async def ask(
+        self, call: ModelCall, *, on_use: OnUse | None = None, on_text: OnText | None = None
+    ) -> ModelAnswer:
+        """Return the answer; `on_text` streams it.
+
+        Raises:
+            ModelError: there is none, in the end.
+        """
+        ...
+
+    async def work(
+        self,
+        call: ModelCall,
+        tools: Sequence[LoopTool],
+        limits: LoopLimits,
+        *,
+        on_use: OnUse | None = None,
+    ) -> ModelAnswer:
+        """Let a model call tools in a loop until it answers; its last words, where a limit ends the loop.
+
+        Raises:
+            ModelError: there is no answer, in the end.
+        """
+        ...
+
+    def choose(self, preference: str, role: Role) -> ModelChoice:
+        """Return which model a call would go to.
+
+        Raises:
+            ModelError: the preference names none; the hint lists those there are.
+        """
+        ...

@@ -1,0 +1,102 @@
+"""Budgets: what models may cost, for a run, a job and a day.
+
+Before a model is asked, what it may cost at most is *reserved*; afterwards the reservation is *settled* with what it
+did cost. A reservation counts as spent until it is settled, in this process and in every other, before a crash and
+after it: so no budget is overshot by more than the calls that were under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from wavewright.planner.model_port import ModelUse, Role
+from wavewright.planner.models import Budget
+from wavewright.planner.types import RunId, StepId
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What was spent, or may be."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    """US dollars; what has no known price counts as nothing here and cannot be asked for under a budget of money."""
+    seconds: float = 0.0
+    """Time of model calls."""
+
+    def __add__(self, other: Spend) -> Spend:
+        return Spend(
+            self.calls + other.calls,
+            self.tokens + other.tokens,
+            self.usd + other.usd,
+            self.seconds + other.seconds,
+        )
+
+    def __sub__(self, other: Spend) -> Spend:
+        return Spend(
+            self.calls - other.calls,
+            self.tokens - other.tokens,
+            self.usd - other.usd,
+            self.seconds - other.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whose money it is."""
+
+    run: RunId | None = None
+    job: str | None = None
+    step: StepId | None = None
+    role: Role = "worker"
+    step_budget: Budget | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Something reserved and not settled yet; `id` is the purse's own."""
+
+    id: int
+    account: Account
+    amount: Spend
+
+
+class OverBudget(Exception):
+    """A reservation would go over a budget; the message names which, what is left and what was asked for."""
+
+    def __init__(self, message: str, *, scope: str, hint: str) -> None:
+        super().__init__(message)
+        self.scope = scope
+        """`run`, `job`, `day` or `step`."""
+        self.hint = hint
+
+
+class CallHistory(Protocol):
+    """How long model calls took before, in this run and in others."""
+
+    async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
+        """Return the seconds of the latest answered calls of a model in a role; nothing where there were none."""
+        ...
+
+
+class Purse(CallHistory, Protocol):
+    """Keeps the budgets; every call is one durable transaction."""
+
+    def limit_run(self, run: RunId, budget: Budget | None) -> None:
+        """Hold a run to its goal's own budget, beside the configured ones."""
+        ...
+
+    async def reserve(self, account: Account, amount: Spend) -> Reservation:
+        """Put something aside.
+
+        Raises:
+            OverBudget: it is more than is left; nothing was put aside then.
+        """
+        ...
+
+    async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
+        """Replace a reservation by what it came to and remember the use; repeating it changes nothing."""
+        ...
