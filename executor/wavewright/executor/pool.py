@@ -46,11 +46,10 @@ class Pool:
         self._running = 0
         self._waking = 0
         """Workers that were woken and have not looked at the heap yet."""
-        self._is_wake_due = False
         self._idle: list[asyncio.Future[None]] = []
         self._timers: dict[int, Timer] = {}
-        self._group: TaskGroup | None = None
-        self._end: asyncio.Future[None] | None = None
+        self._wake: asyncio.Future[None] | None = None
+        """What `run` waits for: its own task starts the workers, since a bare callback is no place to start tasks."""
         self._closed = False
 
     def push(self, call: Call) -> None:
@@ -58,8 +57,7 @@ class Pool:
         heapq.heappush(self._ready, (call.urgency, call.order, call.index, call))
         # Workers are woken in the next turn of the loop. One that never waits has taken what it pushed by then, and
         # waking the others for it would cost more than the calls.
-        if self._group is not None and not self._is_wake_due:
-            self._wake_next_turn()
+        self._wake_next_turn()
 
     def push_later(self, call: Call, seconds: float) -> None:
         """Let a call start after some seconds; until then it takes nobody's place."""
@@ -72,26 +70,26 @@ class Pool:
 
     async def run(self) -> None:
         """Perform what is pushed until `close` is called."""
-        if self._closed:
-            return
-        self._end = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
         try:
             async with anyio.create_task_group() as group:
-                self._group = group
-                self._wake_workers()
-                await self._end
+                while not self._closed:
+                    self._wake = loop.create_future()
+                    if self._are_all_awake(group):
+                        await self._wake
+                    else:
+                        await anyio.lowlevel.checkpoint()
                 for worker in self._idle:
                     worker.set_result(None)
         finally:
-            self._group = None
+            self._wake = None
             for timer in self._timers.values():
                 timer.cancel()
 
     def close(self) -> None:
         """Let the workers go home once their calls have ended."""
         self._closed = True
-        if self._end is not None and not self._end.done():
-            self._end.set_result(None)
+        self._wake_next_turn()
 
     async def _work(self) -> None:
         self._waking -= 1
@@ -141,15 +139,12 @@ class Pool:
             if waiting := self._aside.get(tool):
                 heapq.heappush(self._ready, heapq.heappop(waiting))
 
-    def _wake_workers(self) -> None:
-        """Wake or start workers for the ready calls, as far as the limit allows.
+    def _are_all_awake(self, group: TaskGroup) -> bool:
+        """Wake or start workers for the ready calls; answer whether that is all that the limit allows.
 
         One at first, then each turn of the loop as many as have calls under way, which doubles them: where calls
         really wait all are at work a few turns later, and where they never do one worker performs them all.
         """
-        self._is_wake_due = False
-        if self._group is None or self._closed:
-            return
         wanted = min(len(self._ready), self._concurrency - self._running) - self._waking
         now = min(wanted, max(1, self._running))
         for _ in range(now):
@@ -157,10 +152,9 @@ class Pool:
             if self._idle:
                 self._idle.pop().set_result(None)
             else:
-                self._group.start_soon(self._work)
-        if now < wanted:
-            self._wake_next_turn()
+                group.start_soon(self._work)
+        return now >= wanted
 
     def _wake_next_turn(self) -> None:
-        self._is_wake_due = True
-        asyncio.get_running_loop().call_soon(self._wake_workers)
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
