@@ -11,18 +11,24 @@ import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
+from wavewright.engine.cli.at_work import AtWork
 from wavewright.engine.cli.live import LiveProgress
 from wavewright.executor.events import (
     Event,
     GateRecord,
     ItemFinished,
+    ModelCalled,
     Noted,
+    OutputStreamed,
     PlanAccepted,
+    RungTaken,
     RunStarted,
     StepFinished,
     StepStatus,
     WaveStarted,
 )
+from wavewright.planner.ladder import RungRecord
+from wavewright.planner.model_port import ModelUse, Role
 from wavewright.planner.models import Plan
 from wavewright.planner.types import GateId, JsonObject, PlanHash, RunId, StepId, StepKey
 
@@ -45,10 +51,15 @@ class Clock:
         return self.now
 
 
+def model_of(_goal: JsonObject, phase: str) -> str | None:
+    """The model of a project that has one for each phase."""
+    return f"openai:{phase}-model"
+
+
 class Terminal:
     """A live view on a terminal of so many columns and lines; `picture` is what stands there."""
 
-    def __init__(self, *, width: int = 80, height: int = 24) -> None:
+    def __init__(self, *, width: int = 80, height: int = 24, at_work: AtWork | None = None) -> None:
         self.written = io.StringIO()
         self.clock = Clock()
         self.console = Console(
@@ -59,7 +70,7 @@ class Terminal:
             color_system=None,
             legacy_windows=False,
         )
-        self.live = LiveProgress(self.console, self.clock)
+        self.live = LiveProgress(self.console, self.clock, at_work)
 
     def show(self, *events: Event) -> None:
         for event in events:
@@ -71,9 +82,12 @@ class Terminal:
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
+BEGUN = RunStarted(RunId("20100301-000000-abc123"), 100.0, "Stocks", {}, 100.0)
+
+
 def started(plan: JsonObject = PLAN) -> list[Event]:
     return [
-        RunStarted(RunId("20100301-000000-abc123"), 100.0, "Stocks", {}, 100.0),
+        BEGUN,
         PlanAccepted(100.0, Plan.model_validate(plan).model_dump(mode="json"), PlanHash("sha256:0"), "given"),
     ]
 
@@ -201,6 +215,87 @@ def test_cancelled_steps_count_as_neither_begun_nor_done() -> None:
     terminal.show(*(StepFinished(102.0, StepId(step), "cancelled") for step in ("prices", "summary")))
 
     assert "1 of 3 steps · wave 1 of 2" in terminal.picture()
+
+
+def use(role: Role = "planner", step: str | None = None) -> ModelCalled:
+    spent = ModelUse(
+        role=role,
+        name=role,
+        model="openai:gpt-5",
+        outcome="answered",
+        input_tokens=2_000,
+        output_tokens=500,
+        usd=0.01,
+        step=StepId(step) if step else None,
+    )
+    return ModelCalled(101.0, spent)
+
+
+def reviewed(*, achieved: bool, round_number: int = 0) -> Noted:
+    return Noted(103.0, "review", {"goal_achieved": achieved, "round": round_number})
+
+
+def test_while_a_planner_is_waited_for_its_model_and_the_cost_so_far_are_shown() -> None:
+    terminal = Terminal(at_work=model_of)
+    terminal.show(BEGUN)
+    before = terminal.picture()
+    terminal.show(use(), use())
+
+    assert "planning with openai:planner-model" in before
+    assert "planning with openai:planner-model · 5,000 tokens, 0.0200 USD" in terminal.picture()
+
+
+def test_a_plan_that_was_given_waits_for_no_planner() -> None:
+    terminal = Terminal(at_work=model_of)
+    terminal.show(BEGUN, Noted(100.0, "draft", {"plan": PLAN, "rung": "given"}))
+
+    assert "checking the plan" in terminal.picture()
+    assert "planning" not in terminal.picture()
+
+
+def test_without_a_model_no_phase_waits_for_one() -> None:
+    terminal = Terminal()
+    terminal.show(BEGUN)
+
+    assert "checking the plan" in terminal.picture()
+    assert "planning" not in terminal.picture()
+
+
+def test_reviewing_and_recovering_name_their_models() -> None:
+    terminal = Terminal(at_work=model_of)
+    terminal.show(*started(), ended("prices"), ended("index"))
+    running = terminal.picture()
+    terminal.show(ended("summary"))
+    reviewing = terminal.picture()
+    terminal.show(reviewed(achieved=False))
+    recovering = terminal.picture()
+    terminal.show(reviewed(achieved=True))
+
+    assert "with openai" not in running
+    assert "reviewing with openai:reviewer-model" in reviewing
+    assert "recovering with openai:recovery-model" in recovering
+    assert "with openai" not in terminal.picture()
+
+
+def test_what_a_worker_writes_is_the_last_line_until_its_step_ends() -> None:
+    terminal = Terminal(width=40)
+    terminal.show(*started(), OutputStreamed(101.0, StepId("summary"), "Prices rose\nand "))
+    terminal.show(OutputStreamed(101.0, StepId("summary"), "\x1b[2Jfell again, says the summary"))
+    last = terminal.picture().splitlines()[-1]
+    terminal.show(ended("summary"))
+
+    assert last.endswith("fell again, says the summary")
+    assert last.isprintable()
+    assert len(last) <= 40
+    assert "fell again" not in terminal.picture()
+
+
+def test_a_rung_that_gave_nothing_is_a_line_above_the_table() -> None:
+    terminal = Terminal()
+    with terminal.live:
+        terminal.show(*started(), RungTaken(101.0, RungRecord("planner", "llm", "fallen", "two faults")))
+
+    assert "planner: rung llm gave nothing: two faults" in terminal.written.getvalue()
 
 
 def test_notes_are_lines_above_the_table_and_nothing_flickers_behind() -> None:

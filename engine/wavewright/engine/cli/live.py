@@ -22,11 +22,22 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from wavewright.engine.cli.at_work import AtWork, phase_words
+from wavewright.engine.cli.model_lines import amount_words, cost_of
 from wavewright.engine.cli.progress import gate_lines, lines_of, print_outcome
-from wavewright.executor.events import Event, Noted, PlanAccepted, StepFinished, StepStatus
+from wavewright.executor.events import (
+    Event,
+    Noted,
+    OutputStreamed,
+    PlanAccepted,
+    RungTaken,
+    StepFinished,
+    StepStatus,
+)
 from wavewright.executor.state import RunState, fold, reduce
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Plan
+from wavewright.planner.rendering import printable
 from wavewright.planner.types import StepId
 
 if TYPE_CHECKING:
@@ -50,6 +61,8 @@ _HEAD = 5
 _MOST_GATE_LINES = 6
 _BAR = 24
 """Columns of the bar."""
+_TAIL = 400
+"""Characters of a streamed output that are kept for its line: more than any terminal is wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +78,17 @@ class _Row:
 class LiveProgress:
     """A table that grows with the run; the outcome takes its place."""
 
-    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.time,
+        at_work: AtWork | None = None,
+    ) -> None:
         self._console = console or Console(stderr=True)
         self._clock = clock
+        self._at_work = at_work
+        self._streamed: dict[StepId, str] = {}
+        """What is being written by steps that run, as far as it fits on a line; the latest writer stands last."""
         self._state = RunState()
         self._rows: tuple[_Row, ...] = ()
         self._live = Live(
@@ -97,7 +118,11 @@ class LiveProgress:
         self._state = reduce(self._state, event)
         if isinstance(event, PlanAccepted):
             self._rows = _rows_of(self._state)
-        elif isinstance(event, Noted):
+        elif isinstance(event, OutputStreamed):
+            self._streamed[event.step] = (self._streamed.pop(event.step, "") + event.text)[-_TAIL:]
+        elif isinstance(event, StepFinished):
+            self._streamed.pop(event.step, None)
+        elif isinstance(event, (Noted, RungTaken)):
             for line in lines_of(event):
                 self.say(line)
 
@@ -128,11 +153,29 @@ class LiveProgress:
             ("run ", "dim"), (state.started.run, "bold"), ("  job ", "dim"), (state.started.job, "bold")
         )
         headline.no_wrap, headline.overflow = True, "ellipsis"
-        gates = self._gates()
-        parts: list[ConsoleRenderable] = [headline, self._figures(state)]
+        asked = self._asked(state)
+        below = [*self._gates(), *self._writing()]
+        parts: list[ConsoleRenderable] = [headline, self._figures(state), *asked]
         if self._rows:
-            parts.append(self._table(state, room=max(3, self._console.height - _HEAD - len(gates))))
-        return Group(*parts, *gates)
+            taken = _HEAD + len(asked) + len(below)
+            parts.append(self._table(state, room=max(3, self._console.height - taken)))
+        return Group(*parts, *below)
+
+    def _asked(self, state: RunState) -> list[Text]:
+        """Return one line with the model that is waited for and what models have cost, where there is any."""
+        has_executed = bool(self._rows) and all(row.step in state.steps for row in self._rows)
+        doing = phase_words(state, self._at_work, has_executed=has_executed)
+        words = [doing] if doing is not None else []
+        words += [amount_words(cost_of(state.uses.values()))] if state.uses else []
+        return [_one_line(" · ".join(words), "blue")] if words else []
+
+    def _writing(self) -> list[Text]:
+        """Return one line with the end of what is being written, where something is."""
+        if not self._streamed:
+            return []
+        step, text = next(reversed(self._streamed.items()))
+        room = max(10, self._console.width - len(step) - 4)
+        return [_one_line(f"  {step}: {printable(' '.join(text.split()))[-room:]}", "dim italic")]
 
     def _figures(self, state: RunState) -> Table:
         begun = [row for row in self._rows if self._status(row) not in ("waiting", "cancelled")]
@@ -223,6 +266,12 @@ def _rows_of(state: RunState) -> tuple[_Row, ...]:
     waves = graph.wave_of()
     rows = [_Row(step.id, step.tool, waves[step.id], graph.dependencies[step.id]) for step in plan.steps]
     return tuple(sorted(rows, key=lambda row: row.wave))
+
+
+def _one_line(text: str, style: str) -> Text:
+    line = Text(text, style=style)
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
 
 
 def _is_bad(ended: StepFinished) -> bool:

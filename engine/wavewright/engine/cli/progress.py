@@ -14,12 +14,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
+from wavewright.engine.cli.model_lines import rung_line, telling_rungs, use_line
 from wavewright.executor.events import (
     Event,
     GateRecord,
     ItemFinished,
+    ModelCalled,
     Noted,
     PlanAccepted,
+    RungTaken,
     RunStarted,
     StepFinished,
     WaveStarted,
@@ -27,6 +30,7 @@ from wavewright.executor.events import (
 from wavewright.executor.state import SUCCESSES
 
 if TYPE_CHECKING:
+    from wavewright.engine.cli.at_work import AtWork
     from wavewright.reviewer.records import Package
 
 
@@ -129,14 +133,17 @@ class JsonProgress(PlainProgress):
         _write(self._out, json.dumps(body, ensure_ascii=False))
 
 
-def progress_for(*, as_json: bool) -> Progress:
-    """Return the watcher that fits: JSON where asked for, a live table on a terminal, lines elsewhere."""
+def progress_for(*, as_json: bool, at_work: AtWork | None = None) -> Progress:
+    """Return the watcher that fits: JSON where asked for, a live table on a terminal, lines elsewhere.
+
+    `at_work` tells the live table which model a phase waits for.
+    """
     if as_json:
         return JsonProgress()
     if sys.stderr.isatty():
         from wavewright.engine.cli.live import LiveProgress
 
-        return LiveProgress()
+        return LiveProgress(at_work=at_work)
     return PlainProgress()
 
 
@@ -169,6 +176,10 @@ def lines_of(event: Event) -> Iterator[str]:
             yield "patch refused: the plan that it makes is not sound"
         case Noted(topic="warning"):
             yield f"warning: {event.body.get('message', '')}"
+        case ModelCalled(use=use) if use.index is None or use.outcome != "answered":
+            yield f"  {use_line(use)}"
+        case RungTaken(rung=rung):
+            yield from (f"  {rung_line(record)}" for record in telling_rungs([rung]))
         case ItemFinished() | _:
             return
 

@@ -1,0 +1,125 @@
+"""What language models did and cost, in words for a terminal.
+
+A *use* is the cost of one model call. Sums say what they are sums of: where a count is an estimate or a price is not
+known, the words say so, and no missing figure passes for a nought. Texts that a model or a provider wrote are made
+harmless first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from wavewright.planner.ladder import RungRecord
+from wavewright.planner.model_port import ModelUse
+from wavewright.planner.rendering import printable
+
+_LONGEST_REASON = 160
+_OUTCOMES = {
+    "refused": "refused",
+    "truncated": "was cut off",
+    "failed": "gave no answer",
+    "timeout": "took too long",
+    "over_budget": "was not asked: over budget",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What some model calls came to."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float = 0.0
+    """Of the calls whose price is known."""
+    unpriced: int = 0
+    """Calls that spent tokens at an unknown price."""
+    seconds: float = 0.0
+    is_estimated: bool = False
+    """Whether some of the tokens are an estimate."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.input_tokens + self.output_tokens
+
+    @property
+    def known_usd(self) -> float | None:
+        """US dollars, where the price of every call is known."""
+        return None if self.unpriced else self.usd
+
+
+def cost_of(uses: Iterable[ModelUse]) -> Cost:
+    """Return the sum of some uses."""
+    listed = tuple(uses)
+    return Cost(
+        calls=len(listed),
+        input_tokens=sum(use.input_tokens for use in listed),
+        output_tokens=sum(use.output_tokens for use in listed),
+        usd=sum(use.usd or 0.0 for use in listed),
+        unpriced=sum(use.usd is None and use.tokens > 0 for use in listed),
+        seconds=sum(use.seconds for use in listed),
+        is_estimated=any(use.is_estimated for use in listed),
+    )
+
+
+def cost_words(cost: Cost) -> str:
+    """Return a cost on one line: calls, tokens, money, seconds."""
+    calls = f"{cost.calls} call{'' if cost.calls == 1 else 's'}"
+    return f"{calls}, {amount_words(cost)}, {cost.seconds:.2f} s"
+
+
+def amount_words(cost: Cost) -> str:
+    """Return tokens and money."""
+    about = "about " if cost.is_estimated else ""
+    tokens = f"{about}{cost.tokens:,} token{'' if cost.tokens == 1 else 's'}"
+    return f"{tokens}, {money_words(cost)}" if cost.tokens else tokens
+
+
+def money_words(cost: Cost) -> str:
+    """Return the money; what has no known price is said, not left out."""
+    if not cost.unpriced:
+        return f"{cost.usd:.4f} USD"
+    return f"at least {cost.usd:.4f} USD" if cost.usd else "price unknown"
+
+
+def use_line(use: ModelUse) -> str:
+    """Return one line on a model call: who asked which model, how that ended, what it cost."""
+    role = str(use.role)
+    asker = role if use.name in ("", use.role) else f"{role} {printable(use.name)}"
+    place = f" for {use.step}" if use.step is not None else ""
+    item = f"[{use.index}]" if use.index is not None else ""
+    outcome = _OUTCOMES.get(use.outcome, "answered")
+    why = f": {short(use.message)}" if use.message else ""
+    attempts = f", {use.attempts} attempts" if use.attempts > 1 else ""
+    cost = cost_of([use])
+    spent = f" ({amount_words(cost)}, {use.seconds:.2f} s{attempts})"
+    return f"{asker}{place}{item}: {printable(use.model)} {outcome}{why}{spent}"
+
+
+def rung_line(record: RungRecord) -> str:
+    """Return one line on a rung that was tried."""
+    words = f"{printable(record.ladder)}: rung {record.rung}"
+    if record.outcome == "fallen":
+        return f"{words} gave nothing{f': {short(record.reason)}' if record.reason else ''}"
+    if record.ceiling >= 1:
+        return f"{words} reached"
+    because = f": {short(record.because)}" if record.because else ""
+    return f"{words} reached, confidence at most {record.ceiling:g}{because}"
+
+
+def models_of(uses: Sequence[ModelUse]) -> list[str]:
+    """Return the models that were asked, each once, in their order."""
+    return list(dict.fromkeys(printable(use.model) for use in uses))
+
+
+def telling_rungs(records: Iterable[RungRecord]) -> Iterator[RungRecord]:
+    """Yield the rungs that are worth a word: those that gave nothing, and those that cap what they gave."""
+    return (record for record in records if record.outcome == "fallen" or record.ceiling < 1)
+
+
+def short(text: str) -> str:
+    """Return a text from elsewhere on one line of a terminal."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1].rstrip()}…"
