@@ -1,0 +1,231 @@
+"""What a scripted model answers: replies of a model, and everything that goes wrong on the wire.
+
+An *answer* is a value that says what the client sees; the wire's own spelling comes later, so one answer serves all
+three wires. Every fault is a function here that returns an answer, and any answer may be queued, repeated or chosen
+by a callable.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from tests.support.model_request import Called, ScriptedRequest
+from wavewright.planner.types import Json, JsonObject
+
+Finish: TypeAlias = Literal["stop", "length", "content_filter"]
+"""Why a reply ends; that it ends with a tool call is added where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A count of tokens as a server claims it."""
+
+    read: int
+    written: int
+    total: int | None = None
+    """What it claims for both together, where that is not their sum."""
+
+    @property
+    def both(self) -> int:
+        """The total that is claimed."""
+        return self.read + self.written if self.total is None else self.total
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model says, and how it comes over the wire."""
+
+    text: str = ""
+    calls: tuple[Called, ...] = ()
+    value: Json = None
+    """A structured answer: arguments of the output tool where one is forced, else JSON as text."""
+    has_value: bool = False
+    refusal: str = ""
+    """A refusal in the field that OpenAI has for it."""
+    finish: Finish = "stop"
+    tokens: Tokens | Literal["counted", "missing"] = "counted"
+    is_empty: bool = False
+    """Whether there is no choice at all."""
+    delay: float = 0.0
+    """Seconds before the first byte."""
+    interval: float = 0.0
+    """Seconds between two pieces."""
+    piece: int = 40
+    """Characters of a streamed piece."""
+    cut: Literal["no", "without_finish", "connection"] = "no"
+    """Whether a stream ends early: politely, or with the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error of the API."""
+
+    status: int
+    message: str = "the scripted server fails here"
+    kind: str = ""
+    """The provider's word for it; the usual one of the status where absent."""
+    retry_after: float | None = None
+    delay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RawBody:
+    """Bytes that no API would send."""
+
+    body: bytes
+    """Sent once, before the repeated part."""
+    repeated: bytes = b""
+    times: int = 0
+    """How often `repeated` follows; sending stops when the client goes away."""
+    headers: tuple[tuple[str, str], ...] = (("content-type", "application/json"),)
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """The request is taken, and nothing ever comes."""
+
+
+Answer: TypeAlias = Reply | Failure | RawBody | Silence
+AnswerLike: TypeAlias = str | JsonObject | Answer
+"""A text is said; an object is the structured answer."""
+AnswerMaker: TypeAlias = Callable[[ScriptedRequest], AnswerLike]
+
+
+def answer_of(given: AnswerLike) -> Answer:
+    """Return what a test wrote down as an answer."""
+    if isinstance(given, str):
+        return Reply(text=given)
+    if isinstance(given, dict):
+        return structured(given)
+    return given
+
+
+def structured(value: Json) -> Reply:
+    """Answer with a value, by whatever way the request asks for one."""
+    return Reply(value=value, has_value=True)
+
+
+def calling(name: str, **arguments: Json) -> Reply:
+    """Call one tool."""
+    return Reply(calls=(Called(name, json.dumps(arguments)),))
+
+
+def spoken(reply: Reply, request: ScriptedRequest) -> Reply:
+    """Return a reply with its value spelled as the request wants it: the output tool's call, or JSON as text."""
+    if not reply.has_value:
+        return reply
+    text = json.dumps(reply.value)
+    if request.output_tool:
+        return replace(reply, calls=(*reply.calls, Called(request.output_tool, text)), has_value=False)
+    return replace(reply, text=reply.text + text, has_value=False)
+
+
+def _reply(given: AnswerLike) -> Reply:
+    answer = answer_of(given)
+    assert isinstance(answer, Reply), f"{answer!r} is no reply of a model"
+    return answer
+
+
+def delayed(given: AnswerLike, seconds: float) -> Reply:
+    """Answer, but later."""
+    return replace(_reply(given), delay=seconds)
+
+
+def overloaded(retry_after: float | None = 2) -> Failure:
+    """429: too many requests."""
+    return Failure(429, "Rate limit reached", "rate_limit_exceeded", retry_after)
+
+
+def failing(status: int = 500, retry_after: float | None = None) -> Failure:
+    """A fault of the server's own; for ever, unless the rule has `times`."""
+    return Failure(status, "The server had an error while processing your request", retry_after=retry_after)
+
+
+def denied(status: int = 403) -> Failure:
+    """401 or 403: a wrong key, or no right."""
+    return Failure(status, "You have insufficient permissions for this operation")
+
+
+def over_context(limit: int = 8192) -> Failure:
+    """400: the question is larger than the model's context."""
+    message = (
+        f"This model's maximum context length is {limit} tokens. Please reduce the length of the messages."
+    )
+    return Failure(400, message, "context_length_exceeded")
+
+
+def silence() -> Silence:
+    """Take the request and send nothing."""
+    return Silence()
+
+
+def slow_drip(given: AnswerLike = "a slow answer", interval: float = 0.05, piece: int = 1) -> Reply:
+    """Send a few characters at a time, so that no read ever times out."""
+    return replace(_reply(given), interval=interval, piece=piece)
+
+
+def cut_stream(given: AnswerLike = "this answer is cut", *, connection: bool = False) -> Reply:
+    """End a stream without a word on why: politely, or by closing the connection."""
+    return replace(_reply(given), cut="connection" if connection else "without_finish")
+
+
+def cut_at_length(given: AnswerLike = "this answer is cut") -> Reply:
+    """End at the ceiling of tokens."""
+    return replace(_reply(given), finish="length")
+
+
+def no_choices() -> Reply:
+    """Answer with no choice at all."""
+    return Reply(is_empty=True)
+
+
+def filtered(text: str = "") -> Reply:
+    """End because of a content filter."""
+    return Reply(text=text, finish="content_filter")
+
+
+def refusing(text: str = "I'm sorry, but I can't help with that.", *, field: bool = False) -> Reply:
+    """Refuse in plain words, or in the field that OpenAI has for it."""
+    return Reply(refusal=text) if field else Reply(text=text)
+
+
+def broken_arguments(tool: str, arguments: str = '{"q": "unfinished') -> Reply:
+    """Call a tool with arguments that are no JSON."""
+    return Reply(calls=(Called(tool, arguments),))
+
+
+def many_calls(tool: str, count: int = 200, arguments: Callable[[int], JsonObject] | None = None) -> Reply:
+    """Call a tool many times in one reply."""
+    calls = ((arguments(number) if arguments else {"number": number}) for number in range(count))
+    return Reply(calls=tuple(Called(tool, json.dumps(call)) for call in calls))
+
+
+def with_tokens(given: AnswerLike, tokens: Tokens | Literal["missing"]) -> Reply:
+    """Answer with a count of tokens that is missing, zero or a lie."""
+    return replace(_reply(given), tokens=tokens)
+
+
+def gzip_bomb(megabytes: int = 10_000) -> RawBody:
+    """A small compressed body that grows to that size when it is unpacked."""
+    import zlib
+
+    start = b'{"id": "bomb", "object": "chat.completion", "choices": [{"message": {"content": "'
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    head = packer.compress(start) + packer.flush(zlib.Z_FULL_FLUSH)
+    block = packer.compress(b"A" * 2**20) + packer.flush(zlib.Z_FULL_FLUSH)
+    headers = (("content-type", "application/json"), ("content-encoding", "gzip"))
+    return RawBody(head, block, megabytes, headers)
+
+
+def no_json(text: str = "<html><body>502 Bad Gateway</body></html>") -> RawBody:
+    """200 with a body that is no JSON."""
+    return RawBody(text.encode(), headers=(("content-type", "text/html"),))
+
+
+def echo(request: ScriptedRequest) -> Reply:
+    """Say everything that was asked, word for word."""
+    return Reply(text=request.text)

@@ -1,0 +1,364 @@
+"""A model server on loopback that answers by rule: OpenAI's two APIs and Anthropic's, streams and faults included.
+
+A *rule* says which requests it answers, by their provider-neutral form, and with what. The first rule that fits and
+has an answer left is taken; a request that no rule fits gets an error that says so. Everything asked is in the
+*ledger*, without any key.
+
+    with ScriptedServer() as server:
+        server.answer({"steps": []}, when=asked_for("plan"))
+        server.answer(overloaded(), "now it works", when="Summarise")   # a queue: each once
+        server.answer(lambda request: request.prompt.upper())
+        environment = server.environment()
+
+In tests it is the fixture `model_server`. To try things by hand:
+
+    python -m tests.support.scripted_model --port 8765 --script answers.yaml
+
+(`tests/support/model_script.py` says what the file may hold.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+from tests.support.model_answers import (
+    Answer,
+    AnswerLike,
+    AnswerMaker,
+    Failure,
+    Reply,
+    Tokens,
+    answer_of,
+    broken_arguments,
+    calling,
+    cut_at_length,
+    cut_stream,
+    delayed,
+    denied,
+    echo,
+    failing,
+    filtered,
+    gzip_bomb,
+    many_calls,
+    no_choices,
+    no_json,
+    over_context,
+    overloaded,
+    refusing,
+    silence,
+    slow_drip,
+    structured,
+    with_tokens,
+)
+from tests.support.model_request import Called, Message, OfferedTool, ScriptedRequest, Wire
+
+if TYPE_CHECKING:
+    from tests.support.playing import Stage
+
+__all__ = [
+    "Answer",
+    "Called",
+    "Exchange",
+    "Failure",
+    "Message",
+    "OfferedTool",
+    "Reply",
+    "ScriptedRequest",
+    "ScriptedServer",
+    "Tokens",
+    "Wire",
+    "asked_for",
+    "broken_arguments",
+    "calling",
+    "cut_at_length",
+    "cut_stream",
+    "delayed",
+    "denied",
+    "echo",
+    "failing",
+    "filtered",
+    "gzip_bomb",
+    "many_calls",
+    "no_choices",
+    "no_json",
+    "offering",
+    "over_context",
+    "overloaded",
+    "refusing",
+    "silence",
+    "slow_drip",
+    "structured",
+    "with_tokens",
+]
+
+Test: TypeAlias = Callable[[ScriptedRequest], bool]
+API_KEY = "sk-scripted-0123456789abcdef"
+"""The key that `environment()` gives; the server takes any."""
+
+
+def asked_for(schema_name: str) -> Test:
+    """Match requests for a structured answer of this name."""
+    return lambda request: request.schema_name == schema_name
+
+
+def offering(tool: str) -> Test:
+    """Match requests that offer this tool."""
+    return lambda request: tool in request.tool_names
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request, and what was done about it."""
+
+    number: int
+    request: ScriptedRequest
+    rule: str
+    """Name of the rule that answered; empty where none did."""
+    answer: Answer
+    at: float
+    """Monotonic seconds when it came."""
+
+
+@dataclass(slots=True)
+class _Rule:
+    name: str
+    test: Test
+    answers: deque[AnswerLike | AnswerMaker]
+    left: int | None
+    """How often it may still answer; for ever where absent."""
+
+    def take(self) -> AnswerLike | AnswerMaker:
+        if self.left is not None:
+            self.left -= 1
+        return self.answers.popleft() if len(self.answers) > 1 else self.answers[0]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What was asked, and who waits to see it."""
+
+    exchanges: list[Exchange] = field(default_factory=list[Exchange])
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    in_flight: int = 0
+    most_in_flight: int = 0
+
+
+class ScriptedServer:
+    """The server; a context manager that answers from its first line to its last."""
+
+    def __init__(self, port: int = 0) -> None:
+        self._rules: list[_Rule] = []
+        self._ledger = Ledger()
+        self._port = port
+        self._stage: Stage | None = None
+        self._url = ""
+        self.broken: list[Exception] = []
+        """What callables of rules raised."""
+
+    def __enter__(self) -> Self:
+        # Bound here, so that the address is known and nobody is refused while the server comes up.
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", self._port))
+        listener.listen(1024)
+        self._url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        from tests.support.playing import Stage
+
+        self._stage = Stage(listener, self.decide, self._track)
+        self._stage.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._stage is not None
+        self._stage.stop()
+
+    @property
+    def url(self) -> str:
+        """Address without a path: what Anthropic's client takes."""
+        return self._url
+
+    @property
+    def openai_url(self) -> str:
+        """Address that OpenAI's clients take."""
+        return f"{self._url}/v1"
+
+    def environment(self, wire: Wire = "chat", model: str = "scripted") -> dict[str, str]:
+        """Return the variables that make this server the model, over one of the wires."""
+        match wire:
+            case "chat":
+                return {
+                    "WAVEWRIGHT_MODEL": f"openai-chat:{model}",
+                    "WAVEWRIGHT_BASE_URL": self.openai_url,
+                    "WAVEWRIGHT_API_KEY": API_KEY,
+                }
+            case "responses":
+                return {
+                    "WAVEWRIGHT_MODEL": f"openai:{model}",
+                    "OPENAI_BASE_URL": self.openai_url,
+                    "OPENAI_API_KEY": API_KEY,
+                }
+            case "messages":
+                return {
+                    "WAVEWRIGHT_MODEL": f"anthropic:{model}",
+                    "ANTHROPIC_BASE_URL": self.url,
+                    "ANTHROPIC_API_KEY": API_KEY,
+                }
+
+    def answer(
+        self,
+        *with_: AnswerLike | AnswerMaker,
+        when: Test | str | None = None,
+        times: int | None = None,
+        name: str = "",
+    ) -> None:
+        """Add a rule.
+
+        Args:
+            with_: What it answers: one answer for ever, or as often as `times`; several are a queue, each given once.
+            when: What the request must be: a test, or a text that it must hold; anything where absent.
+            times: How often it answers; the last of several answers is repeated until then.
+            name: What the ledger calls it.
+        """
+        assert with_, "a rule needs an answer"
+        left = len(with_) if times is None and len(with_) > 1 else times
+        with self._ledger.changed:
+            title = name or f"rule {len(self._rules) + 1}"
+            self._rules.append(_Rule(title, _test(when), deque(with_), left))
+
+    def reset(self) -> None:
+        """Forget rules and ledger, and let go of whoever is kept waiting."""
+        if self._stage is not None:
+            self._stage.release()
+        with self._ledger.changed:
+            self._rules.clear()
+            self.broken.clear()
+            self._ledger.exchanges.clear()
+            self._ledger.most_in_flight = self._ledger.in_flight
+
+    @property
+    def ledger(self) -> Sequence[Exchange]:
+        """Everything that was asked so far, in order."""
+        with self._ledger.changed:
+            return tuple(self._ledger.exchanges)
+
+    @property
+    def requests(self) -> Sequence[ScriptedRequest]:
+        """Every request so far, in order."""
+        return tuple(exchange.request for exchange in self.ledger)
+
+    @property
+    def unmatched(self) -> Sequence[ScriptedRequest]:
+        """Requests that no rule fitted."""
+        return tuple(exchange.request for exchange in self.ledger if not exchange.rule)
+
+    @property
+    def most_in_flight(self) -> int:
+        """How many requests were under way at once, at most."""
+        with self._ledger.changed:
+            return self._ledger.most_in_flight
+
+    def wait_for_requests(self, count: int, timeout: float = 20.0) -> Sequence[ScriptedRequest]:
+        """Wait until so many requests have come, answered or not.
+
+        Raises:
+            TimeoutError: they have not.
+        """
+        with self._ledger.changed:
+            if not self._ledger.changed.wait_for(lambda: len(self._ledger.exchanges) >= count, timeout):
+                raise TimeoutError(f"{len(self._ledger.exchanges)} requests came, not {count}")
+        return self.requests
+
+    def wait_until_idle(self, timeout: float = 20.0) -> None:
+        """Wait until no request is under way.
+
+        Raises:
+            TimeoutError: one still is.
+        """
+        with self._ledger.changed:
+            if not self._ledger.changed.wait_for(lambda: self._ledger.in_flight == 0, timeout):
+                raise TimeoutError(f"{self._ledger.in_flight} requests are still under way")
+
+    def decide(self, request: ScriptedRequest) -> tuple[Answer, int]:
+        """Return the answer to a request and its number, and write both down."""
+        with self._ledger.changed:
+            rule = next((rule for rule in self._rules if rule.left != 0 and rule.test(request)), None)
+            given = rule.take() if rule else _unmatched(request, [rule.name for rule in self._rules])
+            answer = self._made(given, request)
+            number = len(self._ledger.exchanges) + 1
+            name = rule.name if rule else ""
+            self._ledger.exchanges.append(Exchange(number, request, name, answer, time.monotonic()))
+            self._ledger.changed.notify_all()
+        return answer, number
+
+    def _made(self, given: AnswerLike | AnswerMaker, request: ScriptedRequest) -> Answer:
+        try:
+            return answer_of(given(request) if callable(given) else given)
+        except Exception as error:  # noqa: BLE001 - a rule of a test: the test is told, and the client gets an error
+            self.broken.append(error)
+            return Failure(500, f"a rule of the scripted server broke: {error!r}", "broken_rule")
+
+    def _track(self, change: int) -> None:
+        with self._ledger.changed:
+            self._ledger.in_flight += change
+            self._ledger.most_in_flight = max(self._ledger.most_in_flight, self._ledger.in_flight)
+            self._ledger.changed.notify_all()
+
+
+def _test(when: Test | str | None) -> Test:
+    if when is None or isinstance(when, str):
+        wanted = when or ""
+        return lambda request: wanted in request.text
+    return when
+
+
+def _unmatched(request: ScriptedRequest, rules: Sequence[str]) -> Failure:
+    asked = (
+        f"schema {request.schema_name!r}, tools {list(request.tool_names)}, prompt {request.prompt[:80]!r}"
+    )
+    had = ", ".join(rules) or "there is none"
+    return Failure(
+        500, f"no rule of the scripted server fits this request ({asked}); rules: {had}", "no_rule"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve a script until Ctrl-C."""
+    from tests.support.model_script import add_script, told
+
+    reader = argparse.ArgumentParser(
+        prog="python -m tests.support.scripted_model", description="A model server."
+    )
+    reader.add_argument("--port", type=int, default=8765, help="0: a free one")
+    reader.add_argument("--script", type=Path, required=True, help="YAML file of rules")
+    asked = reader.parse_args(arguments)
+    with ScriptedServer(asked.port) as server:
+        add_script(server, asked.script)
+        print(f"listening on {server.openai_url}", flush=True)
+        shown = 0
+        try:
+            while True:
+                server.wait_for_requests(shown + 1, timeout=threading.TIMEOUT_MAX)
+                for exchange in server.ledger[shown:]:
+                    print(told(exchange), flush=True)
+                    shown += 1
+        except KeyboardInterrupt:
+            sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

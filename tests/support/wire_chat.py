@@ -1,0 +1,95 @@
+"""OpenAI's Chat Completions as a server writes them: the body, the pieces of a stream, an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.support.model_answers import Failure, Reply, Tokens
+from tests.support.model_request import Called, ScriptedRequest
+from tests.support.pieces import Frame, pieces
+from wavewright.planner.types import Json, JsonObject
+
+_KINDS = {
+    401: "invalid_api_key",
+    403: "permission_denied",
+    429: "rate_limit_exceeded",
+    400: "invalid_request",
+}
+
+
+def chat_body(reply: Reply, request: ScriptedRequest, tokens: Tokens | None, number: int) -> JsonObject:
+    """Return a whole completion."""
+    message: JsonObject = {"role": "assistant", "content": reply.text or None}
+    if reply.calls:
+        message["tool_calls"] = [_call(call, number, place) for place, call in enumerate(reply.calls)]
+    if reply.refusal:
+        message["refusal"] = reply.refusal
+    choice: JsonObject = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": None if reply.cut != "no" else _finish(reply),
+    }
+    choices: list[Json] = [] if reply.is_empty else [choice]
+    body: JsonObject = {**_start("chat.completion", request, number), "choices": choices}
+    return body if tokens is None else {**body, "usage": _usage(tokens)}
+
+
+def chat_frames(
+    reply: Reply, request: ScriptedRequest, tokens: Tokens | None, number: int
+) -> Iterator[Frame]:
+    """Yield the chunks of a streamed completion; the last one says why it ends, unless the stream is cut."""
+    start = _start("chat.completion.chunk", request, number)
+
+    def chunk(delta: JsonObject, finish: str | None = None) -> Frame:
+        return Frame({**start, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+    if not reply.is_empty:
+        yield chunk({"role": "assistant", "content": ""})
+    for piece in pieces(reply.text, reply.piece):
+        yield chunk({"content": piece})
+    if reply.refusal:
+        yield chunk({"refusal": reply.refusal})
+    for place, call in enumerate(reply.calls):
+        head = _call(Called(call.name, ""), number, place)
+        yield chunk({"tool_calls": [{"index": place, **head}]})
+        for piece in pieces(call.arguments, reply.piece):
+            yield chunk({"tool_calls": [{"index": place, "function": {"arguments": piece}}]})
+    if reply.cut != "no":
+        return
+    if not reply.is_empty:
+        yield chunk({}, _finish(reply))
+    if tokens is not None:
+        yield Frame({**start, "choices": [], "usage": _usage(tokens)})
+    yield Frame("[DONE]")
+
+
+def openai_error(failure: Failure) -> JsonObject:
+    """Return the body of an error, as both of OpenAI's APIs have it."""
+    kind = failure.kind or _KINDS.get(failure.status, "server_error")
+    error: JsonObject = {"message": failure.message, "type": kind, "param": None, "code": kind}
+    return {"error": error}
+
+
+def _start(kind: str, request: ScriptedRequest, number: int) -> JsonObject:
+    return {"id": f"chatcmpl-{number}", "object": kind, "created": 1_700_000_000, "model": request.model}
+
+
+def _call(call: Called, number: int, place: int) -> JsonObject:
+    return {
+        "id": f"call_{number}_{place}",
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+
+
+def _finish(reply: Reply) -> str:
+    return "tool_calls" if reply.calls and reply.finish == "stop" else reply.finish
+
+
+def _usage(tokens: Tokens) -> JsonObject:
+    return {
+        "prompt_tokens": tokens.read,
+        "completion_tokens": tokens.written,
+        "total_tokens": tokens.both,
+    }
