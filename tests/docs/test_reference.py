@@ -11,12 +11,20 @@ import pytest
 from pydantic import BaseModel
 
 from tests.repository.tree import ROOT
+from wavewright.config.model_settings import (
+    BudgetSettings,
+    BudgetsSection,
+    ModelsSection,
+    PriceSettings,
+    ProviderSettings,
+)
 from wavewright.config.settings import VARIABLES, SettingsFile, Variable
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.app import app
 from wavewright.executor import events
 from wavewright.planner.cel_functions import FUNCTIONS
 from wavewright.planner.goals import GoalTemplate, Job, Limits, Recipe, Rules
+from wavewright.planner.model_port import ModelUse
 from wavewright.planner.models import Cap, Gate, Plan, Retry, Step
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.user_tools import ToolOptions
@@ -59,6 +67,11 @@ def test_every_function_of_expressions_is_listed() -> None:
         pytest.param("jobs-and-goals.md", Limits, id="limits"),
         pytest.param("jobs-and-goals.md", Recipe, id="recipe"),
         pytest.param("settings.md", SettingsFile, id="settings"),
+        pytest.param("settings.md", ModelsSection, id="models"),
+        pytest.param("settings.md", ProviderSettings, id="providers"),
+        pytest.param("settings.md", PriceSettings, id="prices"),
+        pytest.param("settings.md", BudgetsSection, id="budgets"),
+        pytest.param("settings.md", BudgetSettings, id="budget"),
         pytest.param("package.md", Package, id="package"),
         pytest.param("package.md", ReviewResult, id="review"),
     ],
@@ -76,6 +89,12 @@ def test_every_event_and_its_fields_are_described(event: type) -> None:
     (row,) = [line for line in text.splitlines() if line.startswith(f"| `{event.__name__}` |")]
 
     assert [name for name in own_fields(event) if f"`{name}`" not in row] == []
+
+
+def test_every_figure_of_a_model_call_is_described() -> None:
+    text = (REFERENCE / "events.md").read_text(encoding="utf-8")
+
+    assert [field.name for field in dataclasses.fields(ModelUse) if f"`{field.name}`" not in text] == []
 
 
 def own_fields(event: type) -> list[str]:
