@@ -31,13 +31,14 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
 from tests.support import model_answers as made
+from tests.support.ledger import Exchange
 from tests.support.model_answers import Answer, Reply
 from tests.support.model_request import Called, ScriptedRequest
 from wavewright.config.documents import read_document_file
 from wavewright.config.shape import read_shape
 
 if TYPE_CHECKING:
-    from tests.support.scripted_model import Exchange, ScriptedServer
+    from tests.support.scripted_model import ScriptedServer
 
 
 class _Section(BaseModel):

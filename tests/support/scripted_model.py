@@ -25,12 +25,12 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Self
 
+from tests.support.ledger import Exchange, Ledger, Rule, RuleTest
 from tests.support.model_answers import (
     Answer,
     AnswerLike,
@@ -101,63 +101,25 @@ __all__ = [
     "with_tokens",
 ]
 
-Test: TypeAlias = Callable[[ScriptedRequest], bool]
 API_KEY = "sk-scripted-0123456789abcdef"
 """The key that `environment()` gives; the server takes any."""
 
 
-def asked_for(schema_name: str) -> Test:
+def asked_for(schema_name: str) -> RuleTest:
     """Match requests for a structured answer of this name."""
     return lambda request: request.schema_name == schema_name
 
 
-def offering(tool: str) -> Test:
+def offering(tool: str) -> RuleTest:
     """Match requests that offer this tool."""
     return lambda request: tool in request.tool_names
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """One request, and what was done about it."""
-
-    number: int
-    request: ScriptedRequest
-    rule: str
-    """Name of the rule that answered; empty where none did."""
-    answer: Answer
-    at: float
-    """Monotonic seconds when it came."""
-
-
-@dataclass(slots=True)
-class _Rule:
-    name: str
-    test: Test
-    answers: deque[AnswerLike | AnswerMaker]
-    left: int | None
-    """How often it may still answer; for ever where absent."""
-
-    def take(self) -> AnswerLike | AnswerMaker:
-        if self.left is not None:
-            self.left -= 1
-        return self.answers.popleft() if len(self.answers) > 1 else self.answers[0]
-
-
-@dataclass(slots=True)
-class Ledger:
-    """What was asked, and who waits to see it."""
-
-    exchanges: list[Exchange] = field(default_factory=list[Exchange])
-    changed: threading.Condition = field(default_factory=threading.Condition)
-    in_flight: int = 0
-    most_in_flight: int = 0
 
 
 class ScriptedServer:
     """The server; a context manager that answers from its first line to its last."""
 
     def __init__(self, port: int = 0) -> None:
-        self._rules: list[_Rule] = []
+        self._rules: list[Rule] = []
         self._ledger = Ledger()
         self._port = port
         self._stage: Stage | None = None
@@ -222,7 +184,7 @@ class ScriptedServer:
     def answer(
         self,
         *with_: AnswerLike | AnswerMaker,
-        when: Test | str | None = None,
+        when: RuleTest | str | None = None,
         times: int | None = None,
         name: str = "",
     ) -> None:
@@ -238,7 +200,7 @@ class ScriptedServer:
         left = len(with_) if times is None and len(with_) > 1 else times
         with self._ledger.changed:
             title = name or f"rule {len(self._rules) + 1}"
-            self._rules.append(_Rule(title, _test(when), deque(with_), left))
+            self._rules.append(Rule(title, _test(when), deque(with_), left))
 
     def reset(self) -> None:
         """Forget rules and ledger, and let go of whoever is kept waiting."""
@@ -319,7 +281,7 @@ class ScriptedServer:
             self._ledger.changed.notify_all()
 
 
-def _test(when: Test | str | None) -> Test:
+def _test(when: RuleTest | str | None) -> RuleTest:
     if when is None or isinstance(when, str):
         wanted = when or ""
         return lambda request: wanted in request.text
