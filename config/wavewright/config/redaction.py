@@ -1,0 +1,179 @@
+"""Take secrets out of text before it is written, shown or sent.
+
+A *secret* is a value that only its owner may see: a key, a password, a cookie. Values that are known (the
+configured key, passwords in addresses) go first, whatever their shape and however they are escaped; then go texts
+that look like secrets. What is taken out becomes `[redacted]`. Redacting twice changes nothing, and takes time that
+grows with the text's length only; prose, ids and hashes stay as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+from urllib.parse import quote, unquote, urlsplit
+
+from wavewright.config.secret_shapes import MARK, SENSITIVE_NAME, replace_shapes
+
+__all__ = ["MARK", "Redactor", "known_secrets"]
+
+_Json: TypeAlias = "bool | int | float | str | list[_Json] | dict[str, _Json] | None"
+
+WHOLE_WORD_BELOW = 8
+"""A known value that is shorter is replaced only where it stands alone: inside words it would be a coincidence."""
+LEAST_LENGTH = 4
+"""A known value that is shorter is no secret, and replacing it would make text unreadable."""
+
+PLACEHOLDERS = frozenset(
+    {"changeme", "dummy", "empty", "fake", "local", "no-key", "none", "not-needed", "null", "ollama"}
+    | {"placeholder", "secret", "test", "token", "unused", "vllm"}
+)
+"""What is written where a server wants a key and reads none (`ollama`, vLLM's `EMPTY`): words of any text."""
+
+
+class Redactor:
+    """Takes known secrets and whatever looks like one out of texts."""
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        values = sorted({value.strip() for value in known}, key=lambda value: (-len(value), value))
+        self._forms = tuple(form for value in values if _is_secret(value) for form in _forms(value))
+
+    def redact(self, text: str) -> str:
+        """Return a text without its secrets."""
+        for form in self._forms:
+            if form.clue in text:
+                # What was replaced before separates the pieces: no secret is found across it.
+                text = MARK.join(form.pattern.sub(MARK, piece) for piece in text.split(MARK))
+        return replace_shapes(text)
+
+    def redact_json(self, value: _Json) -> _Json:
+        """Return a JSON value without its secrets: in texts, in names, and whatever a name calls a secret."""
+        match value:
+            case str():
+                return self.redact(value)
+            case list():
+                return [self.redact_json(item) for item in value]
+            case dict():
+                return {self.redact(name): self._member(name, item) for name, item in value.items()}
+            case _:
+                return value
+
+    def _member(self, name: str, value: _Json) -> _Json:
+        if isinstance(value, str) and value and SENSITIVE_NAME.search(name):
+            return MARK
+        return self.redact_json(value)
+
+
+class _HasKey(Protocol):
+    @property
+    def api_key(self) -> str | None: ...
+
+    @property
+    def base_url(self) -> str | None: ...
+
+
+_SECRET_VARIABLE = re.compile(r"(?:^|_)(?:API_KEY|SECRET_KEY|ACCESS_KEY|TOKEN|PASSWORD|SECRET)$")
+"""Ends of the names by which providers' libraries read their keys: `OPENAI_API_KEY`, `HF_TOKEN` and so on."""
+_OTHER_VARIABLES = frozenset({"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID"})
+_ADDRESS_VARIABLE = re.compile(r"^WAVEWRIGHT_(?:.*_)?URL$")
+
+
+def known_secrets(settings: _HasKey | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the secrets that the settings and the environment hold, in a stable order.
+
+    Those are the configured key, the keys in the variables of providers (`OPENAI_API_KEY`, `HF_TOKEN`, …), and the
+    passwords in `models.base_url` and in every `WAVEWRIGHT_…_URL`.
+    """
+    found: list[str] = []
+    if settings is not None:
+        found += [settings.api_key or "", *_passwords(settings.base_url or "")]
+    for name, value in environment.items():
+        if _SECRET_VARIABLE.search(name) or name in _OTHER_VARIABLES:
+            found.append(value)
+        elif _ADDRESS_VARIABLE.search(name):
+            found += _passwords(value)
+    return tuple(sorted({value.strip() for value in found if value.strip()}))
+
+
+def _passwords(address: str) -> Iterator[str]:
+    try:
+        password = urlsplit(address).password
+    except ValueError:  # no address: whoever opens it says so
+        return
+    if password:
+        yield unquote(password)
+
+
+def _is_secret(value: str) -> bool:
+    return len(value) >= LEAST_LENGTH and value.lower() not in PLACEHOLDERS and value not in MARK
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One way in which a known value may be written."""
+
+    clue: str
+    """What every text that holds it contains: looking for that first spares the pattern on nearly all texts."""
+    pattern: re.Pattern[str]
+
+
+def _forms(value: str) -> Iterator[_Form]:
+    # Letters and digits are written as themselves everywhere.
+    clue = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
+    if len(value) < WHOLE_WORD_BELOW:
+        yield _Form(clue, re.compile(rf"(?<![A-Za-z0-9]){_spellings(value)}(?![A-Za-z0-9])"))
+        return
+    yield _Form(clue, re.compile(_spellings(value)))
+    for core in _in_base64(value):
+        yield _Form(core, re.compile(re.escape(core)))
+
+
+def _spellings(value: str) -> str:
+    """Return a pattern of a value as text, in JSON (also within JSON), in an address and in HTML, mixed as may be."""
+    return "".join(_spellings_of(character) for character in value)
+
+
+def _spellings_of(character: str) -> str:
+    if character.isascii() and character.isalnum():
+        return character
+    code = ord(character)
+    units = [code] if code < 0x10000 else [0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code - 0x10000 & 0x3FF)]
+    spellings = [
+        # However often it was escaped: three levels are seven backslashes.
+        r"\\{0,7}" + re.escape(character),
+        "".join(rf"\\{{1,7}}u(?i:{unit:04x})" for unit in units),
+        f"(?i:{re.escape(quote(character, safe='', errors='surrogatepass'))})",
+        rf"&\#(?i:0*{code}|x0*{code:x});",
+    ]
+    if character in _CONTROLS:
+        spellings.append(rf"\\{{1,7}}{_CONTROLS[character]}")
+    if character == " ":
+        spellings.append(r"\+")
+    if (named := html.escape(character)) != character:
+        spellings.append(re.escape(named))
+    if not character.isascii():
+        spellings.append(rf"\\{{1,7}}x{code:02x}")
+    return f"(?:{'|'.join(spellings)})"
+
+
+_CONTROLS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
+
+
+def _in_base64(value: str) -> Iterator[str]:
+    """Yield what a value leaves in base64, wherever in the encoded text it begins.
+
+    Base64 writes three bytes as four characters, so there are three ways to lie in it; the characters that are
+    shared with a neighbour are left out.
+    """
+    raw = value.encode("utf-8", "surrogatepass")
+    for before in range(3):
+        encoded = base64.b64encode(b"\0" * before + raw).decode("ascii")
+        first = (before * 8 + 5) // 6
+        last = (before + len(raw)) * 8 // 6
+        core = encoded[first:last]
+        yield core
+        if "+" in core or "/" in core:
+            yield core.replace("+", "-").replace("/", "_")
