@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from wavewright.executor.journal_runs import RunRow, new_run_id
     from wavewright.executor.journal_sqlite import SqliteJournal
     from wavewright.executor.ports import GateView, Verify
+    from wavewright.executor.purse import MemoryPurse
+    from wavewright.executor.purse_sqlite import SqlitePurse
     from wavewright.executor.state import RunState, WaveRecord, blocking_gate, fold, reduce
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "JournalReader",
     "LoopClock",
     "MemoryJournal",
+    "MemoryPurse",
     "Noted",
     "PlanAccepted",
     "RunBusy",
@@ -66,6 +69,7 @@ __all__ = [
     "RunStarted",
     "RunState",
     "SqliteJournal",
+    "SqlitePurse",
     "StepError",
     "StepFinished",
     "StepStarted",
@@ -100,6 +104,7 @@ _HOMES = {
     "JournalReader": "journal_reader",
     "LoopClock": "clock",
     "MemoryJournal": "journal",
+    "MemoryPurse": "purse",
     "Noted": "events",
     "PlanAccepted": "events",
     "RunBusy": "journal_errors",
@@ -110,6 +115,7 @@ _HOMES = {
     "RunStarted": "events",
     "RunState": "state",
     "SqliteJournal": "journal_sqlite",
+    "SqlitePurse": "purse_sqlite",
     "StepError": "events",
     "StepFinished": "events",
     "StepStarted": "events",

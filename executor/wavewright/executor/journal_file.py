@@ -2,7 +2,8 @@
 
 The file carries its *application id* and *format* in its header, so another program's database and another
 version's journal are told apart before anything is read. Events may be added, never changed: the database itself
-refuses that. Nothing is created or changed in a file that is not a journal of this format.
+refuses that. Nothing is created or changed in a file that is not a journal of this format or an older one, which is
+brought to this one in place when it is opened to be written. Beside the events the file keeps what models cost.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from wavewright.executor.journal_faults import explain_opening, is_locked
 
 APPLICATION_ID: Final = 0x57617665
 """`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Of the tables and of the events' bodies; in `PRAGMA user_version`."""
+OLDEST_FORMAT: Final = 1
+"""Of a file that can be read as it is, and is brought to `FORMAT` in place where it is opened to be written."""
 
-_TABLES: Final = (
+_EVENT_TABLES: Final = (
     """
     CREATE TABLE run (
         no INTEGER PRIMARY KEY,
@@ -67,8 +70,31 @@ _TABLES: Final = (
     CREATE TRIGGER event_kept BEFORE DELETE ON event
     BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is never deleted'); END""",
     f"PRAGMA application_id = {APPLICATION_ID}",
-    f"PRAGMA user_version = {FORMAT}",
 )
+_PURSE_TABLES: Final = (
+    # A model call: put aside while `settled` is 0, then what it came to. In the whole units of `budgets.Amount`.
+    """
+    CREATE TABLE purse_entry (
+        id INTEGER PRIMARY KEY,
+        at REAL NOT NULL,
+        day TEXT NOT NULL,
+        run TEXT, job TEXT, step TEXT,
+        role TEXT NOT NULL,
+        calls INTEGER NOT NULL, tokens INTEGER NOT NULL, usd INTEGER NOT NULL, seconds INTEGER NOT NULL,
+        settled INTEGER NOT NULL DEFAULT 0,
+        model TEXT, outcome TEXT, took REAL
+    )""",
+    "CREATE INDEX purse_latency ON purse_entry (model, role, id) WHERE outcome = 'answered'",
+    # Derived from `purse_entry`, in the same transactions: a budget is asked for at every call.
+    """
+    CREATE TABLE purse_total (
+        pot TEXT NOT NULL, name TEXT NOT NULL, step TEXT NOT NULL,
+        calls INTEGER NOT NULL, tokens INTEGER NOT NULL, usd INTEGER NOT NULL, seconds INTEGER NOT NULL,
+        PRIMARY KEY (pot, name, step)
+    ) WITHOUT ROWID""",
+)
+_MIGRATIONS: Final = {1: _PURSE_TABLES}
+"""By format: what makes the next one of it."""
 
 
 def open_journal_file(path: Path, *, patience: float, is_read_only: bool = False) -> sqlite3.Connection:
@@ -155,6 +181,7 @@ def _set_up(connection: sqlite3.Connection, path: Path, *, is_read_only: bool) -
             place=str(path),
             mend="keep the journal on a local disk",
         )
+    _migrate(connection)
     for pragma in (
         "synchronous = FULL",
         # On macOS fsync alone leaves the disk's own cache; elsewhere these two change nothing.
@@ -181,8 +208,22 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     with Transaction(connection, patience=0):
         # Another process may have come first.
         if _is_new(connection):
-            for statement in _TABLES:
+            for statement in (*_EVENT_TABLES, *_PURSE_TABLES, f"PRAGMA user_version = {FORMAT}"):
                 connection.execute(statement)
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring a file of an older format to this one: all of it or nothing, and never an event changed."""
+    if _marks(connection)[1] == FORMAT:
+        return
+    with Transaction(connection, patience=0):
+        # Another process may have come first.
+        _, version = _marks(connection)
+        while version < FORMAT:
+            for statement in _MIGRATIONS[version]:
+                connection.execute(statement)
+            version += 1
+            connection.execute(f"PRAGMA user_version = {version}")
 
 
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:
@@ -199,9 +240,9 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
             place=str(path),
             mend="upgrade wavewright, or give another path; the file was left as it is",
         )
-    if version < FORMAT:
+    if version < OLDEST_FORMAT:
         raise JournalNotOpened(
-            f"the journal has format {version}, made by an older wavewright; this one reads format {FORMAT}",
+            f"the journal has format {version}, made by an older wavewright; this one reads from {OLDEST_FORMAT} on",
             place=str(path),
             mend="read it with the release that made it, or give another path; the file was left as it is",
         )

@@ -1,0 +1,247 @@
+"""Which budgets a model call counts towards, and whether it may still be made.
+
+A *pot* is one sum that is kept: of a run, of the work in it, of a job, of a day, of a step. Sums are kept in whole
+units (calls, tokens, billionths of a dollar, millionths of a second), so that what is put aside and given back again
+leaves nothing behind. Nothing here keeps anything: see `purse.py` and `purse_store.py`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from wavewright.config.model_settings import BudgetSettings, BudgetsSection
+from wavewright.planner.allowance import Allowance, Left
+from wavewright.planner.model_port import Role
+from wavewright.planner.models import Budget
+from wavewright.planner.spending import Account, OverBudget, Spend
+
+Scope: TypeAlias = Literal["run", "job", "day", "step"]
+Measure: TypeAlias = Literal["calls", "tokens", "usd", "seconds"]
+
+FINISHING_ROLES: Final[frozenset[Role]] = frozenset({"recovery", "reviewer", "judge"})
+"""Roles that may spend what is held back of a run's budget: without a review and a recovery the rest was in vain."""
+
+MEASURES: Final[tuple[Measure, ...]] = ("calls", "tokens", "usd", "seconds")
+_UNITS: Final[dict[Measure, int]] = {"calls": 1, "tokens": 1, "usd": 10**9, "seconds": 10**6}
+_MOST: Final = 10**15
+"""Units beyond which no figure is believed: sums of many such still fit SQLite's integers."""
+
+
+class Amount(NamedTuple):
+    """What was spent or is put aside, in whole units."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: int = 0
+    """Billionths of a US dollar."""
+    seconds: int = 0
+    """Millionths of a second."""
+
+    def plus(self, other: Amount) -> Amount:
+        """Return the sum."""
+        return Amount(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def minus(self, other: Amount) -> Amount:
+        """Return the difference."""
+        return Amount(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def spend(self) -> Spend:
+        """Return the same in dollars and seconds."""
+        return Spend(self.calls, self.tokens, self.usd / _UNITS["usd"], self.seconds / _UNITS["seconds"])
+
+
+NOTHING: Final = Amount()
+
+
+class Pot(NamedTuple):
+    """One sum."""
+
+    kind: Literal["run", "work", "job", "day", "step"]
+    """`work`: of a run, what all roles but `FINISHING_ROLES` spend."""
+    name: str
+    """The run, the job or the day."""
+    step: str = ""
+
+
+Totals: TypeAlias = Callable[[Pot], Amount]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The most that one pot may hold of one measure."""
+
+    scope: Scope
+    pot: Pot
+    measure: Measure
+    most: int
+    whole: int
+    """The budget itself: more than `most` where a part of it is held back."""
+    setting: str
+    """Where the budget is set, for the mend."""
+
+
+class Budgets:
+    """The configured budgets, and those of goals."""
+
+    def __init__(self, configured: BudgetsSection) -> None:
+        self._configured = configured
+        self._own = dict[str, Budget]()
+
+    def limit_run(self, run: str, budget: Budget | None) -> None:
+        """Hold a run to its goal's own budget; the latest word counts."""
+        if budget is None:
+            self._own.pop(run, None)
+        else:
+            self._own[run] = budget
+
+    def check(self, account: Account, day: str, amount: Spend, totals: Totals) -> Amount:
+        """Return what is to be put aside for a call.
+
+        A price that is not a finite number is an unknown one: it counts as nothing, and is refused under any budget
+        of money.
+
+        Raises:
+            OverBudget: it is more than is left.
+        """
+        asked = to_reserve(amount)
+        is_priceless = isinstance(amount.usd, float) and not math.isfinite(amount.usd)
+        for bound in self._bounds(account, day):
+            if bound.measure == "usd" and is_priceless:
+                raise OverBudget(
+                    f"what the call costs is not known, and {_OWNER[bound.scope]} has a budget in US dollars",
+                    scope=bound.scope,
+                    hint="say what the model costs under `models.prices` in wavewright.yaml",
+                )
+            left = max(0, bound.most - getattr(totals(bound.pot), bound.measure))
+            if getattr(asked, bound.measure) > left:
+                raise _refusal(bound, getattr(asked, bound.measure), left)
+        return asked
+
+    def left(self, account: Account, day: str, totals: Totals) -> Allowance:
+        """Return what an account could still reserve."""
+        left: dict[Scope, dict[Measure, int]] = {"run": {}, "job": {}, "day": {}, "step": {}}
+        for bound in self._bounds(account, day):
+            rest = max(0, bound.most - getattr(totals(bound.pot), bound.measure))
+            known = left[bound.scope]
+            known[bound.measure] = min(rest, known.get(bound.measure, rest))
+        spent = {pot.kind: totals(pot).spend() for pot in pots_of(account, day)}
+        return Allowance(**{scope: _left(rests, spent.get(scope, Spend())) for scope, rests in left.items()})
+
+    def _bounds(self, account: Account, day: str) -> Iterator[_Bound]:
+        """Yield what an account is held to, the narrowest first."""
+        configured = self._configured
+        pots = {pot.kind: pot for pot in pots_of(account, day)}
+        if "step" in pots:
+            yield from _of("step", pots["step"], account.step_budget, "the step's `budget.{}`")
+        if account.run is not None:
+            for budget, setting in (
+                (self._own.get(account.run), "`limits.budget.{}` of the goal"),
+                (configured.run, "`budgets.run.{}` in wavewright.yaml"),
+            ):
+                if "work" in pots:
+                    share = configured.recovery_share
+                    yield from _of("run", pots["work"], budget, setting, held_back=share)
+                yield from _of("run", pots["run"], budget, setting)
+        if "job" in pots:
+            yield from _of("job", pots["job"], configured.job, "`budgets.job.{}` in wavewright.yaml")
+        yield from _of("day", pots["day"], configured.day, "`budgets.day.{}` in wavewright.yaml")
+
+
+def pots_of(account: Account, day: str) -> tuple[Pot, ...]:
+    """Return the sums that a call counts towards."""
+    pots = [Pot("day", day)]
+    if account.job is not None:
+        pots.append(Pot("job", account.job))
+    if account.run is not None:
+        pots.append(Pot("run", account.run))
+        if account.role not in FINISHING_ROLES:
+            pots.append(Pot("work", account.run))
+    if account.step is not None:
+        pots.append(Pot("step", account.run or "", account.step))
+    return tuple(pots)
+
+
+def to_reserve(amount: Spend) -> Amount:
+    """Return an amount in whole units, rounded up; what is negative or no number counts as nothing."""
+    return Amount(*(_units(measure, getattr(amount, measure)) or 0 for measure in MEASURES))
+
+
+def to_settle(spent: Spend, reserved: Amount) -> Amount:
+    """Return what a call came to; a figure that nobody can believe is replaced by what was put aside for it."""
+    units = (_units(measure, getattr(spent, measure)) for measure in MEASURES)
+    return Amount(*(aside if given is None else given for given, aside in zip(units, reserved, strict=True)))
+
+
+def day_of(seconds: float, latest: str | None) -> str:
+    """Return the date (UTC) of an instant, but never one before the latest on record.
+
+    A clock that goes back neither begins a day anew nor gives anything back.
+    """
+    today = dt.datetime.fromtimestamp(seconds, dt.UTC).date().isoformat()
+    return today if latest is None else max(today, latest)
+
+
+def _units(measure: Measure, value: float) -> int | None:
+    """Return a figure in whole units, rounded up; None where it is negative or no number."""
+    if isinstance(value, int):
+        return None if value < 0 else min(_MOST, value * _UNITS[measure])
+    if not math.isfinite(value) or value < 0:
+        return None
+    # Up to what a float can tell apart: 0.1 dollars are not 100,000,001 billionths.
+    return min(_MOST, math.ceil(round(value * _UNITS[measure], 3)))
+
+
+def _of(
+    scope: Scope, pot: Pot, budget: BudgetSettings | Budget | None, setting: str, *, held_back: float = 0.0
+) -> Iterator[_Bound]:
+    if budget is None:
+        return
+    for measure in MEASURES:
+        given: float | None = getattr(budget, measure)
+        if given is None:
+            continue
+        whole = round(given * _UNITS[measure])
+        yield _Bound(scope, pot, measure, whole - int(whole * held_back), whole, setting.format(measure))
+
+
+def _left(rests: dict[Measure, int], spent: Spend) -> Left:
+    usd, seconds = rests.get("usd"), rests.get("seconds")
+    return Left(
+        calls=rests.get("calls"),
+        tokens=rests.get("tokens"),
+        usd=None if usd is None else usd / _UNITS["usd"],
+        seconds=None if seconds is None else seconds / _UNITS["seconds"],
+        spent=spent,
+    )
+
+
+_OWNER: Final[dict[Scope, str]] = {"run": "the run", "job": "the job", "day": "the day", "step": "the step"}
+
+
+def _refusal(bound: _Bound, asked: int, left: int) -> OverBudget:
+    measure = bound.measure
+    budget = f"{_OWNER[bound.scope]}'s budget of {shown(measure, bound.whole)}"
+    message = f"the call may take {shown(measure, asked)}, and {budget} has {shown(measure, left)} left"
+    if bound.most < bound.whole:
+        message += f" beside the {shown(measure, bound.whole - bound.most)} held back for review and recovery"
+    hint = f"raise {bound.setting}, or ask for less"
+    if bound.scope == "day":
+        hint += "; a new day begins at midnight UTC"
+    return OverBudget(message, scope=bound.scope, hint=hint)
+
+
+def shown(measure: Measure, units: int) -> str:
+    """Return a figure as people read it."""
+    match measure:
+        case "calls":
+            return f"{units:,} call{'' if units == 1 else 's'}"
+        case "tokens":
+            return f"{units:,} token{'' if units == 1 else 's'}"
+        case "usd":
+            return f"${units / _UNITS['usd']:,.4f}"
+        case "seconds":
+            return f"{units / _UNITS['seconds']:,.1f} s"

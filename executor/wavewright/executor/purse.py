@@ -1,0 +1,102 @@
+"""A purse that lives as long as the process: for runs without a journal, and for tests.
+
+It keeps the same promises as `SqlitePurse`, but for the durable ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, Self
+
+from wavewright.config.model_settings import BudgetsSection
+from wavewright.executor.budgets import NOTHING, Amount, Budgets, Pot, day_of, pots_of, to_settle
+from wavewright.planner.allowance import Allowance
+from wavewright.planner.model_port import ModelUse, Role
+from wavewright.planner.models import Budget
+from wavewright.planner.spending import Account, Reservation, Spend
+from wavewright.planner.types import RunId
+
+REMEMBERED_CALLS: Final = 200
+"""Answered calls of a model in a role whose seconds are given out."""
+
+
+class MemoryPurse:
+    """Budgets and the history of calls, in memory; used from one thread."""
+
+    def __init__(
+        self, budgets: BudgetsSection | None = None, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Begin with nothing spent.
+
+        Args:
+            budgets: The configured budgets; none where absent.
+            clock: Seconds since the epoch.
+        """
+        self._budgets = Budgets(budgets or BudgetsSection.model_construct())
+        self._clock = clock
+        self._day: str | None = None
+        self._totals = dict[Pot, Amount]()
+        self._aside = dict[int, tuple[Amount, tuple[Pot, ...]]]()
+        """Reservations that are not settled."""
+        self._next = 1
+        self._past = dict[tuple[str, Role], deque[float]]()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def limit_run(self, run: RunId, budget: Budget | None) -> None:
+        """Hold a run to its goal's own budget, beside the configured ones."""
+        self._budgets.limit_run(run, budget)
+
+    async def reserve(self, account: Account, amount: Spend) -> Reservation:
+        """Put something aside.
+
+        Raises:
+            OverBudget: it is more than is left; nothing was put aside then.
+        """
+        day = self._today()
+        asked = self._budgets.check(account, day, amount, self._total)
+        self._day = day
+        pots = pots_of(account, day)
+        self._add(pots, asked)
+        reservation = Reservation(self._next, account, asked.spend())
+        self._aside[reservation.id] = asked, pots
+        self._next += 1
+        return reservation
+
+    async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
+        """Replace a reservation by what it came to and remember the use; repeating it changes nothing."""
+        standing = self._aside.pop(reservation.id, None)
+        if standing is None:
+            return
+        aside, pots = standing
+        self._add(pots, to_settle(spent, aside).minus(aside))
+        if use.outcome == "answered":
+            place = use.model, reservation.account.role
+            self._past.setdefault(place, deque(maxlen=REMEMBERED_CALLS)).append(use.seconds)
+
+    async def left(self, account: Account) -> Allowance:
+        """Return what an account could still reserve, and what was spent."""
+        return self._budgets.left(account, self._today(), self._total)
+
+    async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
+        """Return the seconds of the latest answered calls of a model in a role, the latest last."""
+        return tuple(self._past.get((model, role), ()))
+
+    def _today(self) -> str:
+        return day_of(self._clock(), self._day)
+
+    def _total(self, pot: Pot) -> Amount:
+        return self._totals.get(pot, NOTHING)
+
+    def _add(self, pots: tuple[Pot, ...], amount: Amount) -> None:
+        for pot in pots:
+            self._totals[pot] = self._total(pot).plus(amount)

@@ -1,0 +1,266 @@
+"""A purse in the journal's file: what models cost is counted together for all runs and processes.
+
+One thread owns the purse's connection, beside the event loop. All that calls want while it writes is its next
+transaction, so that two hundred calls at once cost a few commits. Done means synced: what was put aside counts as
+spent until it is settled, whatever becomes of this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias, TypeVar
+
+from wavewright.config.model_settings import BudgetsSection
+from wavewright.executor.budgets import Budgets
+from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.journal_orders import call_back, fail, fulfil
+from wavewright.executor.purse_store import Answer, PurseStore, Reserve, Settle, Wish
+from wavewright.planner.allowance import Allowance
+from wavewright.planner.model_port import ModelUse, Role
+from wavewright.planner.models import Budget
+from wavewright.planner.spending import Account, OverBudget, Reservation, Spend
+from wavewright.planner.types import RunId
+
+_T = TypeVar("_T")
+_MOST_AT_ONCE = 500
+
+
+@dataclass(slots=True)
+class _Order:
+    """A wish, and who waits for its answer."""
+
+    wish: Wish
+    loop: asyncio.AbstractEventLoop
+    waiting: asyncio.Future[Answer]
+
+
+@dataclass(slots=True)
+class _Question:
+    """Something to be read, or the last order: then there is nothing to answer."""
+
+    answer: Callable[[], None] | None = None
+    give_up: Callable[[JournalError], None] | None = None
+
+
+_Post: TypeAlias = _Order | _Question
+
+
+class SqlitePurse:
+    """A purse that every process with the same file shares, and that outlives them."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        budgets: BudgetsSection | None = None,
+        clock: Callable[[], float] = time.time,
+        *,
+        patience: float = 10.0,
+    ) -> None:
+        """Open the journal's file, and create it where there is none.
+
+        Args:
+            path: The journal's file; one of an older format is brought to this one.
+            budgets: The configured budgets; none where absent.
+            clock: Seconds since the epoch.
+            patience: Seconds to wait for another program's lock.
+
+        Raises:
+            JournalError: with the place and the mend.
+        """
+        self.path = Path(path)
+        self._budgets = Budgets(budgets or BudgetsSection.model_construct())
+        self._store = PurseStore(self.path, self._budgets, clock=clock, patience=patience)
+        self._posts = queue.SimpleQueue[_Post]()
+        self._is_closed = False
+        self._has_ended = False
+        """Whether the writer takes no more orders; set before it refuses those that are left."""
+        # A daemon: a program that forgets to close the purse must still be able to end.
+        self._writer = threading.Thread(target=self._write_posts, name=f"purse {self.path.name}", daemon=True)
+        self._writer.start()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # On the event loop
+
+    def limit_run(self, run: RunId, budget: Budget | None) -> None:
+        """Hold a run to its goal's own budget, beside the configured ones, in this process."""
+        self._budgets.limit_run(run, budget)
+
+    async def reserve(self, account: Account, amount: Spend) -> Reservation:
+        """Put something aside; it is synced to the disk when this returns.
+
+        Raises:
+            OverBudget: it is more than is left; nothing was put aside then.
+            JournalError: the file cannot be written.
+        """
+        answer = await self._wish(Reserve(account, amount))
+        if isinstance(answer, OverBudget):
+            raise answer
+        assert answer is not None
+        return answer
+
+    async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
+        """Replace a reservation by what it came to and remember the use; repeating it changes nothing.
+
+        It is done as soon as this is called: not even who is cancelled while waiting leaves it undone.
+
+        Raises:
+            JournalError: the file cannot be written.
+        """
+        await self._wish(Settle(reservation.id, spent, use))
+
+    async def left(self, account: Account) -> Allowance:
+        """Return what an account could still reserve, and what was spent.
+
+        Raises:
+            JournalError: the file cannot be read.
+        """
+        return await self._ask(lambda: self._store.left(account))
+
+    async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
+        """Return the seconds of the latest answered calls of a model in a role, the latest last.
+
+        Raises:
+            JournalError: the file cannot be read.
+        """
+        return await self._ask(lambda: self._store.past_seconds(model, role))
+
+    async def aclose(self) -> None:
+        """Write what is pending and close; closing again does nothing."""
+        self.close()
+
+    def close(self) -> None:
+        """Close without an event loop; what was handed over is written first."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._posts.put(_Question())
+        self._writer.join()
+
+    def _wish(self, wish: Wish) -> asyncio.Future[Answer]:
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[Answer] = loop.create_future()
+        self._post(_Order(wish, loop, waiting))
+        return waiting
+
+    def _post(self, post: _Post) -> None:
+        """Give the writer something to do, and answer it here where the writer ended meanwhile."""
+        self._posts.put(post)
+        if self._has_ended:
+            self._refuse_rest()
+
+    async def _ask(self, read: Callable[[], _T]) -> _T:
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[_T] = loop.create_future()
+
+        def answer() -> None:
+            try:
+                found = read()
+            except JournalError as error:
+                give_up(error)
+            except BaseException as error:
+                give_up(self._broken(error))
+                raise
+            else:
+                call_back(loop, fulfil, waiting, found)
+
+        def give_up(error: JournalError) -> None:
+            call_back(loop, fail, waiting, error)
+
+        self._post(_Question(answer, give_up))
+        return await waiting
+
+    def _deliver(self, order: _Order, answer: Answer) -> None:
+        if not order.waiting.done():
+            order.waiting.set_result(answer)
+        elif isinstance(answer, Reservation) and not self._is_closed:
+            # Whoever wanted it was cancelled meanwhile and will make no call: nothing is spent.
+            self._post(_Order(Settle(answer.id, Spend(), None), order.loop, order.waiting))
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise self._closed()
+
+    def _closed(self) -> JournalError:
+        return JournalError("the purse is closed", place=str(self.path), mend="open it again")
+
+    def _broken(self, cause: BaseException) -> JournalError:
+        fault = JournalError(
+            f"the purse stopped at a fault of its own: {cause!r}",
+            place=str(self.path),
+            mend="resume the run; what was put aside counts as spent",
+        )
+        fault.__cause__ = cause
+        return fault
+
+    # On the writer's thread
+
+    def _write_posts(self) -> None:
+        try:
+            while self._obey(self._gather()):
+                pass
+        finally:
+            # After an orderly stop nothing is left; after a fault of our own nobody may wait for ever.
+            self._is_closed = self._has_ended = True
+            self._refuse_rest()
+            self._store.close()
+
+    def _gather(self) -> list[_Post]:
+        """Return the next order, and whatever came since the last was taken."""
+        posts = [self._posts.get()]
+        with suppress(queue.Empty):
+            while len(posts) < _MOST_AT_ONCE:
+                posts.append(self._posts.get_nowait())
+        return posts
+
+    def _obey(self, posts: Sequence[_Post]) -> bool:
+        """Write all orders in one transaction, then answer the questions; return whether to go on."""
+        orders = [post for post in posts if isinstance(post, _Order)]
+        if orders:
+            self._write(orders)
+        questions = [post for post in posts if isinstance(post, _Question)]
+        for question in questions:
+            if question.answer is not None:
+                question.answer()
+        return all(question.answer is not None for question in questions)
+
+    def _write(self, orders: Sequence[_Order]) -> None:
+        try:
+            answers = self._store.transact([order.wish for order in orders])
+        except JournalError as error:
+            self._refuse(orders, error)
+            return
+        except BaseException as error:
+            self._refuse(orders, self._broken(error))
+            raise
+        for order, answer in zip(orders, answers, strict=True):
+            call_back(order.loop, self._deliver, order, answer)
+
+    @staticmethod
+    def _refuse(orders: Sequence[_Order], fault: JournalError) -> None:
+        for order in orders:
+            call_back(order.loop, fail, order.waiting, fault)
+
+    def _refuse_rest(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                post = self._posts.get_nowait()
+                if isinstance(post, _Order):
+                    call_back(post.loop, fail, post.waiting, self._closed())
+                elif post.give_up is not None:
+                    post.give_up(self._closed())

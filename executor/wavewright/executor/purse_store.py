@@ -1,0 +1,176 @@
+"""What is put aside and spent, in the journal's file: plain and synchronous, one thread at a time.
+
+An *entry* is one model call: what was put aside for it, and once it is settled what it came to. Whatever several
+calls want at once is one transaction; it is on the disk when `transact` returns, and counts for every process that
+has the file open.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from wavewright.executor.budgets import NOTHING, Amount, Budgets, Pot, day_of, pots_of, to_settle
+from wavewright.executor.journal_faults import explain_use
+from wavewright.executor.journal_file import Transaction, open_journal_file
+from wavewright.executor.purse import REMEMBERED_CALLS
+from wavewright.planner.allowance import Allowance
+from wavewright.planner.model_port import ModelUse, Role
+from wavewright.planner.spending import Account, OverBudget, Reservation, Spend
+from wavewright.planner.types import RunId, StepId
+
+_PUT_ASIDE: Final = """
+    INSERT INTO purse_entry (at, day, run, job, step, role, calls, tokens, usd, seconds)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_ASIDE: Final = """
+    SELECT day, run, job, step, role, calls, tokens, usd, seconds FROM purse_entry WHERE id = ? AND settled = 0"""
+_SETTLE: Final = """
+    UPDATE purse_entry SET settled = 1, calls = ?, tokens = ?, usd = ?, seconds = ?, model = ?, outcome = ?, took = ?
+    WHERE id = ?"""
+_TOTAL: Final = "SELECT calls, tokens, usd, seconds FROM purse_total WHERE pot = ? AND name = ? AND step = ?"
+_ADD: Final = """
+    INSERT INTO purse_total VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+    calls = calls + excluded.calls, tokens = tokens + excluded.tokens,
+    usd = usd + excluded.usd, seconds = seconds + excluded.seconds"""
+_LATEST_DAY: Final = "SELECT max(name) FROM purse_total WHERE pot = 'day'"
+_PAST: Final = """
+    SELECT took FROM purse_entry WHERE model = ? AND role = ? AND outcome = 'answered' ORDER BY id DESC LIMIT ?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Put something aside."""
+
+    account: Account
+    amount: Spend
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Replace what was put aside by what it came to; without a use, by nothing at all: the call was never made."""
+
+    id: int
+    spent: Spend
+    use: ModelUse | None
+
+
+Wish: TypeAlias = Reserve | Settle
+Answer: TypeAlias = Reservation | OverBudget | None
+
+
+class PurseStore:
+    """The purse's tables, open."""
+
+    def __init__(
+        self, path: Path, budgets: Budgets, *, clock: Callable[[], float], patience: float = 10.0
+    ) -> None:
+        """Open the journal's file, and create it where there is none.
+
+        Args:
+            path: The file.
+            budgets: What to hold calls to.
+            clock: Seconds since the epoch.
+            patience: Seconds to wait for another's lock.
+
+        Raises:
+            JournalError: with the place and the mend.
+        """
+        self._path = path
+        self._budgets = budgets
+        self._clock = clock
+        self._patience = patience
+        self._connection = open_journal_file(path, patience=patience)
+        # Here nobody's step waits for it, and the journal's own writer counts its own pages only.
+        self._connection.execute("PRAGMA wal_autocheckpoint = 1000")
+
+    def close(self) -> None:
+        """Close the file; closing again does nothing."""
+        self._connection.close()
+
+    def transact(self, wishes: Sequence[Wish]) -> list[Answer]:
+        """Fulfil all wishes in one transaction, in this order; a refusal undoes nothing but itself.
+
+        Raises:
+            JournalError: the file cannot be written; nothing was done.
+        """
+        try:
+            with Transaction(self._connection, self._patience):
+                return [self._fulfil(wish) for wish in wishes]
+        except sqlite3.Error as error:
+            raise explain_use(error, self._path, self._connection) from error
+
+    def left(self, account: Account) -> Allowance:
+        """Return what an account could still reserve, and what was spent.
+
+        Raises:
+            JournalError: the file cannot be read.
+        """
+        try:
+            return self._budgets.left(account, self._today(), self._total)
+        except sqlite3.Error as error:
+            raise explain_use(error, self._path, self._connection) from error
+
+    def past_seconds(self, model: str, role: Role) -> tuple[float, ...]:
+        """Return the seconds of the latest answered calls of a model in a role, the latest last.
+
+        Raises:
+            JournalError: the file cannot be read.
+        """
+        try:
+            rows = self._connection.execute(_PAST, (model, role, REMEMBERED_CALLS)).fetchall()
+        except sqlite3.Error as error:
+            raise explain_use(error, self._path, self._connection) from error
+        return tuple(took for (took,) in reversed(rows))
+
+    def _fulfil(self, wish: Wish) -> Answer:
+        if isinstance(wish, Reserve):
+            return self._reserve(wish)
+        self._settle(wish)
+        return None
+
+    def _reserve(self, wish: Reserve) -> Reservation | OverBudget:
+        account, day = wish.account, self._today()
+        try:
+            asked = self._budgets.check(account, day, wish.amount, self._total)
+        except OverBudget as refusal:
+            return refusal
+        cursor = self._connection.execute(
+            _PUT_ASIDE,
+            (self._clock(), day, account.run, account.job, account.step, account.role, *asked),
+        )
+        self._add(pots_of(account, day), asked)
+        assert cursor.lastrowid is not None
+        return Reservation(cursor.lastrowid, account, asked.spend())
+
+    def _settle(self, wish: Settle) -> None:
+        row = self._connection.execute(_ASIDE, (wish.id,)).fetchone()
+        if row is None:
+            return
+        day, run, job, step, role, *units = row
+        aside, use = Amount(*units), wish.use
+        spent = NOTHING if use is None else to_settle(wish.spent, aside)
+        self._connection.execute(
+            _SETTLE, (*spent, use and use.model, use and use.outcome, use and use.seconds, wish.id)
+        )
+        account = Account(
+            run=None if run is None else RunId(run),
+            job=job,
+            step=None if step is None else StepId(step),
+            role=role,
+        )
+        # On the day on which it was put aside: what is in flight at midnight belongs to the day before.
+        self._add(pots_of(account, day), spent.minus(aside))
+
+    def _today(self) -> str:
+        (latest,) = self._connection.execute(_LATEST_DAY).fetchone()
+        return day_of(self._clock(), latest)
+
+    def _total(self, pot: Pot) -> Amount:
+        row = self._connection.execute(_TOTAL, pot).fetchone()
+        return NOTHING if row is None else Amount(*row)
+
+    def _add(self, pots: Sequence[Pot], amount: Amount) -> None:
+        self._connection.executemany(_ADD, [(*pot, *amount) for pot in pots])
