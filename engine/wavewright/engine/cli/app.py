@@ -110,6 +110,12 @@ ApproveOption = Annotated[
     ApproveChoice,
     typer.Option(help="What to answer where a plan or a patch needs approval; 'ask' asks on a terminal."),
 ]
+AnswerOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--answer", metavar="TEXT", help="Answer to a planner's question; repeat it for further questions."
+    ),
+]
 RunArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's id, or its beginning.", autocompletion=completion.run_ids),
@@ -143,6 +149,7 @@ def run(
     as_of: AsOfOption = None,
     output: OutputOption = None,
     approve: ApproveOption = ApproveChoice.ask,
+    answer: AnswerOption = None,
     json: JsonLines = False,
 ) -> None:
     """Plan, check, execute, review, repair and package a job."""
@@ -156,7 +163,27 @@ def run(
         as_of=as_of,
         output=output,
     )
-    raise typer.Exit(run_command.run(request, approve=approve.value, as_json=json))
+    raise typer.Exit(run_command.run(request, approve=approve.value, answers=answer or (), as_json=json))
+
+
+@app.command()
+def plan(
+    job: JobArgument,
+    as_of: AsOfOption = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the plan there, as YAML or JSON by its suffix.")
+    ] = None,
+    answer: AnswerOption = None,
+    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+) -> None:
+    """Make a plan for a job; calls none of its tools.
+
+    Prints the plan, which rung of the ladder made it, what the checker found and what models cost.
+    """
+    from wavewright.engine.cli import plan_command
+
+    options = plan_command.PlanOptions(job=job, as_of=as_of, out=out, answers=answer or ())
+    raise typer.Exit(plan_command.plan(options, output_format=format.value))
 
 
 @app.command()
@@ -255,6 +282,7 @@ def resume(
     concurrency: ConcurrencyOption = None,
     output: OutputOption = None,
     approve: ApproveOption = ApproveChoice.ask,
+    answer: AnswerOption = None,
     json: JsonLines = False,
 ) -> None:
     """Go on with a run that was interrupted.
@@ -264,7 +292,7 @@ def resume(
     from wavewright.engine.cli import run_command
 
     request = run_command.resume_request(run, concurrency=concurrency, output=output)
-    raise typer.Exit(run_command.run(request, approve=approve.value, as_json=json))
+    raise typer.Exit(run_command.run(request, approve=approve.value, answers=answer or (), as_json=json))
 
 
 @app.command()
@@ -313,11 +341,15 @@ def tools(
 @app.command()
 def doctor(
     format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+    offline: Annotated[bool, typer.Option("--offline", help="Ask no language model.")] = False,
 ) -> None:
-    """Say what works here and what would mend the rest."""
+    """Say what works here and what would mend the rest.
+
+    Where a language model is configured it is asked one short question.
+    """
     from wavewright.engine.cli import doctor_command
 
-    raise typer.Exit(doctor_command.examine(output_format=format.value))
+    raise typer.Exit(doctor_command.examine(output_format=format.value, is_offline=offline))
 
 
 @app.command()

@@ -7,15 +7,17 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.util import find_spec
-from typing import Literal
 
 import anyio
 
 from wavewright.config.documents import DocumentError
 from wavewright.config.settings import Settings
 from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.doctor_models import model_findings
+from wavewright.engine.cli.doctor_prompts import ladder_findings, prompt_findings
+from wavewright.engine.cli.findings import Finding, finding_of_faulty_file
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
 from wavewright.engine.jobs import read_file, template_names
 from wavewright.engine.toolbox import all_tools
@@ -28,20 +30,12 @@ from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.packs import PackError, pack_names
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
+def examine(*, output_format: str, is_offline: bool) -> int:
+    """Print the findings; exits 1 where something is at fault.
 
-    subject: str
-    state: Literal["ok", "note", "fault"]
-    """A `note` is no fault: something optional is absent."""
-    detail: str
-    mend: str = ""
-
-
-def examine(*, output_format: str) -> int:
-    """Print the findings; exits 1 where something is at fault."""
-    findings = list(_findings())
+    Unless `is_offline`, each language model that would be used is asked one short question.
+    """
+    findings = list(_findings(is_offline=is_offline))
     if output_format == "json":
         sys.stdout.write(
             json.dumps([asdict(found) for found in findings], indent=2, ensure_ascii=False) + "\n"
@@ -53,12 +47,12 @@ def examine(*, output_format: str) -> int:
     return exit_codes.NEGATIVE if any(found.state == "fault" for found in findings) else exit_codes.OK
 
 
-def _findings() -> Iterator[Finding]:
+def _findings(*, is_offline: bool) -> Iterator[Finding]:
     yield Finding("version", "ok", f"wavewright {__version__}, Python {platform.python_version()}")
     try:
         settings = project_settings()
     except (DocumentError, PlanError) as error:
-        yield _of_faulty_file(
+        yield finding_of_faulty_file(
             "settings", error, "mend the file; `wavewright schema settings` says what it may hold"
         )
         return
@@ -72,9 +66,9 @@ def _findings() -> Iterator[Finding]:
     yield from _templates(settings)
     yield _extra("vega_datasets", "monthly prices of five stocks, for `prices: vega_datasets`")
     yield _extra("pyarrow", "Parquet price files")
-    yield Finding(
-        "model", "note", "none configured: plans come from jobs and goal templates, reviews from code"
-    )
+    yield from prompt_findings(settings)
+    yield from ladder_findings(settings)
+    yield from model_findings(settings, is_offline=is_offline)
 
 
 def _journal(settings: Settings) -> Finding:
@@ -130,20 +124,11 @@ def _templates(settings: Settings) -> Iterator[Finding]:
             read_model(read_file(path), GoalTemplate)
         except (DocumentError, PlanError) as error:
             faulty.add(path.stem)
-            yield _of_faulty_file(
+            yield finding_of_faulty_file(
                 "templates", error, "mend the file; `wavewright schema goal` says what it may hold"
             )
     if sound := [name for name in template_names(settings) if name not in faulty]:
         yield Finding("templates", "ok", ", ".join(sound))
-
-
-def _of_faulty_file(subject: str, error: DocumentError | PlanError, mend: str) -> Finding:
-    """Name the first fault with its place; its own mend, such as the word that was meant, goes before `mend`."""
-    found = error.diagnostics if isinstance(error, PlanError) else error.faults
-    first = found[0]
-    line = "" if first.span is None else f":{error.source.position(first.span.start)[0]}"
-    more = "" if len(found) == 1 else f" (and {len(found) - 1} more)"
-    return Finding(subject, "fault", f"{error.source.name}{line}: {first.message}{more}", first.hint or mend)
 
 
 def _extra(module: str, purpose: str) -> Finding:

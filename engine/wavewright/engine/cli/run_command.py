@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ import anyio
 
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.approving import approver_of
+from wavewright.engine.cli.asking import asker_of
+from wavewright.engine.cli.at_work import models_at_work
 from wavewright.engine.cli.failures import CommandError, print_error
 from wavewright.engine.cli.interrupting import Interruption
 from wavewright.engine.cli.progress import Progress, progress_for
@@ -26,7 +28,16 @@ from wavewright.reviewer.files import FileNotWrittenError
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
+    from wavewright.engine.context import Approver, Asker
     from wavewright.planner.types import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Whoever answers for the user in a run."""
+
+    approver: Approver
+    asker: Asker
 
 
 def read_request(
@@ -48,7 +59,7 @@ def read_request(
         plan_file=plan,
         schedule=schedule,
         concurrency=concurrency,
-        as_of=_instant(as_of),
+        as_of=instant_of(as_of),
         output_dir=output,
     )
 
@@ -58,8 +69,10 @@ def resume_request(run: str, *, concurrency: int | None, output: Path | None) ->
     return RunRequest(run=RunId(run), concurrency=concurrency, output_dir=output)
 
 
-def run(request: RunRequest, *, approve: str, as_json: bool) -> int:
+def run(request: RunRequest, *, approve: str, answers: Sequence[str], as_json: bool) -> int:
     """Run or resume, show what happens, and return the exit code.
+
+    `answers` are for the planner's questions, in their order.
 
     Raises:
         CommandError: the folder for the package cannot be used, or the run to resume has ended.
@@ -67,11 +80,14 @@ def run(request: RunRequest, *, approve: str, as_json: bool) -> int:
     settings = project_settings()
     if request.run is not None and not has_journal(settings):
         raise no_journal(settings)
-    progress = progress_for(as_json=as_json)
+    progress = progress_for(as_json=as_json, at_work=models_at_work(settings))
     interruption = Interruption(progress.say)
     try:
         with progress:
-            outcome = anyio.run(_run, request, settings, progress, interruption, approve)
+            people = People(
+                approver_of(approve, progress, interruption), asker_of(answers, progress, interruption)
+            )
+            outcome = anyio.run(_run, request, settings, progress, interruption, people)
             if outcome.context.package is not None:
                 progress.conclude(outcome.context.package, outcome.context.files)
     except KeyboardInterrupt:
@@ -85,7 +101,7 @@ def run(request: RunRequest, *, approve: str, as_json: bool) -> int:
 
 
 async def _run(
-    request: RunRequest, settings: Settings, progress: Progress, interruption: Interruption, approve: str
+    request: RunRequest, settings: Settings, progress: Progress, interruption: Interruption, people: People
 ) -> PipelineRun[RunContext]:
     def on_event(event: Event) -> None:
         interruption.watch(event)
@@ -105,7 +121,7 @@ async def _run(
                 request,
                 settings=settings,
                 journal=journal,
-                approver=approver_of(approve, progress, interruption),
+                approver=people.approver,
                 on_event=on_event,
                 stopper=interruption.stopper,
             )
@@ -151,7 +167,12 @@ def _interrupted(run: RunId | None) -> int:
     return exit_codes.INTERRUPTED
 
 
-def _instant(text: str | None) -> dt.datetime | None:
+def instant_of(text: str | None) -> dt.datetime | None:
+    """Return the instant that `--as-of` names.
+
+    Raises:
+        CommandError: it is no date.
+    """
     if text is None:
         return None
     try:

@@ -1,0 +1,203 @@
+"""What `wavewright doctor` finds out about language models: which would be asked, and whether they answer.
+
+Each model that a role would ask is asked one short question with a short clock. Where there is a journal, what that
+costs is charged to the day like any other call. A key is never shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, get_args
+
+import anyio
+
+from wavewright.engine.cli.findings import Finding
+from wavewright.engine.cli.model_lines import amount_words, cost_of, short
+from wavewright.engine.cli.project import has_journal
+from wavewright.executor.journal_errors import JournalError
+from wavewright.planner.model_port import ModelCall, ModelError, ModelUse, Role
+from wavewright.tools.models import ModelConfigError, choose_model, model_configured
+from wavewright.tools.models.choosing import check_names
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from wavewright.config.model_settings import BudgetSettings
+    from wavewright.config.settings import Settings
+    from wavewright.planner.allowance import Allowance, Left, OpenPurse
+    from wavewright.planner.model_port import Models
+
+_SECONDS = 20.0
+"""How long one question may take, its retries included."""
+_TOKENS = 512
+"""Ceiling of one answer: room for a model that thinks before it says a word."""
+_QUESTION = "Answer with the one word: ready"
+
+
+@dataclass(slots=True)
+class _Chosen:
+    """A model that is asked for the same reason by several roles."""
+
+    model: str
+    why: str
+    fallbacks: tuple[str, ...]
+    roles: list[Role] = field(default_factory=list[Role])
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was found out by asking."""
+
+    answers: tuple[Finding, ...]
+    left: Allowance
+
+
+def model_findings(settings: Settings, *, is_offline: bool) -> Iterator[Finding]:
+    """Yield which models would be asked and, unless offline, whether they answer."""
+    if not model_configured(settings):
+        yield Finding(
+            "model", "note", "none configured: plans come from jobs and goal templates, reviews from code"
+        )
+        return
+    try:
+        check_names(settings)
+        chosen = _choices(settings, os.environ)
+    except ModelConfigError as error:
+        yield Finding("model", "fault", str(error), error.hint or "")
+        return
+    for choice in chosen:
+        yield Finding("model", "ok", _choice_words(choice))
+    cassette = settings.cassette
+    if cassette is not None:
+        yield _cassette(settings)
+    replays = cassette is not None and settings.cassette_mode == "replay"
+    try:
+        seen = anyio.run(_look, settings, () if is_offline or replays else chosen)
+    except (ModelConfigError, JournalError) as error:
+        mend = error.mend if isinstance(error, JournalError) else error.hint
+        yield Finding("model", "fault", str(error), mend or "")
+        return
+    yield from seen.answers
+    yield _budgets(settings, seen.left)
+
+
+def _choices(settings: Settings, environment: Mapping[str, str]) -> list[_Chosen]:
+    """Return the models of all roles; roles that ask the same one for the same reason stand together."""
+    found: dict[tuple[str, str], _Chosen] = {}
+    roles: tuple[Role, ...] = get_args(Role)
+    for role in roles:
+        choice = choose_model(settings, "auto", role, environment)
+        place = (choice.model, choice.why)
+        found.setdefault(place, _Chosen(choice.model, choice.why, choice.fallbacks)).roles.append(role)
+    return list(found.values())
+
+
+def _choice_words(choice: _Chosen) -> str:
+    fallbacks = f", then {', then '.join(choice.fallbacks)}" if choice.fallbacks else ""
+    everybody = len(choice.roles) == len(get_args(Role))
+    roles = "every role" if everybody else ", ".join(choice.roles)
+    return short(f"{choice.model}{fallbacks} for {roles}: {choice.why}")
+
+
+def _cassette(settings: Settings) -> Finding:
+    if settings.cassette_mode == "record":
+        detail = f"{settings.cassette}: what is not in it yet is asked and recorded"
+        return Finding("cassette", "note", detail)
+    if settings.cassette is None or not settings.cassette.is_file():
+        detail = f"{settings.cassette} is not there, so no question has an answer"
+        mend = "record it with WAVEWRIGHT_CASSETTE_MODE=record, or take the cassette out of the settings"
+        return Finding("cassette", "fault", detail, mend)
+    return Finding("cassette", "note", f"answers are replayed from {settings.cassette}; no model is asked")
+
+
+async def _look(settings: Settings, chosen: Iterable[_Chosen]) -> _Seen:
+    """Ask each model once, and look into the purse afterwards.
+
+    Raises:
+        ModelConfigError: the models cannot be asked as things are set up.
+        JournalError: the journal, which keeps what was spent, cannot be used.
+    """
+    from wavewright.planner.spending import Account
+    from wavewright.tools.models import open_models
+
+    async with AsyncExitStack() as stack:
+        purse = await stack.enter_async_context(_purse(settings))
+        answers: list[Finding] = []
+        asked: dict[str, Role] = {choice.model: choice.roles[0] for choice in reversed(list(chosen))}
+        if asked:
+            models = await stack.enter_async_context(open_models(settings, purse))
+            answers = [await _answer(models, model, asked[model]) for model in reversed(asked)]
+        return _Seen(tuple(answers), await purse.left(Account()))
+
+
+def _purse(settings: Settings) -> AbstractAsyncContextManager[OpenPurse]:
+    """Return the project's purse; looking creates no journal, and without one there is nothing spent."""
+    if has_journal(settings):
+        from wavewright.executor.purse_sqlite import SqlitePurse
+
+        return SqlitePurse(settings.journal, settings.budgets)
+    from wavewright.executor.purse import MemoryPurse
+
+    return MemoryPurse(settings.budgets)
+
+
+async def _answer(models: Models, model: str, role: Role) -> Finding:
+    """Ask a short question and say what came of it."""
+    uses: list[ModelUse] = []
+    call = ModelCall(
+        role=role,
+        name="doctor",
+        instructions="You are asked whether you can be reached.",
+        prompt=_QUESTION,
+        thinking="minimal",
+        max_tokens=_TOKENS,
+        timeout=_SECONDS,
+    )
+    try:
+        answer = await models.ask(call, on_use=uses.append)
+    except ModelError as error:
+        return Finding("answer", "fault", f"{model} gave none: {short(str(error))}", error.hint or "")
+    spent = amount_words(cost_of(uses))
+    by = answer.use.model if answer.use.model != model else ""
+    instead = f" (a fallback: {model} gave no answer)" if by else ""
+    detail = f"{by or model} answered in {answer.use.seconds:.2f} s{instead}, {spent}"
+    return Finding("answer", "note" if by else "ok", detail)
+
+
+def _budgets(settings: Settings, left: Allowance) -> Finding:
+    scopes = (
+        ("run", settings.budgets.run, None),
+        ("job", settings.budgets.job, None),
+        ("day", settings.budgets.day, left.day),
+    )
+    words = [
+        f"{scope}: {', '.join(_bounds(budget, rest))}"
+        for scope, budget, rest in scopes
+        if any(value is not None for _, value in budget)
+    ]
+    spent = left.day.spent
+    today = f"today {spent.tokens:,} tokens, {spent.usd:.4f} USD"
+    if not words:
+        detail = f"none: models may cost anything ({today})"
+        return Finding("budgets", "note", detail, "set budgets.run or budgets.day in wavewright.yaml")
+    return Finding("budgets", "ok", "; ".join([*words, today]))
+
+
+def _bounds(budget: BudgetSettings, rest: Left | None) -> Iterator[str]:
+    """Yield each bound of a budget, with what is left of it where that is known."""
+    bounds = (
+        ("tokens", "tokens", ",.0f"),
+        ("usd", "USD", ",.4f"),
+        ("calls", "calls", ",.0f"),
+        ("seconds", "s", ",.1f"),
+    )
+    for measure, unit, form in bounds:
+        whole: float | None = getattr(budget, measure)
+        if whole is None:
+            continue
+        remaining: float | None = getattr(rest, measure) if rest is not None else None
+        of = f"{remaining:{form}} of " if remaining is not None else ""
+        yield f"{of}{whole:{form}} {unit}{' left' if of else ''}"
