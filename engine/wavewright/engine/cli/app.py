@@ -90,6 +90,7 @@ class SchemaName(StrEnum):
     goal = "goal"
     tools = "tools"
     settings = "settings"
+    worker = "worker"
     package = "package"
 
 
@@ -313,7 +314,8 @@ def diff(
 @app.command()
 def schema(
     name: Annotated[
-        SchemaName, typer.Argument(metavar="NAME", help="plan, patch, job, goal, tools, settings or package.")
+        SchemaName,
+        typer.Argument(metavar="NAME", help="plan, patch, job, goal, tools, settings, worker or package."),
     ],
 ) -> None:
     """Print the JSON Schema of a document, for editors."""

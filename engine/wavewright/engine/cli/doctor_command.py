@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 
 import anyio
@@ -17,6 +17,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.doctor_models import model_findings
 from wavewright.engine.cli.doctor_prompts import ladder_findings, prompt_findings
+from wavewright.engine.cli.failures import without_secrets
 from wavewright.engine.cli.findings import Finding, finding_of_faulty_file
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
 from wavewright.engine.jobs import read_file, template_names
@@ -35,7 +36,7 @@ def examine(*, output_format: str, is_offline: bool) -> int:
 
     Unless `is_offline`, each language model that would be used is asked one short question.
     """
-    findings = list(_findings(is_offline=is_offline))
+    findings = [_shown(found) for found in _findings(is_offline=is_offline)]
     if output_format == "json":
         sys.stdout.write(
             json.dumps([asdict(found) for found in findings], indent=2, ensure_ascii=False) + "\n"
@@ -45,6 +46,11 @@ def examine(*, output_format: str, is_offline: bool) -> int:
             mend = f"\n{'':<18}= help: {found.mend}" if found.mend else ""
             sys.stdout.write(f"{found.state:<6}{found.subject:<12}{found.detail}{mend}\n")
     return exit_codes.NEGATIVE if any(found.state == "fault" for found in findings) else exit_codes.OK
+
+
+def _shown(found: Finding) -> Finding:
+    """Return a finding as it may be seen: settings and providers' words are quoted, keys in them are not."""
+    return replace(found, detail=without_secrets(found.detail), mend=without_secrets(found.mend))
 
 
 def _findings(*, is_offline: bool) -> Iterator[Finding]:

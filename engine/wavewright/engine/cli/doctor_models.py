@@ -19,8 +19,7 @@ from wavewright.engine.cli.model_lines import amount_words, cost_of, short
 from wavewright.engine.cli.project import has_journal
 from wavewright.executor.journal_errors import JournalError
 from wavewright.planner.model_port import ModelCall, ModelError, ModelUse, Role
-from wavewright.tools.models import ModelConfigError, choose_model, model_configured
-from wavewright.tools.models.choosing import check_names
+from wavewright.tools.models import ModelConfigError, check_models, choose_model, model_configured
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -63,7 +62,7 @@ def model_findings(settings: Settings, *, is_offline: bool) -> Iterator[Finding]
         )
         return
     try:
-        check_names(settings)
+        check_models(settings)
         chosen = _choices(settings, os.environ)
     except ModelConfigError as error:
         yield Finding("model", "fault", str(error), error.hint or "")

@@ -28,6 +28,10 @@ class CommandError(Exception):
         self.code = code
 
 
+_CODES = {"denied": exit_codes.MISUSE, "over_budget": exit_codes.NEGATIVE}
+"""Exit codes by why a model gave no answer: settings that cannot work, a no, and else the surroundings."""
+
+
 @dataclass(slots=True)
 class CommandOutcome:
     """The exit code that a command is about to end with."""
@@ -39,7 +43,14 @@ def print_error(message: str, hint: str | None = None, *, place: str | None = No
     """Print an error, where it is and what would mend it, to standard error."""
     where = f"  --> {place}\n" if place else ""
     mend = f"  = help: {hint}\n" if hint else ""
-    sys.stderr.write(f"error: {message}\n{where}{mend}")
+    sys.stderr.write(without_secrets(f"error: {message}\n{where}{mend}"))
+
+
+def without_secrets(text: str) -> str:
+    """Return a text without the keys that the environment holds, and without whatever looks like one."""
+    from wavewright.config.redaction import Redactor, known_secrets
+
+    return Redactor(known_secrets(None, os.environ)).redact(text)
 
 
 @contextmanager
@@ -108,13 +119,13 @@ def _report_known(error: Exception) -> int:
 
     if isinstance(error, DocumentError):
         found = tuple(diagnostic_of(fault) for fault in error.faults)
-        sys.stderr.write(render_text(found, error.source) + "\n")
+        sys.stderr.write(without_secrets(render_text(found, error.source)) + "\n")
         return exit_codes.MISUSE
     if isinstance(error, PlanError):
-        sys.stderr.write(render_text(error.diagnostics, error.source) + "\n")
+        sys.stderr.write(without_secrets(render_text(error.diagnostics, error.source)) + "\n")
         return exit_codes.NEGATIVE
     if isinstance(error, JournalError):
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(without_secrets(f"error: {error}\n"))
         return exit_codes.MISUSE if isinstance(error, RunNotFound) else exit_codes.ENVIRONMENT
     if isinstance(error, ToolDefinitionError):
         print_error(str(error), error.hint)
@@ -124,7 +135,28 @@ def _report_known(error: Exception) -> int:
         return exit_codes.MISUSE
     if isinstance(error, OSError):
         return _report_surroundings(error)
-    return _report_unknown(error)
+    code = _report_of_models(error)
+    return code if code is not None else _report_unknown(error)
+
+
+def _report_of_models(error: Exception) -> int | None:
+    """Report what keeps a language model from being asked; nothing where the error is of another kind."""
+    from wavewright.planner.model_port import ModelError
+    from wavewright.planner.spending import OverBudget
+    from wavewright.prompts import PromptError
+
+    if isinstance(error, PromptError):
+        where = None if error.file is None else str(error.file)
+        place = where if where is None or error.line is None else f"{where}:{error.line}"
+        print_error(error.message, error.hint, place=place)
+        return exit_codes.MISUSE
+    if isinstance(error, OverBudget):
+        print_error(str(error), error.hint)
+        return exit_codes.NEGATIVE
+    if isinstance(error, ModelError):
+        print_error(str(error), error.hint)
+        return _CODES.get(error.kind, exit_codes.ENVIRONMENT)
+    return None
 
 
 def _report_surroundings(error: OSError) -> int:

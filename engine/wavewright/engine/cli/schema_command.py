@@ -23,6 +23,11 @@ def _schema(name: str) -> object:
         from wavewright.config.settings import settings_schema
 
         return settings_schema()
+    if name == "worker":
+        from wavewright.config.published import published_schema
+        from wavewright.tools.workers.specs import WorkerSpec
+
+        return published_schema(WorkerSpec, "worker", "A tool that is a language model, in config/workers")
     from wavewright.planner.schema import schema_of
 
     return schema_of(name)
