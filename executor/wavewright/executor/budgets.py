@@ -108,7 +108,7 @@ class Budgets:
             OverBudget: it is more than is left.
         """
         asked = to_reserve(amount)
-        is_priceless = isinstance(amount.usd, float) and not math.isfinite(amount.usd)
+        is_priceless = amount.usd in (math.inf, -math.inf) or amount.usd != amount.usd
         for bound in self._bounds(account, day):
             if bound.measure == "usd" and is_priceless:
                 raise OverBudget(

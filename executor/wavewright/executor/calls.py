@@ -41,6 +41,8 @@ class Call:
     attempt: int = 0
     is_cleared: bool = False
     """Whether it is known that the call has to be made."""
+    is_under_way: bool = False
+    """Whether the tool is at work on it, so that what it lets be known counts."""
     started: float = 0.0
     """Seconds since the epoch."""
     clock_start: float = 0.0

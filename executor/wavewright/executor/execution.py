@@ -13,6 +13,7 @@ from typing import cast
 import anyio
 
 from wavewright.executor.clock import Clock, LoopClock
+from wavewright.executor.emissions import Emissions
 from wavewright.executor.events import Event, GateRecord, RunFinished
 from wavewright.executor.journal import Journal
 from wavewright.executor.ledger import Ledger
@@ -59,7 +60,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         run: The run that the events belong to.
         now: What `now()` gives, all through the run.
         journal: Where events go; nowhere where it is absent: the state that is returned holds all that is known.
-        verify: Asks the gates of a step.
+        verify: Asks the gates of a step, at once or by something to wait for.
         schedule: `waves`, or `dataflow`.
         limits: Upper bounds; what is cut off by one ends `cancelled` with the reason.
         goal_tools: What the goal says of its tools.
@@ -76,15 +77,21 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     prior = prior or RunState()
     clock = clock or LoopClock()
     program = Program(plan, tools, limits=limits, goal_tools=goal_tools, graph=graph)
+    ledger = Ledger(run, journal, prior, on_event)
+
+    def tell(event: Event) -> None:
+        ledger.record(event)
+        scheduler.commit_at_once()
+
     runner = StepRunner(
         program,
         run=run,
         job=prior.started.job if prior.started else None,
         now=now,
         verify=verify,
+        emissions=Emissions(tell, clock),
         clock=clock,
     )
-    ledger = Ledger(run, journal, prior, on_event)
     scheduler = Scheduler(
         program,
         runner,

@@ -7,13 +7,16 @@ left is called, attempt by attempt, and its ending recorded.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Literal, TypeAlias
 
 from wavewright.executor.calls import Call, Fan, fan_call
 from wavewright.executor.clock import Clock
 from wavewright.executor.events import ItemFinished, StepError, StepFinished, StepStarted, StepStatus
 from wavewright.executor.journal import Journal
 from wavewright.executor.ledger import Ledger
+from wavewright.executor.ports import GateRecords
 from wavewright.executor.program import CompiledStep
 from wavewright.executor.retry import Failure, may_retry, wait_before
 from wavewright.executor.reuse import Ending, ReuseIndex
@@ -26,34 +29,11 @@ from wavewright.executor.runner import (
     fan_result,
     is_empty,
 )
+from wavewright.executor.stage import Stage
 from wavewright.executor.state import SUCCESSES, RunState
-from wavewright.planner.types import Json, JsonObject, StepId, StepKey
+from wavewright.planner.types import Json, StepKey
 
 ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]
-
-
-class Stage(Protocol):
-    """What a performer needs of its scheduler."""
-
-    def visible(self, step_id: StepId) -> JsonObject:
-        """Return the outputs that a step may read."""
-        ...
-
-    def push(self, call: Call, after: float = 0.0) -> None:
-        """Let a call start, now or after some seconds."""
-        ...
-
-    def end(self, ending: StepFinished) -> None:
-        """Record how a step ended."""
-        ...
-
-    def keep(self, record: StepFinished) -> None:
-        """Take over an ending that is in the journal already."""
-        ...
-
-    def commit_at_once(self) -> None:
-        """Commit what is pending, where the journal never waits."""
-        ...
 
 
 class Performer:
@@ -250,14 +230,32 @@ class Performer:
             key=call.key,
             output=output,
             error=error,
-            gates=gates,
+            gates=gates if isinstance(gates, tuple) else (),
             started=call.started,
             seconds=self._clock.monotonic() - call.clock_start,
             attempts=call.attempt,
             reason=reason,
         )
-        self._stage.end(ending)
+        self._end(call, ending, gates)
         return ending
+
+    def _end(self, call: Call, ending: StepFinished, gates: GateRecords | Awaitable[GateRecords]) -> None:
+        """End a step, now or when its gates have answered."""
+        if isinstance(gates, tuple):
+            self._stage.end(ending)
+            return
+
+        async def end_when_judged() -> None:
+            records = await self._runner.await_gates(ending.step, gates)
+            judged = replace(
+                ending,
+                at=self._clock.wall(),
+                gates=records,
+                seconds=self._clock.monotonic() - call.clock_start,
+            )
+            self._stage.end(judged)
+
+        self._stage.start(end_when_judged)
 
     # -- the calls of a `for_each` step
 
@@ -323,19 +321,18 @@ class Performer:
         status, output, error = fan_result(fan)
         head.key = fan_key([ending.key for ending in endings])
         gates = self._runner.ask_gates(head, output, fan_items(fan)) if status in SUCCESSES else ()
-        self._stage.end(
-            StepFinished(
-                at=self._clock.wall(),
-                step=head.step.id,
-                status=status,
-                key=head.key,
-                output=output,
-                error=error,
-                gates=gates,
-                started=head.started,
-                seconds=self._clock.monotonic() - head.clock_start,
-                attempts=sum(ending.attempts for ending in endings),
-                items=(sum(ending.status != "failed" for ending in endings), len(endings)),
-                reason="equal calls were made before" if status == "reused" else None,
-            )
+        ending = StepFinished(
+            at=self._clock.wall(),
+            step=head.step.id,
+            status=status,
+            key=head.key,
+            output=output,
+            error=error,
+            gates=gates if isinstance(gates, tuple) else (),
+            started=head.started,
+            seconds=self._clock.monotonic() - head.clock_start,
+            attempts=sum(ending.attempts for ending in endings),
+            items=(sum(ending.status != "failed" for ending in endings), len(endings)),
+            reason="equal calls were made before" if status == "reused" else None,
         )
+        self._end(head, ending, gates)

@@ -50,6 +50,7 @@ class Pool:
         self._timers: dict[int, Timer] = {}
         self._wake: asyncio.Future[None] | None = None
         """What `run` waits for: its own task starts the workers, since a bare callback is no place to start tasks."""
+        self._group: TaskGroup | None = None
         self._closed = False
 
     def push(self, call: Call) -> None:
@@ -68,11 +69,21 @@ class Pool:
 
         self._timers[id(call)] = self._clock.call_later(seconds, push)
 
+    def start(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Let something run beside the calls, which no limit holds back; `run` waits for its end."""
+        assert self._group is not None
+        self._group.start_soon(self._beside, work)
+
+    async def _beside(self, work: Callable[[], Awaitable[None]]) -> None:
+        await work()
+        self._after_call()
+
     async def run(self) -> None:
         """Perform what is pushed until `close` is called."""
         loop = asyncio.get_running_loop()
         try:
             async with anyio.create_task_group() as group:
+                self._group = group
                 while not self._closed:
                     self._wake = loop.create_future()
                     if self._are_all_awake(group):
@@ -82,7 +93,7 @@ class Pool:
                 for worker in self._idle:
                     worker.set_result(None)
         finally:
-            self._wake = None
+            self._wake = self._group = None
             for timer in self._timers.values():
                 timer.cancel()
 

@@ -9,25 +9,29 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from wavewright.executor.calls import Call, Fan, new_fan
 from wavewright.executor.clock import Clock
 from wavewright.executor.deadlines import CallCancelledItself, DeadlinePassed, Deadlines
+from wavewright.executor.emissions import Emissions
 from wavewright.executor.events import GateRecord, ItemFinished, StepError, StepStatus
 from wavewright.executor.json_values import NotJsonError, clean_json, copy_json
 from wavewright.executor.keys import KeyMaker
-from wavewright.executor.ports import Verify
+from wavewright.executor.ports import GateRecords, Verify
 from wavewright.executor.program import CompiledStep, CompiledTool, Program
 from wavewright.executor.retry import Failure, describe_failure, timeout_failure
 from wavewright.planner.cel_paths import kind_of
 from wavewright.planner.expressions import ExpressionFault
-from wavewright.planner.types import Json, JsonObject, RunId, StepKey
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.planner.validators import Validator
 from wavewright.tools.calls import ToolCall
 
 _MOST_MISFITS = 3
+_JUDGE_SECONDS = 86_400.0
+"""No judge takes a day; its own clock and the run's are what ends it."""
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -59,6 +63,7 @@ class StepRunner:
         job: str | None,
         now: dt.datetime,
         verify: Verify,
+        emissions: Emissions,
         clock: Clock,
     ) -> None:
         self.deadlines = Deadlines(clock)
@@ -70,6 +75,7 @@ class StepRunner:
         """By tool; made when it is first called, so that a plan of many tools need not wait for all of them."""
         self._inputs = program.plan.inputs
         self._verify = verify
+        self._emissions = emissions
         self._clock = clock
 
     def begin(self, call: Call) -> CompiledStep | Fan | Skip | StepError:
@@ -137,7 +143,10 @@ class StepRunner:
             worker_type=tool.worker_type,
             config=tool.config,
             job=self._job,
+            budget=call.step.budget,
+            emit=partial(self._emissions.emit, call, call.attempt),
         )
+        call.is_under_way = True
         try:
             output = await self.deadlines.limit(tool.call(request), compiled.timeout)
         except DeadlinePassed:
@@ -146,14 +155,47 @@ class StepRunner:
             return Failure("tool", "the tool cancelled itself")
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the edge of a tool call: a failure is a result
             return describe_failure(error, self._clock.wall())
+        finally:
+            self._emissions.end(call)
         return checked_output(output, tool)
 
     def ask_gates(
         self, call: Call, output: Json, items: Sequence[tuple[int, Json]] | None
-    ) -> tuple[GateRecord, ...]:
-        """Return what a step's gates say of its output."""
+    ) -> GateRecords | Awaitable[GateRecords]:
+        """Return what a step's gates say of its output, or what is to be waited for to know it."""
         step_id = call.step.id
-        return self._verify(step_id, output, StepView(self._inputs, {**call.visible, step_id: output}, items))
+        view = StepView(self._inputs, {**call.visible, step_id: output}, items)
+        try:
+            return self._verify(step_id, output, view)
+        except Exception as error:  # noqa: BLE001 - the port's other side: a gate that was not asked is red
+            return self._unasked(step_id, error)
+
+    async def await_gates(self, step_id: StepId, asked: Awaitable[GateRecords]) -> GateRecords:
+        """Wait for what a step's gates say; whatever goes wrong there makes them red."""
+        try:
+            return await self.deadlines.limit(asked, _JUDGE_SECONDS)
+        except CallCancelledItself:
+            return self._unasked(step_id, "it was cancelled")
+        except Exception as error:  # noqa: BLE001 - the port's other side: a gate that was not asked is red
+            return self._unasked(step_id, error)
+
+    def _unasked(self, step_id: StepId, reason: object) -> GateRecords:
+        """Return the gates of a step as red: the port promises an answer, and gave none."""
+        why = f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else str(reason)
+        return tuple(
+            GateRecord(
+                gate=gate.id,
+                step=step_id,
+                kind=gate.kind,
+                severity=gate.severity,
+                verdict="error",
+                looked_at=gate.check or gate.kind,
+                message=f"the gate could not be asked: {why}",
+                hint=gate.hint,
+            )
+            for gate in self._program.plan.gates
+            if gate.on == step_id
+        )
 
     def _key_maker(self, name: str, tool: CompiledTool) -> KeyMaker:
         made = KeyMaker(tool.signature, config=tool.config, now=self._now.timestamp(), run=self._run)

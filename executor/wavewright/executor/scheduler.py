@@ -8,7 +8,7 @@ before, by this run or in part, is not called again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
 from wavewright.executor.calls import Call
@@ -124,6 +124,10 @@ class Scheduler:
             self._pool.push_later(call, after)
         else:
             self._pool.push(call)
+
+    def start(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Let something run beside the calls."""
+        self._pool.start(work)
 
     def _settle(self, ending: StepFinished) -> None:
         freed = self._readiness.settle(ending)
