@@ -11,6 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import CommandLine
 from tests.engine.wording import worded
+from wavewright.config.settings import load_settings
+from wavewright.prompts import Prompts
 
 
 def test_the_written_project_and_what_to_do_next(
@@ -42,6 +44,28 @@ def test_the_tests_of_the_written_project_pass(project: Path) -> None:
 
     assert ran.returncode == 0, ran.stdout
     assert "2 passed" in ran.stdout
+
+
+def test_the_settings_that_stand_in_comments_are_settings(project: Path) -> None:
+    file = project / "wavewright.yaml"
+    before, mark, after = file.read_text().partition("# model: ")
+    uncommented = [line.removeprefix("# ") for line in f"{mark}{after}".splitlines()]
+    file.write_text("\n".join([before, *uncommented, ""]))
+
+    settings = load_settings(project, {})
+
+    assert settings.model == "openai:gpt-5-mini"
+    assert settings.models.roles["planner"] == "openai:gpt-5"
+    assert settings.budgets.day.usd == 5
+
+
+def test_the_written_prompt_adds_to_the_one_that_it_replaces(project: Path) -> None:
+    shipped = Prompts().render("planner/instructions", may_ask=False)
+
+    own = Prompts([project / "prompts"]).render("planner/instructions", may_ask=False)
+
+    assert own.startswith(shipped.rstrip())
+    assert own.endswith("never with a step for each file.")
 
 
 def test_an_empty_folder_is_written_into(
