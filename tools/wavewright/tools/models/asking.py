@@ -1,0 +1,275 @@
+"""One question to a model, from the preference to the answer.
+
+The *chain* of a question is the chosen model and those that stand in for it, each asked with patience. Whatever
+happens, the question ends in one record of what it cost, and in an answer or a `ModelError` that holds no secret.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import FallbackExceptionGroup
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.settings import ModelSettings
+
+from wavewright.config.redaction import Redactor
+from wavewright.config.settings import Settings
+from wavewright.planner.model_port import (
+    LoopLimits,
+    LoopTool,
+    ModelAnswer,
+    ModelCall,
+    ModelChoice,
+    ModelError,
+    ModelUse,
+    OnText,
+    OnUse,
+    Role,
+)
+from wavewright.planner.spending import Purse
+from wavewright.planner.types import Json
+from wavewright.tools.models.choosing import choose_model, thinking_level
+from wavewright.tools.models.endpoints import Endpoint, find_endpoint
+from wavewright.tools.models.faults import Fault, Unanswered, falls_back, merged, outcome_of
+from wavewright.tools.models.limits import Gate, Pace
+from wavewright.tools.models.metering import Meter
+from wavewright.tools.models.patience import Form, Patience, PatientModel
+from wavewright.tools.models.streaming import TextGate
+from wavewright.tools.models.structure import plain_parameters, read_answer, way_to_ask
+
+_LONGEST_ANSWER = 16
+"""Characters a token of the ceiling: a longer answer ignored its ceiling, and is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model that can be asked."""
+
+    name: str
+    endpoint: Endpoint
+    model: Model
+
+
+@dataclass(slots=True)
+class ProviderModels:
+    """`Models` over the providers that the settings name."""
+
+    settings: Settings
+    environment: Mapping[str, str]
+    purse: Purse
+    redactor: Redactor
+    build: Callable[[Endpoint], Model]
+    _served: dict[str, Served] = field(default_factory=dict[str, Served])
+    _gates: dict[str, Gate] = field(default_factory=dict[str, Gate])
+
+    def choose(self, preference: str, role: Role) -> ModelChoice:
+        """Return which model a call would go to.
+
+        Raises:
+            ModelConfigError: the preference names none, or it has no key.
+        """
+        return choose_model(self.settings, preference, role, self.environment)
+
+    async def ask(
+        self, call: ModelCall, *, on_use: OnUse | None = None, on_text: OnText | None = None
+    ) -> ModelAnswer:
+        """Return the answer; `on_text` streams it.
+
+        Raises:
+            ModelError: there is none, in the end.
+        """
+        choice = self.choose(call.preference, call.role)
+        gate = None if on_text is None else TextGate(self.redactor.redact, on_text)
+        meter = self.meter(call, choice.model, what_is_sent(call), gate and gate.add)
+        chain = self.chain(choice, meter)
+        seconds = call.timeout or self.settings.models.request_seconds
+        response = await self.settled(
+            meter,
+            lambda: model_request(
+                chain,
+                messages_of(call),
+                model_settings=self.settings_of(call),
+                model_request_parameters=plain_parameters(),
+            ),
+            seconds,
+            on_use,
+        )
+        if gate is not None:
+            gate.close()
+        return self.answer_in(response, call, meter)
+
+    async def work(
+        self,
+        call: ModelCall,
+        tools: Sequence[LoopTool],
+        limits: LoopLimits,
+        *,
+        on_use: OnUse | None = None,
+    ) -> ModelAnswer:
+        """Let a model call tools in a loop until it answers; its last words, where a limit ends the loop.
+
+        Raises:
+            ModelError: there is no answer, in the end.
+        """
+        from wavewright.tools.models.loop import work_in_loop
+
+        return await work_in_loop(self, call, tools, limits, on_use)
+
+    def meter(self, call: ModelCall, model: str, asked: str, on_text: OnText | None = None) -> Meter:
+        """Return a new meter for one question."""
+        budgets = (
+            self.settings.budgets.run,
+            self.settings.budgets.job,
+            self.settings.budgets.day,
+            call.budget,
+        )
+        return Meter(
+            call=call,
+            asked=asked,
+            model=model,
+            purse=self.purse,
+            prices=self.settings.models.prices,
+            max_tokens=self.ceiling(call),
+            is_money_budgeted=any(one is not None and one.usd is not None for one in budgets),
+            on_text=on_text,
+        )
+
+    def chain(self, choice: ModelChoice, meter: Meter, *, is_formed: bool = True) -> Model:
+        """Return the models that one question goes to, in turn."""
+        models = [self._patient(name, meter, is_formed) for name in (choice.model, *choice.fallbacks)]
+        if len(models) == 1:
+            return models[0]
+        return FallbackModel(models[0], *models[1:], fallback_on=falls_back)
+
+    def served(self, name: str) -> Served:
+        """Return a model that can be asked, made at its first use."""
+        known = self._served.get(name)
+        if known is None:
+            endpoint = find_endpoint(name, self.settings, self.environment)
+            known = self._served[name] = Served(name, endpoint, self.build(endpoint))
+        return known
+
+    def ceiling(self, call: ModelCall) -> int:
+        """Return how many tokens an answer may have."""
+        return call.max_tokens or self.settings.models.max_output_tokens
+
+    def settings_of(self, call: ModelCall) -> ModelSettings:
+        """Return what the provider is told beside the question."""
+        level = thinking_level(self.settings, call.thinking)
+        return ModelSettings(max_tokens=self.ceiling(call), thinking=False if level == "off" else level)
+
+    async def settled(
+        self,
+        meter: Meter,
+        answer: Callable[[], Awaitable[ModelResponse]],
+        seconds: float,
+        on_use: OnUse | None,
+    ) -> ModelResponse:
+        """Return the response of one question within its clock, and tell once what it cost.
+
+        Raises:
+            ModelError: there is none.
+        """
+        tell = on_use or _tell_nobody
+        try:
+            with anyio.fail_after(seconds):
+                meter.deadline = anyio.current_time() + seconds
+                response = await answer()
+        except TimeoutError:
+            fault = Fault("timeout", f"{meter.model} gave no answer in {seconds:g} s, waits included")
+        except Unanswered as error:
+            fault = error.fault
+        except FallbackExceptionGroup as group:
+            fault = merged([one.fault for one in group.exceptions if isinstance(one, Unanswered)])
+        except BaseException:
+            tell(meter.use("failed", "given up before an answer came"))
+            raise
+        else:
+            tell(meter.use("truncated" if is_truncated(response, meter) else "answered"))
+            return response
+        message = self.redactor.redact(fault.message)
+        use = meter.use(outcome_of(fault.kind), message)
+        tell(use)
+        raise ModelError(fault.kind, message, hint=fault.hint, use=use, retry_after=fault.retry_after)
+
+    def answer_in(self, response: ModelResponse, call: ModelCall, meter: Meter) -> ModelAnswer:
+        """Return what a response says, without secrets."""
+        text, calls = read_answer(response, call.schema_name)
+        longest = _LONGEST_ANSWER * self.ceiling(call)
+        is_cut = is_truncated(response, meter) or len(text) > longest
+        return ModelAnswer(
+            text=self.redactor.redact(text[:longest]),
+            use=meter.use("truncated" if is_cut else "answered"),
+            is_truncated=is_cut,
+            calls=tuple(replace(one, arguments=self.redactor.redact(one.arguments)) for one in calls),
+        )
+
+    def _patient(self, name: str, meter: Meter, is_formed: bool) -> PatientModel:  # noqa: FBT001
+        served = self.served(name)
+        section = self.settings.models
+        form = None
+        if is_formed and meter.call.schema is not None:
+            schema = meter.call.schema
+            way = way_to_ask(
+                served.endpoint.provider, served.model, schema, is_foreign=served.endpoint.is_foreign
+            )
+            form = Form(schema, meter.call.schema_name, way)
+        patience = Patience(section.attempts, section.attempt_seconds)
+        return PatientModel(
+            served.model,
+            name=name,
+            url=served.endpoint.url if served.endpoint.is_foreign else None,
+            gate=self._gate(served.endpoint.provider),
+            meter=meter,
+            patience=patience,
+            form=form,
+        )
+
+    def _gate(self, provider: str) -> Gate:
+        if provider not in self._gates:
+            limits = self.settings.models.providers.get(provider)
+            rate = limits.requests_per_minute if limits else None
+            self._gates[provider] = Gate(
+                concurrency=limits.concurrency if limits else None, pace=Pace(rate) if rate else None
+            )
+        return self._gates[provider]
+
+
+def _tell_nobody(use: ModelUse) -> None:
+    """For callers that do not ask what a call cost."""
+
+
+def is_truncated(response: ModelResponse, meter: Meter) -> bool:
+    """Tell whether an answer was cut off: at its ceiling, or by a stream that ended early."""
+    return meter.is_cut or response.finish_reason == "length"
+
+
+def messages_of(call: ModelCall) -> list[ModelMessage]:
+    """Return a conversation as the library sends it."""
+    said = [ModelRequest(parts=[UserPromptPart(call.prompt)], instructions=call.instructions or None)]
+    messages: list[ModelMessage] = [*said]
+    for turn in call.turns:
+        messages.append(ModelResponse(parts=[TextPart(turn.answer)]))
+        messages.append(
+            ModelRequest(parts=[UserPromptPart(turn.reply)], instructions=call.instructions or None)
+        )
+    return messages
+
+
+def what_is_sent(call: ModelCall, tools: Sequence[LoopTool] = ()) -> str:
+    """Return everything that a call sends as one text, for estimates."""
+    pieces = [call.instructions, call.prompt]
+    for turn in call.turns:
+        pieces += [turn.answer, turn.reply]
+    schemas: list[Json] = [] if call.schema is None else [call.schema]
+    for tool in tools:
+        pieces += [tool.name, tool.description]
+        schemas.append(tool.input_schema)
+    pieces += [json.dumps(one, ensure_ascii=False) for one in schemas]
+    return "\n".join(pieces)

@@ -1,0 +1,224 @@
+"""What one question to a model costs, request by request.
+
+A *meter* belongs to one question: it reserves before each request what that may cost at most, settles afterwards what
+it did cost, and sums up. A request whose end is not known, because a clock or a user ended it, counts as the whole
+reservation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
+
+from wavewright.config.model_settings import PriceSettings
+from wavewright.planner.model_port import ModelCall, ModelUse, OnText, Outcome
+from wavewright.planner.spending import Account, OverBudget, Purse, Reservation, Spend
+from wavewright.tools.models.estimates import estimate_tokens
+from wavewright.tools.models.faults import Fault, Unanswered, outcome_of
+from wavewright.tools.models.prices import price_of
+from wavewright.tools.models.structure import arguments_text
+
+_WRAPPING = 20_000
+"""Tokens that a provider may add to what was asked, or a model think beyond its ceiling, and still be believed."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """One request's outcome, filled in as it becomes known."""
+
+    model: str
+    url: str | None
+    """Its address where that is not its provider's own: another price list."""
+    reserved: Spend
+    outcome: Outcome = "failed"
+    message: str = "given up before an answer came"
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float | None = None
+    seconds: float = 0.0
+    is_estimated: bool = True
+
+
+@dataclass(slots=True)
+class Meter:
+    """The cost of one question."""
+
+    call: ModelCall
+    asked: str
+    """Everything that is sent, for the estimate."""
+    model: str
+    """The first model that is asked."""
+    purse: Purse
+    prices: Mapping[str, PriceSettings]
+    max_tokens: int
+    is_money_budgeted: bool
+    on_text: OnText | None = None
+    tallies: list[Tally] = field(default_factory=list[Tally])
+    is_cut: bool = False
+    """Whether the answer's stream ended early."""
+    deadline: float = math.inf
+    started: float = field(default_factory=anyio.current_time)
+
+    def seconds_left(self) -> float:
+        """Return how long the question may still take."""
+        return self.deadline - anyio.current_time()
+
+    @asynccontextmanager
+    async def request(self, model: str, url: str | None) -> AsyncGenerator[Tally]:
+        """Reserve for one request to a model, and settle at the end, however that comes.
+
+        Raises:
+            Unanswered: the request would go over a budget, and was not made.
+        """
+        tally = Tally(model, url, self._most(model, url))
+        account = Account(self.call.run, self.call.job, self.call.step, self.call.role, self.call.budget)
+        reservation = await self._reserve(account, tally.reserved)
+        self.tallies.append(tally)
+        self._charge_reserved(tally)
+        started = anyio.current_time()
+        try:
+            yield tally
+        finally:
+            tally.seconds = anyio.current_time() - started
+            with anyio.CancelScope(shield=True):
+                await self.purse.settle(reservation, self._spent(tally), self._use_of(tally))
+
+    def answered(self, tally: Tally, response: ModelResponse) -> None:
+        """Charge what a provider says that an answer cost, where that can be believed."""
+        usage, text = response.usage, _text_of(response)
+        # A token is a character at least, but for what the provider wraps around texts and tools.
+        is_read_known = _is_count(usage.input_tokens, _WRAPPING + 4 * len(self.asked))
+        is_written_known = _is_count(usage.output_tokens, _WRAPPING + 4 * max(self.max_tokens, len(text)))
+        tally.input_tokens = usage.input_tokens if is_read_known else estimate_tokens(self.asked)
+        tally.output_tokens = usage.output_tokens if is_written_known else estimate_tokens(text)
+        cached = usage.cache_read_tokens
+        tally.cached_tokens = cached if _is_count(cached, tally.input_tokens) else 0
+        tally.is_estimated = not (is_read_known and (is_written_known or not text))
+        tally.outcome, tally.message = "answered", ""
+        self._price(tally)
+
+    def failed(self, tally: Tally, fault: Fault) -> None:
+        """Note why a request gave no answer, and charge nothing where that is sure."""
+        was_answered = tally.outcome == "answered"
+        tally.outcome, tally.message = outcome_of(fault.kind), fault.message
+        if fault.is_free:
+            tally.input_tokens = tally.output_tokens = 0
+            tally.usd, tally.is_estimated = 0.0, False
+        elif fault.kind == "bad_answer" and not was_answered:
+            # It came to an end, without a count: what was asked was read, and nothing to speak of was written.
+            tally.input_tokens, tally.output_tokens = estimate_tokens(self.asked), 0
+            self._price(tally)
+
+    def use(self, outcome: Outcome, message: str = "") -> ModelUse:
+        """Return what the whole question came to."""
+        last = self.tallies[-1] if self.tallies else None
+        prices = [one.usd for one in self.tallies]
+        return ModelUse(
+            role=self.call.role,
+            name=self.call.name,
+            model=last.model if last is not None and last.outcome == "answered" else self.model,
+            outcome=outcome,
+            input_tokens=sum(one.input_tokens for one in self.tallies),
+            output_tokens=sum(one.output_tokens for one in self.tallies),
+            usd=_sum_of(prices),
+            seconds=anyio.current_time() - self.started,
+            attempts=len(self.tallies),
+            is_estimated=any(one.is_estimated for one in self.tallies),
+            rung=self.call.rung,
+            step=self.call.step,
+            index=self.call.index,
+            input_chars=len(self.asked),
+            message=message,
+        )
+
+    async def _reserve(self, account: Account, amount: Spend) -> Reservation:
+        reservations: list[Reservation] = []
+        # Half a transaction would be money that nobody knows of.
+        with anyio.CancelScope(shield=True):
+            try:
+                reservations.append(await self.purse.reserve(account, amount))
+            except OverBudget as error:
+                fault = Fault("over_budget", str(error), hint=error.hint, is_free=True)
+                raise Unanswered(fault) from error
+        return reservations[0]
+
+    def _most(self, model: str, url: str | None) -> Spend:
+        read = estimate_tokens(self.asked)
+        usd = price_of(model, read, self.max_tokens, 0, self.prices, base_url=url)
+        if usd is None and self.is_money_budgeted:
+            bare = model.partition(":")[2]
+            raise Unanswered(
+                Fault(
+                    "over_budget",
+                    f"nobody knows the price of {model}, and a budget of money is set",
+                    hint="give it in wavewright.yaml, in US dollars per million tokens: "
+                    f"models: {{prices: {{{bare!r}: {{input: …, output: …}}}}}}",
+                    is_free=True,
+                )
+            )
+        return Spend(calls=1, tokens=read + self.max_tokens, usd=usd or 0.0)
+
+    def _charge_reserved(self, tally: Tally) -> None:
+        tally.input_tokens = estimate_tokens(self.asked)
+        tally.output_tokens = self.max_tokens
+        self._price(tally)
+
+    def _price(self, tally: Tally) -> None:
+        tally.usd = price_of(
+            tally.model,
+            tally.input_tokens,
+            tally.output_tokens,
+            tally.cached_tokens,
+            self.prices,
+            base_url=tally.url,
+        )
+
+    def _spent(self, tally: Tally) -> Spend:
+        return Spend(1, tally.input_tokens + tally.output_tokens, tally.usd or 0.0, tally.seconds)
+
+    def _use_of(self, tally: Tally) -> ModelUse:
+        return ModelUse(
+            role=self.call.role,
+            name=self.call.name,
+            model=tally.model,
+            outcome=tally.outcome,
+            input_tokens=tally.input_tokens,
+            output_tokens=tally.output_tokens,
+            usd=tally.usd,
+            seconds=tally.seconds,
+            is_estimated=tally.is_estimated,
+            rung=self.call.rung,
+            step=self.call.step,
+            index=self.call.index,
+            input_chars=len(self.asked),
+            message=tally.message,
+        )
+
+
+def _is_count(tokens: object, most: float = math.inf) -> bool:
+    """Tell whether a provider's count can be believed: nothing at all was never what an answer cost."""
+    return isinstance(tokens, int) and not isinstance(tokens, bool) and 0 < tokens <= most
+
+
+def _text_of(response: ModelResponse) -> str:
+    pieces: list[str] = []
+    for part in response.parts:
+        match part:
+            case TextPart(content=text) | ThinkingPart(content=text):
+                pieces.append(text)
+            case ToolCallPart():
+                pieces.append(arguments_text(part))
+            case _:
+                pass
+    return "".join(pieces)
+
+
+def _sum_of(prices: list[float | None]) -> float | None:
+    known = [price for price in prices if price is not None]
+    return sum(known) if len(known) == len(prices) else None

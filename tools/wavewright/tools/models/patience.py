@@ -1,0 +1,171 @@
+"""Asking one model until it answers, as often as that is worth it.
+
+*Patience* is how often a model is asked, how long one request may take, and how long to wait between two: as long as
+the provider asks for, else longer each time. A denial or a refusal is never answered by asking again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+import anyio
+import stamina
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
+
+from wavewright.planner.types import JsonSchema
+from wavewright.tools.models.faults import FAULTS, Fault, Unanswered, fault_of
+from wavewright.tools.models.limits import Gate
+from wavewright.tools.models.metering import Meter, Tally
+from wavewright.tools.models.streaming import read_stream
+from wavewright.tools.models.structure import Way, structured_parameters, words
+
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often and how long one model is asked."""
+
+    attempts: int
+    attempt_seconds: float
+    """Of one request; of a streamed one, until it begins to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form that an answer should have."""
+
+    schema: JsonSchema
+    name: str
+    way: Way
+
+
+class PatientModel(WrapperModel):
+    """A model that passes the provider's gate, is metered, and is asked again where that may help."""
+
+    def __init__(
+        self,
+        wrapped: Model,
+        *,
+        name: str,
+        url: str | None,
+        gate: Gate,
+        meter: Meter,
+        patience: Patience,
+        form: Form | None = None,
+    ) -> None:
+        super().__init__(wrapped)
+        self._name = name
+        self._url = url
+        self._gate = gate
+        self._meter = meter
+        self._patience = patience
+        self._form = form
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Return an answer.
+
+        Raises:
+            Unanswered: there is none.
+        """
+        parameters = self._formed(model_request_parameters)
+        async for attempt in self._attempts():
+            with attempt:
+                return await self._request_once(messages, model_settings, parameters)
+        raise AssertionError("every attempt returns or raises")
+
+    def _formed(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
+        """Return how this model is asked for the form: another of the chain may be asked in another way."""
+        if self._form is None:
+            return parameters
+        formed = structured_parameters(self._form.schema, self._form.name, self._form.way)
+        return replace(formed, instruction_parts=parameters.instruction_parts)
+
+    def _attempts(self) -> AsyncIterator[stamina.Attempt]:
+        # The call's own clock ends the waits too.
+        return stamina.retry_context(
+            on=self._wait_after,
+            attempts=self._patience.attempts,
+            timeout=None,
+            wait_initial=FIRST_WAIT,
+            wait_max=LONGEST_WAIT,
+            wait_jitter=FIRST_WAIT,
+        ).__aiter__()
+
+    def _wait_after(self, error: Exception) -> bool | float:
+        """Say whether to ask again, or after how many seconds."""
+        if not isinstance(error, Unanswered) or not error.fault.may_repeat:
+            return False
+        wait = error.fault.retry_after
+        if wait is None:
+            return True
+        # Whoever asks us to wait for longer than we may has given the answer for this call.
+        return max(wait, 0.0) if wait < self._meter.seconds_left() else False
+
+    async def _request_once(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        async with self._gate.passed(), self._meter.request(self._name, self._url) as tally:
+            try:
+                response = await self._send(messages, settings, parameters)
+                self._meter.answered(tally, response)
+                self._refuse_unusable(response)
+            except Unanswered as error:
+                self._meter.failed(tally, error.fault)
+                raise
+            except TimeoutError as error:
+                seconds = self._patience.attempt_seconds
+                fault = Fault("timeout", f"{self._name} did not answer in {seconds:g} s", may_repeat=True)
+                raise self._failed(tally, fault) from error
+            except FAULTS as error:
+                raise self._failed(tally, fault_of(error, self._name, self._meter.asked)) from error
+            return response
+
+    def _failed(self, tally: Tally, fault: Fault) -> Unanswered:
+        self._meter.failed(tally, fault)
+        return Unanswered(fault)
+
+    async def _send(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        on_text = self._meter.on_text
+        with anyio.fail_after(self._patience.attempt_seconds) as clock:
+            if on_text is None:
+                return await self.wrapped.request(messages, settings, parameters)
+
+            def begun() -> None:
+                # From here on only the call's own clock counts: a long answer is not a late one.
+                clock.deadline = math.inf
+
+            async with self.wrapped.request_stream(messages, settings, parameters) as stream:
+                response, is_whole = await read_stream(stream, self._form and self._form.name, on_text, begun)
+                self._meter.is_cut = not is_whole
+                return response
+
+    def _refuse_unusable(self, response: ModelResponse) -> None:
+        if response.finish_reason == "content_filter":
+            raise Unanswered(Fault("refused", f"{self._name} refused to answer"))
+        has_call = any(isinstance(part, ToolCallPart) for part in response.parts)
+        if response.finish_reason == "error":
+            raise Unanswered(
+                Fault("bad_answer", f"{self._name} ended its answer in an error", may_repeat=True)
+            )
+        if not has_call and not words(response).strip() and response.finish_reason != "length":
+            raise Unanswered(Fault("bad_answer", f"{self._name} answered nothing", may_repeat=True))

@@ -1,0 +1,105 @@
+"""How an answer of a given form is asked for, and how it is read back as it came.
+
+There are three *ways*: the provider's own structured output (`native`), a tool whose arguments are the answer and that
+the model has to call (`tool`), and the schema in the prompt (`prompted`). Whichever it is, what comes back is text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, cast
+
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.tools import ToolDefinition
+
+from wavewright.planner.model_port import NamedCall
+from wavewright.planner.types import Json, JsonSchema
+
+Way: TypeAlias = Literal["native", "tool", "prompted"]
+
+_NATIVE_PROVIDERS = frozenset({"openai", "google", "ollama", "vllm"})
+"""Providers whose structured output takes any schema. Whoever else speaks OpenAI's chat language may ignore it."""
+
+
+def way_to_ask(provider: str, model: Model, schema: JsonSchema, *, is_foreign: bool) -> Way:
+    """Return the way that a model keeps to best, by what its provider's profile says."""
+    profile = model.profile
+    if profile.get("supports_json_schema_output", False) and (
+        provider in _NATIVE_PROVIDERS
+        or (provider == "openai-chat" and not is_foreign)
+        # Anthropic's closes every object: what is open in the schema would always come back empty.
+        or (provider == "anthropic" and is_closed(schema))
+    ):
+        return "native"
+    return "tool" if profile.get("supports_tools", True) else "prompted"
+
+
+def is_closed(schema: Json) -> bool:
+    """Tell whether a schema says of every object which fields it has."""
+    if isinstance(schema, list):
+        return all(is_closed(one) for one in schema)
+    if not isinstance(schema, dict):
+        return True
+    is_object = schema.get("type") == "object" or "properties" in schema
+    if is_object and schema.get("additionalProperties") is not False:
+        return False
+    named = [*_members(schema, "properties"), *_members(schema, "$defs")]
+    if any(one in ({}, True) for one in named) or schema.get("items") in ({}, True):
+        return False
+    inner = [schema.get(key) for key in ("items", "anyOf", "oneOf", "allOf", "prefixItems")]
+    return all(is_closed(one) for one in (*named, *inner))
+
+
+def _members(schema: Mapping[str, Json], key: str) -> list[Json]:
+    members = schema.get(key)
+    return list(members.values()) if isinstance(members, dict) else []
+
+
+def plain_parameters() -> ModelRequestParameters:
+    """Return how a plain text is asked for."""
+    return ModelRequestParameters()
+
+
+def structured_parameters(schema: JsonSchema, name: str, way: Way) -> ModelRequestParameters:
+    """Return how an answer of a form is asked for in one of the ways."""
+    form = cast("dict[str, object]", schema)
+    if way == "tool":
+        tool = ToolDefinition(
+            name=name,
+            description="Give the answer by calling this tool, once.",
+            parameters_json_schema=form,
+            kind="output",
+        )
+        return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
+    wanted = OutputObjectDefinition(json_schema=form, name=name)
+    return ModelRequestParameters(output_mode=way, output_object=wanted)
+
+
+def read_answer(response: ModelResponse, name: str) -> tuple[str, tuple[NamedCall, ...]]:
+    """Return what a model said, unparsed, and the tools that it called instead.
+
+    The arguments of the answer's own tool go before its words; of several, the first count.
+    """
+    called = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    answers = [part for part in called if part.tool_name == name]
+    others = tuple(
+        NamedCall(part.tool_name, arguments_text(part)) for part in called if part.tool_name != name
+    )
+    if answers:
+        return arguments_text(answers[0]), others
+    return words(response), others
+
+
+def words(response: ModelResponse) -> str:
+    """Return the words of an answer, without what it thought."""
+    return "".join(part.content for part in response.parts if isinstance(part, TextPart))
+
+
+def arguments_text(part: ToolCallPart) -> str:
+    """Return a call's arguments as they came: not every provider sends text."""
+    if isinstance(part.args, str):
+        return part.args
+    return json.dumps(part.args or {}, ensure_ascii=False)
