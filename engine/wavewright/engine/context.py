@@ -21,10 +21,13 @@ from wavewright.executor.state import RunState
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan, PlanPatch
+from wavewright.planner.planning import UserQuestion
 from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.spending import Purse
 from wavewright.planner.types import RunId, Schedule, StepId
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.calls import Tool
+from wavewright.tools.workers.services import Services
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,14 @@ class Approver(Protocol):
         ...
 
 
+class Asker(Protocol):
+    """Whoever can answer a planner's question: a person at a terminal, answers given beforehand."""
+
+    async def ask(self, question: UserQuestion) -> str | None:
+        """Return the answer; none where nobody is there to give it."""
+        ...
+
+
 Clock: TypeAlias = Callable[[], dt.datetime]
 
 
@@ -55,7 +66,12 @@ class Ports:
 
     journal: Journal
     settings: Settings
+    services: Services
+    """Language models, and what goes with them; its `models` is absent where none is configured."""
+    purse: Purse | None
+    """Keeps the budgets of models."""
     approver: Approver
+    asker: Asker | None
     clock: Clock
     on_event: Callable[[Event], None]
     stopper: Stopper

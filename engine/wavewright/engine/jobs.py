@@ -7,6 +7,7 @@ holds it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
@@ -42,6 +43,14 @@ class PlanOrigin:
 
     document: Document
     pointer: str = ""
+
+    @classmethod
+    def of_plan(cls, plan: Plan, document: Document | None) -> PlanOrigin:
+        """Return the origin of a plan that a model made: its answer, or the plan written down where that is no text."""
+        if document is not None:
+            return cls(document)
+        text = json.dumps(plan.model_dump(mode="json", by_alias=True, exclude_unset=True), indent=2)
+        return cls(read_document(text, "the plan"))
 
     def place(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         """Return the diagnostics of the plan with their places in the document."""

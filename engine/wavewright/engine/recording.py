@@ -9,11 +9,14 @@ from dataclasses import replace
 from wavewright.config.documents import read_document
 from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.jobs import PlanDraft, PlanOrigin
-from wavewright.executor.events import Event, Noted
+from wavewright.executor.events import Event, Noted, RunFinished
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.models import Plan
 from wavewright.planner.types import JsonObject, RunId
+
+STOPPED = "stopped from outside"
+"""Why a run is interrupted that somebody stopped."""
 
 
 async def record(ports: Ports, context: RunContext, *events: Event, run: RunId | None = None) -> RunContext:
@@ -29,6 +32,13 @@ async def note(ports: Ports, context: RunContext, topic: str, body: JsonObject) 
     return await record(ports, context, Noted(ports.clock().timestamp(), topic, body))
 
 
+async def end_interrupted(ports: Ports, context: RunContext, reason: str) -> RunContext:
+    """Journal that the run was stopped before its end and can be resumed."""
+    if context.state.is_interrupted:
+        return context
+    return await record(ports, context, RunFinished(ports.clock().timestamp(), "interrupted", reason))
+
+
 def draft_note(draft: PlanDraft, at: float) -> Noted:
     """Return the note of a plan as its author wrote it, with the rung that it is."""
     plan = draft.plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -37,7 +47,7 @@ def draft_note(draft: PlanDraft, at: float) -> Noted:
 
 def noted_draft(state: RunState) -> PlanDraft | None:
     """Return the plan that a run was given and has not accepted yet."""
-    body = next((noted.body for noted in state.notes if noted.topic == "draft"), None)
+    body = next((noted.body for noted in reversed(state.notes) if noted.topic == "draft"), None)
     if body is None:
         return None
     document = read_document(json.dumps(body["plan"], indent=2), f"the plan given to run {state.run}")

@@ -6,9 +6,10 @@ import datetime as dt
 from collections.abc import Callable
 
 from wavewright.config.settings import Settings
-from wavewright.engine.context import Approver, Ports, RunContext, RunRequest
+from wavewright.engine.context import Approver, Asker, Ports, RunContext, RunRequest
 from wavewright.engine.default_pipeline import default_pipeline
 from wavewright.engine.pipeline import Observer, PipelineRun
+from wavewright.engine.services import open_services
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event
 from wavewright.executor.journal import Journal
@@ -29,6 +30,7 @@ async def run_request(
     settings: Settings,
     journal: Journal,
     approver: Approver,
+    asker: Asker | None = None,
     on_event: Callable[[Event], None] = ignore_event,
     observe: Observer | None = None,
     stopper: Stopper | None = None,
@@ -37,14 +39,20 @@ async def run_request(
 
     Raises:
         DocumentError, PlanError: a job, a template or a plan is faulty.
+        ModelConfigError: the configured model cannot be asked at all; nothing was journaled.
+        PromptError: a prompt template is faulty.
         JournalError: the run cannot be journaled; what was journaled stays.
     """
-    ports = Ports(
-        journal=journal,
-        settings=settings,
-        approver=approver,
-        clock=utc_now,
-        on_event=on_event,
-        stopper=stopper or Stopper(),
-    )
-    return await default_pipeline(ports).run(RunContext(request), observe)
+    async with open_services(settings) as opened:
+        ports = Ports(
+            journal=journal,
+            settings=settings,
+            services=opened.services,
+            purse=opened.purse,
+            approver=approver,
+            asker=asker,
+            clock=utc_now,
+            on_event=on_event,
+            stopper=stopper or Stopper(),
+        )
+        return await default_pipeline(ports).run(RunContext(request), observe)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.pipeline import StepResult, go_on, halt
-from wavewright.engine.recording import record
-from wavewright.executor.events import RunFinished
+from wavewright.engine.recording import STOPPED, end_interrupted
 from wavewright.executor.execution import execute
 from wavewright.executor.state import fold
 from wavewright.reviewer.gates import make_verifier
@@ -49,11 +48,5 @@ class ExecutePlan:
             context = replace(context, state=state, executed=executed)
         if scope.cancelled_caught or self.ports.stopper.is_stopped:
             context = replace(context, state=fold(await self.ports.journal.load(context.run)))
-            return halt(await self._interrupted(context), "interrupted")
+            return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
         return go_on(context)
-
-    async def _interrupted(self, context: RunContext) -> RunContext:
-        if context.state.is_interrupted:
-            return context
-        ended = RunFinished(self.ports.clock().timestamp(), "interrupted", "stopped from outside")
-        return await record(self.ports, context, ended)

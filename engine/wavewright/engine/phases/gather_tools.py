@@ -19,4 +19,5 @@ class GatherTools:
     async def run(self, context: RunContext) -> StepResult[RunContext]:
         """Import what brings the tools; a tool that nobody brings is the checker's to report."""
         assert context.goal is not None
-        return go_on(replace(context, tools=gather_tools(context.goal, self.ports.settings)))
+        services = self.ports.services.for_goal(context.goal)
+        return go_on(replace(context, tools=gather_tools(context.goal, self.ports.settings, services)))

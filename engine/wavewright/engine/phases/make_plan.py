@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wavewright.config.documents import Source
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.jobs import no_plan
-from wavewright.engine.pipeline import StepResult, go_on
-from wavewright.engine.recording import record
+from wavewright.engine.jobs import PlanDraft, PlanOrigin, no_plan
+from wavewright.engine.model_phases import Asked, Recorder, ask_models
+from wavewright.engine.pipeline import StepResult, go_on, halt
+from wavewright.engine.recording import (
+    STOPPED,
+    draft_note,
+    end_interrupted,
+    found_json,
+    note,
+    record,
+)
 from wavewright.executor.events import RunFinished
+from wavewright.executor.state import RunState
 from wavewright.planner.binding import bind_plan
+from wavewright.planner.diagnostics import PlanError
+from wavewright.planner.planning import Answered, Planned, make_plan
+from wavewright.planner.types import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class MakePlan:
-    """Take the job's plan, or else the goal template's own, and bind it to the goal."""
+    """Take the job's plan, or else have the planner make one down its ladder, and bind it to the goal."""
 
     ports: Ports
     name: str = "make_plan"
@@ -23,10 +36,109 @@ class MakePlan:
     async def run(self, context: RunContext) -> StepResult[RunContext]:
         """Bind the plan: inputs, the goal's gates and caps, what terminal steps are given."""
         assert context.goal is not None
+        if self.ports.services.models is not None and not _is_made(context.draft):
+            planned = await self._plan(context)
+            if isinstance(planned, StepResult):
+                return planned
+            context = planned
+        assert context.goal is not None
         if context.draft is None:
             error = no_plan(context.goal, Source(str(context.request.job_file), ""))
-            ended = RunFinished(self.ports.clock().timestamp(), "failed", "there is no plan")
-            await record(self.ports, context, ended)
+            await self._end(context, "there is no plan")
             raise error
         candidate = bind_plan(context.draft.plan, context.goal, context.signatures)
         return go_on(replace(context, candidate=candidate))
+
+    async def _plan(self, context: RunContext) -> RunContext | StepResult[RunContext]:
+        """Return the context with the planner's draft, or how the run ends without one."""
+        template = context.draft
+        while True:
+            asked = await self._ask_planner(context)
+            context, planned = asked.context, asked.value
+            if asked.was_stopped:
+                return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
+            if planned is None:
+                return await self._failed(context, "the run's time limit was reached while planning")
+            if planned.question is None:
+                return await self._drafted(context, planned, template)
+            answered = await self._answered(context, planned)
+            if isinstance(answered, StepResult):
+                return answered
+            context = answered
+
+    async def _ask_planner(self, context: RunContext) -> Asked[Planned]:
+        services, goal = self.ports.services, context.goal
+        assert goal is not None
+
+        async def work(recorder: Recorder) -> Planned:
+            return await make_plan(
+                goal,
+                context.signatures,
+                models=services.models,
+                prompts=services.prompts,
+                ladder=services.ladders["planner"],
+                template_plan=context.draft.plan if context.draft is not None else None,
+                run=context.run,
+                answers=_answers(context.state),
+                history=services.history,
+                on_use=recorder.use,
+                on_rung=recorder.rung,
+            )
+
+        return await ask_models(self.ports, context, work)
+
+    async def _drafted(
+        self, context: RunContext, planned: Planned, template: PlanDraft | None
+    ) -> RunContext | StepResult[RunContext]:
+        if planned.plan is None:
+            return await self._without_plan(context, planned)
+        rung = planned.rung or "llm"
+        if rung == "template" and template is not None:
+            return replace(context, draft=template)
+        draft = PlanDraft(planned.plan, PlanOrigin.of_plan(planned.plan, planned.document), rung)
+        # Journaled before anything else happens to it: a resumed run does not pay for planning twice.
+        noted = draft_note(draft, self.ports.clock().timestamp())
+        return replace(await record(self.ports, context, noted), draft=draft)
+
+    async def _without_plan(self, context: RunContext, planned: Planned) -> StepResult[RunContext]:
+        body: JsonObject = {"diagnostics": [*found_json(planned.diagnostics)]}
+        context = await note(self.ports, context, "plan_refused", body)
+        if planned.cannot_plan is not None:
+            return await self._failed(context, f"the planner cannot plan this: {planned.cannot_plan}")
+        if planned.diagnostics and planned.attempts:
+            await self._end(context, "no rung of the planner's ladder gave a sound plan")
+            raise PlanError(planned.diagnostics, planned.attempts[-1].source)
+        reasons = "; ".join(f"{taken.rung}: {taken.reason}" for taken in planned.rungs)
+        return await self._failed(context, f"there is no plan ({reasons})")
+
+    async def _answered(self, context: RunContext, planned: Planned) -> RunContext | StepResult[RunContext]:
+        question = planned.question
+        assert question is not None
+        answer = await self.ports.asker.ask(question) if self.ports.asker is not None else None
+        body: JsonObject = {"question": question.question, "options": [*question.options]}
+        if answer is None:
+            context = await note(self.ports, context, "question", body)
+            reason = f"the planner asks: {question.question}"
+            return halt(await end_interrupted(self.ports, context, reason), reason)
+        return await note(self.ports, context, "answer", {**body, "answer": answer})
+
+    async def _failed(self, context: RunContext, reason: str) -> StepResult[RunContext]:
+        return halt(await self._end(context, reason), reason)
+
+    async def _end(self, context: RunContext, reason: str) -> RunContext:
+        ended = RunFinished(self.ports.clock().timestamp(), "failed", reason)
+        return await record(self.ports, context, ended)
+
+
+def _is_made(draft: PlanDraft | None) -> bool:
+    """Whether the plan is not the planner's to make: the job gave it, or the planner made it before a resume."""
+    return draft is not None and draft.rung != "template"
+
+
+def _answers(state: RunState) -> Sequence[Answered]:
+    """Return what the planner asked before and was told, before a resume as well."""
+    return [
+        Answered(str(noted.body["question"]), str(noted.body["answer"]))
+        for noted in state.notes
+        if noted.topic == "answer"
+    ]

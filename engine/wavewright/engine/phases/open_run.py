@@ -11,6 +11,7 @@ from wavewright.engine.recording import draft_note, note, record
 from wavewright.engine.version import __version__
 from wavewright.executor.events import RunStarted
 from wavewright.executor.journal_runs import new_run_id
+from wavewright.planner.types import RunId
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,11 @@ class OpenRun:
         """Journal that the run has started, with the plan it was given, or that it goes on."""
         assert context.goal is not None
         if context.request.run is not None:
+            self._limit_spending(context, context.request.run)
             return go_on(await note(self.ports, context, "resumed", {}))
         now = self.ports.clock()
         run = new_run_id(now.timestamp())
+        self._limit_spending(context, run)
         await self.ports.journal.open_run(run)
         started = RunStarted(
             run=run,
@@ -43,3 +46,8 @@ class OpenRun:
         # One append: a run that is stopped before its plan is accepted can still be resumed with that plan.
         given = () if context.draft is None else (draft_note(context.draft, now.timestamp()),)
         return go_on(await record(self.ports, context, started, *given, run=run))
+
+    def _limit_spending(self, context: RunContext, run: RunId) -> None:
+        """Hold what models may cost to the goal's own budget."""
+        if self.ports.purse is not None and context.goal is not None:
+            self.ports.purse.limit_run(run, context.goal.limits.budget)

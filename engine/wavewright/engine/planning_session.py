@@ -1,0 +1,129 @@
+"""Planning without running: what `wavewright plan` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from wavewright.config.settings import Settings
+from wavewright.engine.context import Asker, RunRequest
+from wavewright.engine.jobs import Order, read_order
+from wavewright.engine.services import open_services
+from wavewright.engine.toolbox import gather_tools, signatures_to_check
+from wavewright.planner.binding import bind_plan
+from wavewright.planner.checker import check
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.goals import Goal
+from wavewright.planner.ladder import RungRecord
+from wavewright.planner.model_port import ModelUse
+from wavewright.planner.models import Plan
+from wavewright.planner.planning import Answered, Planned, make_plan
+from wavewright.planner.signatures import ToolSignature
+from wavewright.tools.workers.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """What planning came to."""
+
+    goal: Goal
+    planned: Planned
+    bound: Plan | None
+    """The plan bound to its goal, as a run would follow it."""
+    found: tuple[Diagnostic, ...]
+    """What the checker says of the plan, or of the last candidate where there is none."""
+    uses: tuple[ModelUse, ...] = ()
+    """What each model call cost."""
+    estimate_tokens: int = 0
+    """Model tokens that the plan's steps are expected to take."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Passes on what is let be known, and keeps the costs."""
+
+    on_use: Callable[[ModelUse], None]
+    on_rung: Callable[[RungRecord], None]
+    uses: list[ModelUse] = field(default_factory=list[ModelUse])
+
+    def use(self, use: ModelUse) -> None:
+        self.uses.append(use)
+        self.on_use(use)
+
+
+def _ignore(_: object) -> None:
+    """Watch nothing."""
+
+
+async def plan_request(
+    request: RunRequest,
+    *,
+    settings: Settings,
+    asker: Asker | None = None,
+    on_use: Callable[[ModelUse], None] = _ignore,
+    on_rung: Callable[[RungRecord], None] = _ignore,
+) -> PlanReport:
+    """Return the plan that a run of the job would follow, and how it came about; nothing of it is run.
+
+    A plan that the job brings itself is checked and returned as it is, on the rung `given`.
+
+    Raises:
+        DocumentError, PlanError: the job or its template is faulty.
+        ModelConfigError: the configured model cannot be asked at all.
+    """
+    assert request.job_file is not None
+    order = read_order(request.job_file, request.plan_file, settings)
+    watch = _Watch(on_use, on_rung)
+    if order.draft is not None and order.draft.rung == "given":
+        return _given(order, settings)
+    async with open_services(settings) as opened:
+        tools = gather_tools(order.goal, settings, opened.services).signatures
+        planned = await _planned(order, tools, opened.services, asker, watch)
+    bound = bind_plan(planned.plan, order.goal, tools) if planned.plan is not None else None
+    found = tuple(check(bound, order.goal, tools)) if bound is not None else planned.diagnostics
+    return PlanReport(order.goal, planned, bound, found, tuple(watch.uses), _estimate(bound, tools))
+
+
+def _given(order: Order, settings: Settings) -> PlanReport:
+    draft = order.draft
+    assert draft is not None
+    tools = signatures_to_check(draft.plan, order.goal, settings)
+    bound = bind_plan(draft.plan, order.goal, tools)
+    found = draft.origin.place(check(bound, order.goal, tools))
+    planned = Planned(draft.plan, draft.rung, found, (), (), document=draft.origin.document)
+    return PlanReport(order.goal, planned, bound, found, (), _estimate(bound, tools))
+
+
+async def _planned(
+    order: Order,
+    tools: dict[str, ToolSignature],
+    services: Services,
+    asker: Asker | None,
+    watch: _Watch,
+) -> Planned:
+    """Plan, and put the planner's questions to whoever can answer them."""
+    answers: list[Answered] = []
+    while True:
+        planned = await make_plan(
+            order.goal,
+            tools,
+            models=services.models,
+            prompts=services.prompts,
+            ladder=services.ladders["planner"],
+            template_plan=order.draft.plan if order.draft is not None else None,
+            answers=answers,
+            history=services.history,
+            on_use=watch.use,
+            on_rung=watch.on_rung,
+        )
+        question = planned.question
+        if question is None or asker is None:
+            return planned
+        answer = await asker.ask(question)
+        if answer is None:
+            return planned
+        answers.append(Answered(question.question, answer))
+
+
+def _estimate(bound: Plan | None, tools: dict[str, ToolSignature]) -> int:
+    return 0 if bound is None else sum(tools[step.tool].expected_tokens for step in bound.steps)

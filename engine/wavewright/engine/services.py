@@ -1,0 +1,43 @@
+"""What a run asks language models through, opened for as long as it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from wavewright.config.settings import Settings
+from wavewright.planner.spending import Purse
+from wavewright.tools.models import model_configured
+from wavewright.tools.workers.services import Services, make_services
+
+
+@dataclass(frozen=True, slots=True)
+class OpenServices:
+    """Whom a run asks, and out of which purse."""
+
+    services: Services
+    purse: Purse | None = None
+    """None where no model is configured: nothing costs anything then."""
+
+
+@asynccontextmanager
+async def open_services(settings: Settings) -> AsyncGenerator[OpenServices]:
+    """Open the configured models under the configured budgets; without a model there is nothing to open.
+
+    Raises:
+        ModelConfigError: a model's name, its key or an address is wrong or missing.
+        JournalError: the journal's file, which keeps the budgets, cannot be used.
+    """
+    if not model_configured(settings):
+        yield OpenServices(make_services(settings))
+        return
+    from wavewright.executor.purse_sqlite import SqlitePurse
+    from wavewright.tools.models import open_models
+
+    settings.journal.parent.mkdir(parents=True, exist_ok=True)
+    async with (
+        SqlitePurse(settings.journal, settings.budgets) as purse,
+        open_models(settings, purse) as models,
+    ):
+        yield OpenServices(make_services(settings, models, purse), purse)
