@@ -67,6 +67,18 @@ class Find:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Something that begins like a JSON value and is none."""
+
+    fault: Fault
+    faults: tuple[Fault, ...]
+    """What else was wrong before that."""
+    broken_at: int
+    reached: int
+    """How far it was read."""
+
+
 @dataclass(slots=True)
 class Answer:
     """An answer, taken apart."""
@@ -97,23 +109,37 @@ def take_apart(source: Source, max_depth: int) -> Answer:
 
 def _starts(source: Source, answer: Answer) -> Iterator[int]:
     """Yield where values may begin, behind what was read already and outside of reasoning."""
-    text = source.text
-    first = _FIRST.match(text)
+    first = first_start(source.text)
     if first is not None:
-        # A value that the answer begins with is tried whatever its first key looks like.
-        yield first.end()
+        yield first
     position = _position(answer)
-    while (match := _START.search(text, position)) is not None:
-        if match["think"]:
-            end = _THINK_END.search(text, match.end())
-            if end is None:
-                fault = Fault("truncated", "the answer ends inside its reasoning", Span(*match.span()))
-                raise DocumentError(source, (fault,))
-            answer.thoughts.append(match.start())
-            position = end.end()
-        else:
-            yield match.start()
-            position = max(match.end(), _position(answer))
+    while (start := next_start(source, position, answer.thoughts)) is not None:
+        yield start
+        position = max(start + 1, _position(answer))
+
+
+def first_start(text: str) -> int | None:
+    """Return where a value stands that an answer begins with; it is tried whatever its first key looks like."""
+    first = _FIRST.match(text)
+    return None if first is None else first.end()
+
+
+def next_start(source: Source, position: int, thoughts: list[int]) -> int | None:
+    """Return where the next value may begin, passing over reasoning, whose places are added to `thoughts`.
+
+    Raises:
+        DocumentError: the answer ends inside its reasoning.
+    """
+    while (match := _START.search(source.text, position)) is not None:
+        if not match["think"]:
+            return match.start()
+        end = _THINK_END.search(source.text, match.end())
+        if end is None:
+            fault = Fault("truncated", "the answer ends inside its reasoning", Span(*match.span()))
+            raise DocumentError(source, (fault,))
+        thoughts.append(match.start())
+        position = end.end()
+    return None
 
 
 def _position(answer: Answer) -> int:
@@ -122,18 +148,28 @@ def _position(answer: Answer) -> int:
 
 
 def _take(source: Source, start: int, max_depth: int, answer: Answer) -> None:
+    read = read_value(source, start, max_depth)
+    if isinstance(read, Broken):
+        fault = read.fault
+        if fault.kind == "too_deep" or _is_broken_plan(source.text, start, read.reached, read.broken_at):
+            raise DocumentError(source, (*read.faults, fault))
+        answer.broken, answer.reached = fault, read.reached
+        return
+    if read.is_of_a_plan:
+        _check_surroundings(source, read)
+    answer.finds.append(read)
+
+
+def read_value(source: Source, start: int, max_depth: int) -> Find | Broken:
+    """Read the one value that begins at a place of an answer, with the closing brackets behind it."""
     scanner = JsonScanner(source.text, start=start, max_depth=max_depth, lenient=True)
     try:
         node = scanner.value()
     except ScanError as error:
-        fault = error.fault
         reached = max(error.offset, scanner.position)
-        if fault.kind == "too_deep" or _is_broken_plan(source.text, start, reached, error.offset):
-            raise DocumentError(source, (*scanner.faults, fault)) from error
-        answer.broken, answer.reached = fault, reached
-        return
+        return Broken(error.fault, tuple(scanner.faults), error.offset, reached)
     surplus = _SURPLUS.match(source.text, scanner.position)
-    find = Find(
+    return Find(
         node,
         start,
         surplus.end() if surplus is not None else scanner.position,
@@ -142,9 +178,6 @@ def _take(source: Source, start: int, max_depth: int, answer: Answer) -> None:
         tuple(scanner.unclosed),
         surplus.start() if surplus is not None else None,
     )
-    if find.is_of_a_plan:
-        _check_surroundings(source, find)
-    answer.finds.append(find)
 
 
 def _is_broken_plan(text: str, start: int, end: int, broken_at: int) -> bool:

@@ -48,7 +48,7 @@ class Rung(Model):
 
 
 class Ladder(Model):
-    """The rungs of one user of the mechanism, best first."""
+    """The rungs of one user of the mechanism, best first, each once."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,30}$")]
     rungs: Annotated[tuple[Rung, ...], Field(strict=False, min_length=1)]
@@ -63,6 +63,8 @@ class Fallen:
     """A rung gave nothing, and why."""
 
     reason: str
+    ends_ladder: bool = False
+    """Whether no rung below is tried: somebody has to be asked first, or the work was called off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,4 +142,6 @@ async def descend(
             on_rung(record)
         if not isinstance(result, Fallen):
             return Landing(result, tuple(records))
+        if result.ends_ladder:
+            break
     return Landing(None, tuple(records))

@@ -33,9 +33,9 @@ PLAN_FIELDS = ("version", "goal", "reasoning", "steps", "gates", "result")
 STEP_FIELDS = ("why", "id", "tool", "params", "for_each", "when", "depends_on", "optional")
 """What a model may write of a plan and of a step; everything else is policy, or unknown."""
 
-_OPTIONAL_PLAN_FIELDS = frozenset({"version", "goal", "reasoning", "gates", "result", "error"})
 _OPTIONAL_STEP_FIELDS = frozenset({"why", "params", "for_each", "when", "depends_on", "optional"})
 _REFUSALS = ("error", "cannot_plan", "ask")
+_OPTIONAL_PLAN_FIELDS = frozenset({"version", "goal", "reasoning", "gates", "result", *_REFUSALS})
 _TOOL_CALL = frozenset({"name", "arguments", "id", "call_id", "type", "index"})
 _MOST_WRAPPERS = 2
 _LEAST_BYTES = 100
@@ -114,20 +114,24 @@ def _unwrap_once(
 
 
 def _is_plan(node: ObjectNode) -> bool:
-    return "steps" in node.members or _refusal(node) is not None
+    return "steps" in node.members or refusal_of(node) is not None
 
 
-def _refusal(node: ObjectNode) -> str | None:
-    """Return the field by which the planner says that there is no plan."""
+def refusal_of(node: ObjectNode) -> str | None:
+    """Return the field by which the planner says that there is no plan, if it does."""
     for key in _REFUSALS:
         member = node.members.get(key)
-        if member is None:
-            continue
-        is_empty = isinstance(member.node, ScalarNode) and member.node.value in {None, ""}
-        is_false = isinstance(member.node, ScalarNode) and member.node.value is False
-        if not is_empty and not is_false:
+        if member is not None and not _says_nothing(member.node):
             return key
     return None
+
+
+def _says_nothing(node: Node) -> bool:
+    """Whether a field that is not meant to be there was filled in all the same, with nothing."""
+    if isinstance(node, ObjectNode):
+        question = node.members.get("question")
+        return not node.members if question is None else _says_nothing(question.node)
+    return isinstance(node, ScalarNode) and (node.value is None or node.value is False or node.value == "")
 
 
 def is_step(node: Node) -> bool:
@@ -183,7 +187,7 @@ def as_written(unwrapped: Unwrapped, source: Source, limits: ReadLimits) -> Plan
     Raises:
         DocumentError: the planner says that there is no plan, or a key stands twice.
     """
-    refusal = _refusal(unwrapped.node)
+    refusal = refusal_of(unwrapped.node)
     if refusal is not None:
         raise DocumentError(source, (_planner_error(unwrapped.node, refusal),))
     return _Rewriter(source, limits, unwrapped).plan()
@@ -354,11 +358,7 @@ def _is_null(node: Node) -> bool:
 
 
 def _is_absent(key: str, node: Node) -> bool:
-    if key == "error":
-        return isinstance(node, ScalarNode) and (
-            node.value is None or node.value is False or node.value == ""
-        )
-    return _is_null(node)
+    return _says_nothing(node) if key in _REFUSALS else _is_null(node)
 
 
 def _integer_id(step: Node) -> int | None:

@@ -1,0 +1,143 @@
+"""Plans that may become the plan: each is read, bound and checked before anybody takes it.
+
+A *candidate* is a plan that the checker has nothing against. The *bench* is where plans become candidates, and where
+it is kept what was wrong with those that did not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from wavewright.config.documents import Document, Source
+from wavewright.planner.allowance import Allowance
+from wavewright.planner.binding import bind_plan
+from wavewright.planner.checker import check
+from wavewright.planner.diagnostics import Diagnostic, place
+from wavewright.planner.goals import Goal
+from wavewright.planner.ladder import Fallen
+from wavewright.planner.minimal_plan import NoMinimalPlan
+from wavewright.planner.model_port import ModelAnswer
+from wavewright.planner.models import Plan
+from wavewright.planner.reader import PlanText, plan_of, read_model_answer, read_plan
+from wavewright.planner.repairs import Repair
+from wavewright.planner.signatures import ToolSignature
+
+__all__ = ["Attempt", "Bench", "Candidate", "errors_of"]
+
+_MOST_CODES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One answer of a model, with what was found in it."""
+
+    rung: str
+    answer: str
+    diagnostics: tuple[Diagnostic, ...]
+    repairs: tuple[Repair, ...]
+    """What was read otherwise than it is written."""
+    source: Source
+    """The answer as a text that the diagnostics' places are in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A sound plan."""
+
+    plan: Plan
+    """As its author wrote it, unbound."""
+    diagnostics: tuple[Diagnostic, ...]
+    """Warnings."""
+    document: Document | None
+    """The text that it was read from."""
+
+
+class Bench:
+    """Holds plans against one goal and its tools."""
+
+    def __init__(
+        self, goal: Goal, tools: Mapping[str, ToolSignature], allowance: Allowance | None = None
+    ) -> None:
+        self.goal = goal
+        self.tools = tools
+        self.attempts: list[Attempt] = []
+        self.last_found: tuple[Diagnostic, ...] = ()
+        """What was wrong with the plan that was looked at last."""
+        self._allowance = allowance
+
+    def read(self, answer: ModelAnswer, rung: str) -> Candidate | Attempt:
+        """Return the sound plan that an answer holds, or the attempt with what is wrong; either goes on record."""
+        text = read_model_answer(answer.text)
+        document = text.document
+        if answer.is_truncated:
+            found: tuple[Diagnostic, ...] = (_TRUNCATED,)
+        elif document is None:
+            found = text.diagnostics
+        else:
+            found = self._all_faults(text, document)
+        attempt = Attempt(rung, answer.text, found, text.repairs, text.source)
+        self.attempts.append(attempt)
+        if text.plan is None or errors_of(found):
+            self.last_found = found
+            return attempt
+        return Candidate(text.plan, found, document)
+
+    def weigh(self, plan: Plan, document: Document | None = None) -> Candidate | Fallen:
+        """Return a plan as a candidate, or how many faults it has."""
+        found = self._check(plan, document)
+        if errors_of(found):
+            self.last_found = found
+            return Fallen(fault_summary(found))
+        return Candidate(plan, found, document)
+
+    def weigh_made(self, made: Plan | NoMinimalPlan, name: str) -> Candidate | Fallen:
+        """Return a plan that code has made, written down under a name so that it has places."""
+        if isinstance(made, NoMinimalPlan):
+            self.last_found = made.diagnostics or self.last_found
+            return Fallen(made.reason)
+        text = _written(made, name)
+        assert text.plan is not None, text.diagnostics
+        return self.weigh(text.plan, text.document)
+
+    def _all_faults(self, text: PlanText, document: Document) -> tuple[Diagnostic, ...]:
+        """Return what the reader has against an answer, and the checker where the rest of it is a plan."""
+        plan = text.plan or plan_of(document).plan
+        if plan is None:
+            return text.diagnostics
+        return tuple(place([*text.diagnostics, *self._check(plan, document)], document))
+
+    def _check(self, plan: Plan, document: Document | None) -> tuple[Diagnostic, ...]:
+        bound = bind_plan(plan, self.goal, self.tools)
+        found = check(bound, self.goal, self.tools)
+        return tuple(found if document is None else place(found, document))
+
+
+def errors_of(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return the diagnostics that keep a plan from running."""
+    return [one for one in found if one.severity == "error"]
+
+
+def fault_summary(found: Iterable[Diagnostic]) -> str:
+    """Return how many faults there are and of which codes."""
+    codes = Counter(one.code for one in errors_of(found))
+    shown = [
+        code if count == 1 else f"{code} ({count} times)" for code, count in codes.most_common(_MOST_CODES)
+    ]
+    more = ["…"] if len(codes) > _MOST_CODES else []
+    total = codes.total()
+    return f"{total} fault{'' if total == 1 else 's'}: {', '.join(shown + more)}"
+
+
+def _written(plan: Plan, name: str) -> PlanText:
+    value = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return read_plan(json.dumps(value, ensure_ascii=False, indent=2), name)
+
+
+_TRUNCATED = Diagnostic(
+    "E102",
+    "the answer was cut off before its end",
+    hint="write it again, whole: what was cut off may be the step that matters",
+)

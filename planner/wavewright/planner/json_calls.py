@@ -1,0 +1,111 @@
+"""Calls of tools as models write them down where nobody asked for a call.
+
+A *suggested call* is a tool's name and its arguments, found in a message or made by a model that should have answered
+with something else. It is a suggestion and nothing more: whoever reads it decides what comes of it, and neither the
+name nor the arguments are to be trusted. What may be a part of something cut or broken is not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wavewright.planner.hashing import canonical_json
+from wavewright.planner.json_in_text import json_in_text
+from wavewright.planner.model_port import NamedCall
+from wavewright.planner.types import Json, JsonObject
+
+__all__ = ["SuggestedCall", "read_suggested_calls"]
+
+_NAMES = ("tool", "tool_name", "name", "function")
+_ARGUMENTS = ("arguments", "params", "parameters", "args", "input")
+_BESIDE = frozenset(
+    {"id", "call_id", "step_id", "tool_use_id", "type", "index", "why", "reason", "description"}
+)
+_LISTS = ("tool_calls", "calls", "function_calls", "suggested_calls", "actions")
+_DEEPEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedCall:
+    """One call, as a model wrote it."""
+
+    name: str
+    arguments: JsonObject
+    id: str | None = None
+    """What the model calls it, where it does."""
+
+
+def read_suggested_calls(text: str, calls: Sequence[NamedCall] = ()) -> tuple[SuggestedCall, ...]:
+    """Return the calls that a model made or wrote down, in their order, each once.
+
+    Calls that it made come first. Nothing is taken from a text of which a part cannot be read, nor is a call whose
+    arguments are no JSON object.
+    """
+    found = [made for call in calls if (made := _made(call)) is not None]
+    said = json_in_text(text)
+    if not said.unread and all(value.is_certain for value in said.values):
+        written = [_calls(value.value, _DEEPEST) for value in said.values]
+        found += [call for part in written for call in part or ()] if None not in written else []
+    distinct = {(call.name, canonical_json(call.arguments)): call for call in reversed(found)}
+    return tuple(reversed(distinct.values()))
+
+
+def _made(call: NamedCall) -> SuggestedCall | None:
+    arguments = _object(call.arguments) if call.arguments.strip() else {}
+    return None if arguments is None or not call.name else SuggestedCall(call.name, arguments)
+
+
+def _calls(value: Json, depth: int) -> list[SuggestedCall] | None:
+    """Return the calls that a value holds; `None` where it holds some that cannot be told apart from something else.
+
+    Part of a list is never taken: what stood between the calls may have mattered.
+    """
+    if isinstance(value, list):
+        parts = [_calls(item, depth - 1) for item in value] if depth > 0 else [None]
+        return None if None in parts else [call for part in parts for call in part or ()]
+    if not isinstance(value, dict):
+        return []
+    call = _call(value)
+    if call is not None:
+        return [call]
+    if "tool" in value or "tool_name" in value:
+        return None
+    return _calls([value[key] for key in _LISTS if isinstance(value.get(key), list)], depth)
+
+
+def _call(written: JsonObject) -> SuggestedCall | None:
+    """Return the call that an object is, if it can be nothing else."""
+    inner = written.get("function")
+    if isinstance(inner, dict) and written.keys() <= _BESIDE | {"function"}:
+        return _call({**{key: part for key, part in written.items() if key == "id"}, **inner})
+    names = [key for key in _NAMES if key in written]
+    given = [key for key in _ARGUMENTS if key in written]
+    if len(names) != 1 or len(given) > 1 or not written.keys() <= _BESIDE | {*names, *given}:
+        return None
+    name = written[names[0]]
+    # A name alone may be anybody's; a tool alone is a call without arguments.
+    if not isinstance(name, str) or not name or (not given and names[0] in {"name", "function"}):
+        return None
+    arguments = _arguments(written[given[0]]) if given else {}
+    own = written.get("id", written.get("step_id"))
+    return (
+        None if arguments is None else SuggestedCall(name, arguments, own if isinstance(own, str) else None)
+    )
+
+
+def _arguments(value: Json) -> JsonObject | None:
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return _object(value)
+    return value if isinstance(value, dict) else None
+
+
+def _object(text: str) -> JsonObject | None:
+    """Return the one object that a text is."""
+    found = json_in_text(text)
+    if found.unread or len(found.values) != 1 or not found.values[0].is_certain:
+        return None
+    value = found.values[0].value
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,105 @@
+"""Read the fallback ladders: the shipped ones, and those that a project puts in their place.
+
+A project's ladder replaces the shipped one of the same name whole. Its rungs are those that there is code for, each
+at most once, in any number; so a misspelt rung is an error of the settings, not a rung that is never reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from pydantic import Field
+
+from wavewright.config.documents import Document, DocumentError, Fault, Source, read_document
+from wavewright.config.shape import in_text_order, read_shape
+from wavewright.config.sources import pointer_token
+from wavewright.planner.ladder import Ladder, Rung
+from wavewright.planner.models import Model
+from wavewright.planner.suggestions import choice
+from wavewright.planner.types import Json
+
+__all__ = ["RUNGS", "read_ladders", "shipped_ladders"]
+
+RUNGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "planner": ("llm", "repaired", "suggested", "template", "minimal"),
+    "reviewer": ("model", "code"),
+    "worker": ("agent", "suggested", "generated", "forced"),
+    "recovery": ("recipe", "model"),
+}
+"""The rungs that there is code for, by ladder, best first."""
+
+SETTINGS = "wavewright.yaml"
+"""Where a project's ladders stand, for the places of faults."""
+
+
+class _Rungs(Model):
+    """A ladder as it is written: the list of its rungs."""
+
+    rungs: tuple[Rung, ...] = Field(strict=False, min_length=1)
+
+
+def read_ladders(settings_ladders: Mapping[str, Json]) -> Mapping[str, Ladder]:
+    """Return all ladders by name.
+
+    Raises:
+        DocumentError: a ladder of the settings is faulty; each fault names the rung and the mend.
+    """
+    value: Json = {"ladders": dict(settings_ladders)}
+    document = Document(value, Source(SETTINGS, ""), keeps_places=False)
+    return {**shipped_ladders(), **_ladders(settings_ladders, document, "/ladders")}
+
+
+@cache
+def shipped_ladders() -> Mapping[str, Ladder]:
+    """Return the ladders that come with the package."""
+    file = files("wavewright.config") / "ladders.yaml"
+    document = read_document(file.read_text(encoding="utf-8"), "ladders.yaml")
+    value = document.value
+    assert isinstance(value, dict)
+    return _ladders(value, document, "")
+
+
+def _ladders(written: Mapping[str, Json], document: Document, pointer: str) -> dict[str, Ladder]:
+    found: dict[str, Ladder] = {}
+    faults: list[Fault] = []
+    for name, rungs in written.items():
+        place = pointer + pointer_token(name)
+        if name not in RUNGS:
+            hint = choice(name, RUNGS, what="ladders")
+            faults.append(Fault("unknown_field", f"there is no ladder {name!r}", pointer=place, hint=hint))
+            continue
+        try:
+            shaped = read_shape(Document({"rungs": rungs}, Source(name, ""), keeps_places=False), _Rungs)
+        except DocumentError as error:
+            faults += [_moved(fault, name, place) for fault in error.faults]
+            continue
+        ladder = Ladder(name=name, rungs=shaped.rungs)
+        faults += _rung_faults(ladder, place)
+        found[name] = ladder
+    if faults:
+        raise DocumentError(document.source, in_text_order(document, faults))
+    return found
+
+
+def _moved(fault: Fault, name: str, place: str) -> Fault:
+    """Return a fault of a list of rungs as one of the document that the list stands in."""
+    pointer = place + fault.pointer.removeprefix("/rungs")
+    return Fault(fault.kind, f"ladder {name!r}: {fault.message}", pointer=pointer, hint=fault.hint)
+
+
+def _rung_faults(ladder: Ladder, place: str) -> Iterator[Fault]:
+    known = RUNGS[ladder.name]
+    seen: set[str] = set()
+    for number, rung in enumerate(ladder.rungs):
+        pointer = f"{place}/{number}/name"
+        if rung.name not in known:
+            hint = choice(rung.name, known, what=f"rungs of {ladder.name!r}")
+            message = f"ladder {ladder.name!r} has no rung {rung.name!r}"
+            yield Fault("bad_value", message, pointer=pointer, hint=hint)
+        elif rung.name in seen:
+            message = f"the rung {rung.name!r} stands twice in ladder {ladder.name!r}"
+            yield Fault("bad_value", message, pointer=pointer, hint="write 'tries' to try it more than once")
+        seen.add(rung.name)

@@ -1,0 +1,198 @@
+"""What a planner is told: its instructions, the request, and what was wrong with its answer.
+
+The words stand in templates that a project can replace; here the values are gathered that go into them. Whatever
+comes from outside (inputs, answers) goes in as data, and long values are shown shortened: a plan refers to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from wavewright.config.documents import Source
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.goals import Goal, Rules
+from wavewright.planner.inferred import schema_of, scope_of
+from wavewright.planner.models import Gate
+from wavewright.planner.rendering import render_text
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.tool_lines import ToolEntry, tool_entries
+from wavewright.planner.type_text import type_text
+from wavewright.planner.types import Json, JsonObject
+from wavewright.prompts.blocks import one_line
+from wavewright.prompts.loading import Prompts
+
+__all__ = ["Answered", "PlannerPrompt", "planner_prompt", "repair_reply", "shortened"]
+
+MOST_SHOWN = 50
+"""Faults that one reply tells of."""
+
+_MOST_ITEMS = 40
+_LONGEST_TEXT = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question that the planner asked, and what the user said."""
+
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerPrompt:
+    """What a planner is told at first."""
+
+    instructions: str
+    request: str
+    tools: tuple[str, ...]
+    """Names of the tools on the list."""
+
+    @property
+    def chars(self) -> int:
+        """Size of what is asked."""
+        return len(self.instructions) + len(self.request)
+
+
+def planner_prompt(
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    prompts: Prompts,
+    *,
+    answers: Sequence[Answered] = (),
+    may_ask: bool = True,
+) -> PlannerPrompt:
+    """Return the instructions and the request of a planner.
+
+    Raises:
+        PromptError: a template is faulty.
+    """
+    entries = tool_entries(goal, tools)
+    request = prompts.render("planner/request", **request_values(goal, tools, entries, answers))
+    instructions = prompts.render("planner/instructions", may_ask=may_ask)
+    return PlannerPrompt(instructions, request, tuple(entry.name for entry in entries))
+
+
+def repair_reply(
+    prompts: Prompts, diagnostics: Sequence[Diagnostic], source: Source, *, is_truncated: bool
+) -> str:
+    """Return what a planner is told of an answer that cannot be used: every fault, with its place and mend.
+
+    Raises:
+        PromptError: the template is faulty.
+    """
+    errors = [found for found in diagnostics if found.severity == "error"]
+    return prompts.render(
+        "planner/repair",
+        diagnostics=render_text(errors[:MOST_SHOWN], source),
+        more=max(0, len(errors) - MOST_SHOWN),
+        is_truncated=is_truncated,
+    )
+
+
+def request_values(
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    entries: Sequence[ToolEntry],
+    answers: Sequence[Answered],
+) -> dict[str, object]:
+    """Return the variables of the template `planner/request`; `docs/reference/prompts.md` lists them."""
+    types = _input_types(goal)
+    names = goal.targets
+    others = [name for name in goal.inputs if name not in (names.variables, names.benchmarks)]
+    other_values: JsonObject = {name: shortened(goal.inputs[name]) for name in others}
+    return {
+        "goal": {"name": one_line(goal.name), "text": goal.text, "job": one_line(goal.job)},
+        "primary": _input(names.variables, goal, types),
+        "benchmarks": _input(names.benchmarks, goal, types),
+        "others": [{"name": name, "type": types.get(name, "any")} for name in others],
+        "other_values": other_values,
+        "tools": [asdict(entry) for entry in entries],
+        "rules": _rules(goal.rules, goal, tools),
+        "limits": goal.limits.model_dump(mode="json"),
+        "gates": [_gate(gate) for gate in goal.gates],
+        "answers": [asdict(answered) for answered in answers],
+    }
+
+
+def shortened(value: Json) -> Json:
+    """Return a value with long lists and texts cut, each saying how much there is."""
+    if isinstance(value, str):
+        more = len(value) - _LONGEST_TEXT
+        return value if more <= 0 else f"{value[:_LONGEST_TEXT]}… ({more} more characters)"
+    if isinstance(value, list):
+        shown = [shortened(item) for item in value[:_MOST_ITEMS]]
+        more = len(value) - len(shown)
+        return [*shown, f"… ({more} more items)"] if more else shown
+    if isinstance(value, dict):
+        members = list(value.items())
+        cut: JsonObject = {name: shortened(member) for name, member in members[:_MOST_ITEMS]}
+        if len(members) > _MOST_ITEMS:
+            cut["…"] = f"({len(members) - _MOST_ITEMS} more members)"
+        return cut
+    return value
+
+
+def _input_types(goal: Goal) -> dict[str, str]:
+    """Return the type of each input: as declared where the goal declares it, else as its value shows."""
+    declared = goal.inputs_schema.get("properties")
+    known = declared if isinstance(declared, dict) else {}
+    found: dict[str, str] = {}
+    for name, value in goal.inputs.items():
+        part = known.get(name)
+        schema = (
+            {**scope_of(goal.inputs_schema), **part} if isinstance(part, dict) and part else schema_of(value)
+        )
+        found[name] = type_text(schema, 400)
+    return found
+
+
+def _input(name: str, goal: Goal, types: Mapping[str, str]) -> JsonObject | None:
+    value = goal.inputs.get(name)
+    if value is None or value == []:
+        return None
+    return {"name": name, "type": types[name], "shown": shortened(value)}
+
+
+def _rules(rules: Rules, goal: Goal, tools: Mapping[str, ToolSignature]) -> dict[str, object]:
+    tagged = {name for name in goal.tool_names if name in tools and "data" in tools[name].tags}
+    tags = rules.tags
+    return {
+        "required_tools": sorted(rules.required_tools),
+        "data_tools": sorted(rules.data_tools or tagged),
+        "analysis_tools": sorted(rules.analysis_tools),
+        "primary_params": [
+            {"tool": tool, "param": param} for tool, param in sorted(rules.primary_params.items())
+        ],
+        "tag_param": tags.param if tags is not None else "",
+        "exclusive_tags": [sorted(group) for group in tags.exclusive] if tags is not None else [],
+        "required_tags": sorted(tags.required) if tags is not None else [],
+        "terminal": [{"tool": rule.tool, "params": sorted(rule.params)} for rule in rules.terminal],
+    }
+
+
+def _gate(gate: Gate) -> dict[str, object]:
+    target = f"every call of {gate.on_tool}" if gate.on_tool is not None else f"step {gate.on}"
+    return {"id": gate.id, "target": target, "words": _gate_words(gate), "severity": gate.severity}
+
+
+def _gate_words(gate: Gate) -> str:
+    """Return what a gate asks, in words."""
+    if gate.check is not None:
+        words = f"`{' '.join(gate.check.split())}`"
+    elif gate.fresh_within is not None:
+        words = f"its data is at most {_duration(gate.fresh_within)} old"
+    elif gate.required is not None:
+        words = f"{', '.join(gate.required)} {'are' if len(gate.required) > 1 else 'is'} there and not empty"
+    elif gate.judge is not None:
+        words = f"a model judges: {one_line(gate.judge.rubric)}"
+    else:
+        words = "the output fits a schema"
+    return words if gate.severity == "block" else f"{words} (a warning only)"
+
+
+def _duration(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size and seconds % size == 0:
+            return f"{int(seconds // size)} {unit}"
+    return f"{seconds:g} s"
