@@ -1,7 +1,7 @@
 """Who answers where a planner has a question.
 
 Answers that were given with `--answer` come first, in their order; after them the person at the terminal is asked.
-Where nobody can be asked the question is printed with the way to answer it, and stays open.
+Where nobody can be asked the question is printed and stays open; the command says how to answer it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import anyio.to_thread
 from wavewright.planner.rendering import printable
 
 if TYPE_CHECKING:
-    from wavewright.planner.planning import UserQuestion
-
     from wavewright.engine.cli.interrupting import Interruption
     from wavewright.engine.cli.progress import Progress
+    from wavewright.planner.planning import UserQuestion
 
 HOW_TO_ANSWER = "give the answer with --answer TEXT, once for each question"
 
@@ -45,7 +44,7 @@ class CommandLineAsker:
             self.say(f"the planner asks: {printable(question.question)} (--answer {printable(answer)!r})")
             return answer
         if not self.is_attended:
-            for line in [*question_lines(question), f"  = help: {HOW_TO_ANSWER}"]:
+            for line in question_lines(question):
                 self.say(line)
             return None
         with self.free_terminal():

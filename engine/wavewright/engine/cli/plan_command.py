@@ -10,23 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-from wavewright.engine.planning_session import plan_request
 
 from wavewright.config.documents import DocumentError, read_document_file
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.asking import CommandLineAsker, can_ask
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.plan_progress import PlanProgress
-from wavewright.engine.cli.plan_report import report_json, report_text
+from wavewright.engine.cli.plan_report import report_json, report_text, sound_plan
 from wavewright.engine.cli.plan_text import plan_as_json, plan_as_yaml
 from wavewright.engine.cli.project import project_settings
 from wavewright.engine.context import RunRequest
+from wavewright.engine.planning_session import plan_request
 from wavewright.reviewer.files import FileNotWrittenError, write_whole
 
 if TYPE_CHECKING:
-    from wavewright.engine.planning_session import PlanReport
-
     from wavewright.config.settings import Settings
+    from wavewright.engine.planning_session import PlanReport
     from wavewright.planner.models import Plan
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -55,7 +54,7 @@ def plan(options: PlanOptions, *, output_format: str) -> int:
         _refuse_unusable(options.out)
     request = RunRequest(job_file=options.job, as_of=instant_of(options.as_of))
     report = anyio.run(_plan, request, project_settings(), options.answers)
-    made = report.planned.plan
+    made = sound_plan(report)
     if made is not None and options.out is not None:
         _keep(made, options.out)
     if output_format == "json":

@@ -21,22 +21,27 @@ from wavewright.planner.types import Json, JsonObject
 
 if TYPE_CHECKING:
     from wavewright.engine.planning_session import PlanReport
-    from wavewright.planner.planning import Planned
-
     from wavewright.planner.diagnostics import Diagnostic
     from wavewright.planner.models import Plan
+    from wavewright.planner.planning import Planned
 
 _NO_SOURCE = Source("<the plan>", "")
 
 
+def sound_plan(report: PlanReport) -> Plan | None:
+    """Return the plan, where there is one without an error; a job's own plan may have some."""
+    has_errors = any(found.severity == "error" for found in report.found)
+    return None if has_errors else report.planned.plan
+
+
 def report_json(report: PlanReport) -> JsonObject:
     """Return the report as one JSON object."""
-    planned = report.planned
+    planned, plan = report.planned, sound_plan(report)
     found, source = _found(report)
     cost = cost_of(report.uses)
     models: list[Json] = [*models_of(report.uses)]
     return {
-        "plan": plan_json(planned.plan) if planned.plan is not None else None,
+        "plan": plan_json(plan) if plan is not None else None,
         "rung": planned.rung,
         "diagnostics": [*render_json(found, source)],
         "rungs": [
@@ -65,14 +70,14 @@ def report_json(report: PlanReport) -> JsonObject:
         "seconds": round(cost.seconds, 3),
         "question": _question_json(planned),
         "cannot_plan": planned.cannot_plan,
-        "plan_hash": plan_hash(report.bound) if report.bound is not None else None,
+        "plan_hash": plan_hash(report.bound) if plan is not None and report.bound is not None else None,
         "estimate_tokens": report.estimate_tokens,
     }
 
 
 def report_text(report: PlanReport) -> str:
     """Return the report as text: the plan as YAML with comments below it, or why there is none."""
-    plan = report.planned.plan
+    plan = sound_plan(report)
     if plan is None:
         return "".join(f"{line}\n" for line in _no_plan(report))
     comments = [line for part in _about(report, plan) for line in part.split("\n")]
@@ -114,7 +119,7 @@ def _no_plan(report: PlanReport) -> Iterator[str]:
     if planned.question is None and planned.cannot_plan is None and found:
         yield render_text(found, source)
         yield ""
-    yield f"no plan for job {report.goal.job!r}"
+    yield f"no sound plan for job {report.goal.job!r}"
     if planned.question is not None:
         yield from question_lines(planned.question)
         yield f"  = help: {HOW_TO_ANSWER}"
@@ -137,7 +142,7 @@ def _found(report: PlanReport) -> tuple[Sequence[Diagnostic], Source]:
     if planned.plan is None and planned.attempts:
         last = planned.attempts[-1]
         return last.diagnostics, last.source
-    found = report.found or planned.diagnostics
+    found = planned.diagnostics or report.found
     return found, planned.document.source if planned.document is not None else _NO_SOURCE
 
 

@@ -122,6 +122,7 @@ async def _run(
                 settings=settings,
                 journal=journal,
                 approver=people.approver,
+                asker=people.asker,
                 on_event=on_event,
                 stopper=interruption.stopper,
             )
@@ -151,6 +152,9 @@ def _refuse_unusable(folder: Path) -> None:
 def _exit_code(outcome: PipelineRun[RunContext]) -> int:
     context = outcome.context
     if context.state.is_interrupted:
+        last = context.state.notes[-1] if context.state.notes else None
+        if last is not None and last.topic == "question":
+            return _unanswered(context.run)
         return _interrupted(context.run)
     if outcome.halted is not None:
         print_error(outcome.halted)
@@ -164,6 +168,12 @@ def _interrupted(run: RunId | None) -> int:
         print_error("interrupted before the run began")
     else:
         print_error(f"run {run} was interrupted", f"go on with: wavewright resume {run}")
+    return exit_codes.INTERRUPTED
+
+
+def _unanswered(run: RunId) -> int:
+    hint = f"go on with: wavewright resume {run} --answer TEXT"
+    print_error(f"run {run} waits for the answer to its planner's question", hint)
     return exit_codes.INTERRUPTED
 
 
