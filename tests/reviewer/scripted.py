@@ -223,6 +223,7 @@ def _answered(
         output = cast("Json", answer)
         view = View(plan.inputs, _outputs(state))
         gates = verify(step.id, output, view)
+        assert isinstance(gates, tuple), "no judge is asked here"
         return [
             _ended(
                 step.id,
@@ -259,6 +260,7 @@ def _answered(
     output = [found for _index, _item, found in good]
     view = View(plan.inputs, _outputs(state), [(index, item) for index, item, _found in good])
     gates = verify(step.id, output, view)
+    assert isinstance(gates, tuple), "no judge is asked here"
     events.append(
         _ended(
             step.id, _status(output), ended, output=output, gates=gates, items=count, started=at, seconds=took

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
+from types import UnionType
+from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 from tests.reviewer.scripted import Fails, ScriptedRun, goal_for, plan_of, play, run_plan, signature
 from wavewright.executor.events import PlanAccepted
@@ -10,9 +13,10 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import AddStep, Plan, PlanPatch
 from wavewright.planner.patches import apply_patch, fingerprint
-from wavewright.planner.types import Json, JsonObject
-from wavewright.reviewer import propose_patch, review_by_code, view_for_recovery
-from wavewright.reviewer.recovery import RecoveryView, RedGateView, StepView
+from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.reviewer import Replanned, propose_patch, review_by_code, view_for_recovery
+from wavewright.reviewer.records import RecoveryAction
+from wavewright.reviewer.recovery import RecoveryView, RedGateView, StepView, WantedView
 
 FRESH: JsonObject = {"id": "fresh", "on_tool": "fetch", "fresh_within": "24h"}
 RECIPE: JsonObject = {
@@ -23,6 +27,7 @@ RECIPE: JsonObject = {
 FETCH = signature("fetch", freshness_field="as_of")
 OLD: JsonObject = {"as_of": "2009-01-01"}
 NEW: JsonObject = {"as_of": "2010-03-01"}
+WHOLE: JsonObject = {"id": "whole", "on": "prices", "required": ["rows"]}
 
 
 def stale_run(*recipes: JsonObject, answer: Json = OLD, **goal: object) -> ScriptedRun:
@@ -191,10 +196,61 @@ def test_no_text_of_a_tool_reaches_what_a_recovery_decides_on() -> None:
 
     assert HOSTILE not in repr(view)
     assert HOSTILE not in json.dumps(propose(run), default=lambda patch: patch.model_dump(mode="json"))
-    kinds = {
-        field.name for kind in (RecoveryView, StepView, RedGateView) for field in dataclasses.fields(kind)
+
+
+CLOSED = {"StepId", "GateId", "int", "NoneType"}
+"""Types whose values come from the plan, or are figures."""
+FROM_FIXED_LISTS = {("RedGateView", "missing"), ("WantedView", "tool")}
+"""Texts: the names of fields that a gate of the plan requires, and of tools that the goal allows."""
+
+
+def open_fields(kind: type) -> set[tuple[str, str]]:
+    """Return the fields of a view that could hold a text which neither the plan nor this program fixes."""
+    hints = get_type_hints(kind)
+    return {
+        (kind.__name__, field.name)
+        for field in dataclasses.fields(kind)
+        if any(not is_closed(leaf) for leaf in leaves(hints[field.name]))
     }
-    assert kinds == {"round", "steps", "red", "step", "status", "error", "gate", "template_gate", "kind"}
+
+
+def leaves(annotation: object) -> Iterator[object]:
+    if get_origin(annotation) in {tuple, Union, UnionType}:
+        for inner in get_args(annotation):
+            yield from leaves(inner)
+    elif annotation is not Ellipsis:
+        yield annotation
+
+
+def is_closed(leaf: object) -> bool:
+    name = getattr(leaf, "__name__", "")
+    return get_origin(leaf) is Literal or name in CLOSED or name.endswith("View")
+
+
+def test_no_field_of_what_a_recovery_sees_could_hold_a_text_from_outside() -> None:
+    views = (RecoveryView, StepView, RedGateView, WantedView)
+
+    assert set().union(*map(open_fields, views)) == FROM_FIXED_LISTS
+    assert open_fields(Replanned) >= {("Replanned", "reasons")}
+
+
+def test_texts_in_the_view_are_names_of_the_plan_and_of_the_goal() -> None:
+    plan = plan_of({"id": "prices", "tool": "fetch"}, gates=[WHOLE])
+    run = run_plan(plan, {"prices": [{"rows": 1}, {HOSTILE: 1}]})
+    wanted = [
+        RecoveryAction(action="refetch", step=StepId("prices"), tool="fetch", hint=HOSTILE, origin="model"),
+        RecoveryAction(action="refetch", step=StepId(HOSTILE), hint="", origin="model"),
+        RecoveryAction(action="refetch", tool=HOSTILE, hint="", origin="model"),
+        RecoveryAction(action="configure", step=StepId("prices"), hint=HOSTILE, origin="code"),
+    ]
+    review = review_by_code(run.plan, run.goal, run.state, run.tools)
+    view = view_for_recovery(
+        run.plan, run.goal, run.state, review.model_copy(update={"recovery_actions": tuple(wanted)})
+    )
+
+    assert view.red[0].missing == ("rows",)
+    assert view.wanted == (WantedView("refetch", StepId("prices"), "fetch"),)
+    assert HOSTILE not in repr(view)
 
 
 def test_a_recovery_sees_of_an_error_its_kind_alone() -> None:

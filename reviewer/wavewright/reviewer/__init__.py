@@ -1,8 +1,9 @@
 """From a run to a verdict, then to a package.
 
-The door of the room: `make_verifier` asks the gates while a run goes on, `review_by_code` judges it, `propose_patch`
-would mend it, `build_package` gathers what leaves it, `render_report` and `render_summary` show that. Nothing is
-imported before it is used, so that whoever needs a record does not pay for the report.
+The door of the room: `make_verifier` asks the gates while a run goes on, with a `ModelJudge` where a rubric decides;
+`review_by_code` judges the run, and `review_by_model` lowers that verdict; `replan` would mend it, by recipe or by
+model; `build_package` gathers what leaves it, `render_report` and `render_summary` show that. Nothing is imported
+before it is used, so that whoever needs a record does not pay for the report.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from wavewright.reviewer.calibration import Calibration, read_calibration, rubric_hash
     from wavewright.reviewer.files import FileNotWrittenError, write_whole
     from wavewright.reviewer.gates import make_verifier
+    from wavewright.reviewer.judging import Judge, ModelJudge
+    from wavewright.reviewer.model_review import review_by_model
     from wavewright.reviewer.packaging import (
         PackageError,
         build_package,
@@ -23,25 +27,35 @@ if TYPE_CHECKING:
     )
     from wavewright.reviewer.records import Package, ReviewResult
     from wavewright.reviewer.recovery import RecoveryView, propose_patch, view_for_recovery
+    from wavewright.reviewer.replanning import Replanned, finished_steps, replan
     from wavewright.reviewer.report import render_report, write_report
     from wavewright.reviewer.review import review_by_code
     from wavewright.reviewer.summary import render_summary
 
 __all__ = [
+    "Calibration",
     "FileNotWrittenError",
+    "Judge",
+    "ModelJudge",
     "Package",
     "PackageError",
     "RecoveryView",
+    "Replanned",
     "ReviewResult",
     "build_package",
+    "finished_steps",
     "make_verifier",
     "package_bytes",
     "package_schema",
     "propose_patch",
+    "read_calibration",
     "read_package",
     "render_report",
     "render_summary",
+    "replan",
     "review_by_code",
+    "review_by_model",
+    "rubric_hash",
     "view_for_recovery",
     "write_package",
     "write_report",
@@ -49,20 +63,29 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Calibration": "calibration",
     "FileNotWrittenError": "files",
+    "Judge": "judging",
+    "ModelJudge": "judging",
     "Package": "records",
     "PackageError": "packaging",
     "RecoveryView": "recovery",
+    "Replanned": "replanning",
     "ReviewResult": "records",
     "build_package": "packaging",
+    "finished_steps": "replanning",
     "make_verifier": "gates",
     "package_bytes": "packaging",
     "package_schema": "packaging",
     "propose_patch": "recovery",
+    "read_calibration": "calibration",
     "read_package": "packaging",
     "render_report": "report",
     "render_summary": "summary",
+    "replan": "replanning",
     "review_by_code": "review",
+    "review_by_model": "model_review",
+    "rubric_hash": "calibration",
     "view_for_recovery": "recovery",
     "write_package": "packaging",
     "write_report": "report",

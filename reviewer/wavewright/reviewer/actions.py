@@ -13,8 +13,9 @@ _FALLBACK_HINTS = {
     "required": "fetch again, or from a source that has the missing fields",
     "schema": "fetch again, or correct the source whose output breaks the schema",
     "check": "correct the data that the condition looks at, or the condition",
-    "judge": "configure a model, so that the rubric can be judged",
+    "judge": "make the output anew, so that it passes the rubric",
 }
+_NOBODY_JUDGED = "configure a model, so that the rubric can be judged"
 _CUT_OFF = "raise the limit that was reached, under 'limits' in the goal template or the job's overrides"
 """A run that was stopped from outside is resumed before anybody reviews it, so what is reviewed met a limit."""
 _BY_KIND: dict[str, Action] = {
@@ -22,7 +23,7 @@ _BY_KIND: dict[str, Action] = {
     "required": "refetch",
     "schema": "refetch",
     "check": "replace_step",
-    "judge": "configure",
+    "judge": "replace_step",
 }
 
 
@@ -44,6 +45,9 @@ def recovery_actions(
 
 
 def _for_gate(gate: RedGate, goal: Goal | None) -> RecoveryAction:
+    if gate.kind == "judge" and gate.is_undecided:
+        hint = gate.hint or _NOBODY_JUDGED
+        return RecoveryAction(action="configure", step=gate.step, gate=gate.gate, hint=hint)
     recipe = recipe_for(gate, goal)
     hint = gate.hint or (recipe.reason if recipe else _FALLBACK_HINTS[gate.kind])
     if recipe is not None:

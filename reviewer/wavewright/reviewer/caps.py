@@ -1,8 +1,8 @@
 """Confidence: raw figures from what was found, and the caps that lower them.
 
 A *cap* is a ceiling on one field while its condition holds: the plan carries its own and the goal template's, the
-engine adds those for how the plan and the review were made. All run through here, each leaves a state, and a cap
-whose condition cannot be evaluated applies. Nothing raises a figure.
+engine adds those of the rungs that made the plan, the outputs and the review. All run through here, each leaves a
+record, and a cap whose condition cannot be evaluated applies. Nothing raises a figure.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.planner.uses import condition_use
 from wavewright.reviewer.evidence import Evidence, raw_overall
 from wavewright.reviewer.records import EVERY_FIELD, CapRecord, Confidence
+from wavewright.reviewer.rungs import Ceiling, rung_ceilings
 from wavewright.reviewer.scope import plan_scope
 from wavewright.reviewer.values import brief, shorten
 
 OVERALL = "overall"
 
-RUNG_CEILINGS: Mapping[str, tuple[float, str]] = {
-    "template": (0.9, "the plan is the goal template's own; no planner fitted it to this job"),
-}
-"""Ceilings for how the plan came about, by rung of the ladder."""
-CODE_REVIEW_CEILING = (0.8, "reviewed by code alone; no model read the result")
+CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the result")
 
 
 def settle_caps(
-    plan: Plan, goal: Goal | None, state: RunState, now: dt.datetime, *, reviewer: Literal["code", "model"]
+    plan: Plan, goal: Goal | None, state: RunState, now: dt.datetime, *, review: Ceiling | None
 ) -> tuple[CapRecord, ...]:
-    """Return one record for each cap of the bound plan and of the engine, asked over inputs and present outputs."""
+    """Return one record for each cap of the bound plan and of the engine, asked over inputs and present outputs.
+
+    `review` is the ceiling of the review's own rung, where it has one.
+    """
     variables = plan_scope(plan, state)
     of_goal = goal.caps if goal is not None else ()
     asked = [_asked(cap, variables, now, "goal" if cap in of_goal else "plan") for cap in plan.caps]
-    return (*asked, *_engine_caps(state, reviewer))
+    ceilings = (*rung_ceilings(plan, state), *((review,) if review is not None else ()))
+    return (*asked, *(_engine_cap(ceiling) for ceiling in ceilings))
 
 
 def settle_confidence(
@@ -108,14 +109,10 @@ def _asked(cap: Cap, variables: JsonObject, now: dt.datetime, origin: Literal["p
     )
 
 
-def _engine_caps(state: RunState, reviewer: Literal["code", "model"]) -> Iterator[CapRecord]:
-    # A patch improves on the plan that it patches; it does not change where that one came from.
-    rung = state.plans[0].rung if state.plans else ""
-    ceilings = [RUNG_CEILINGS[rung]] if rung in RUNG_CEILINGS else []
-    if reviewer == "code":
-        ceilings.append(CODE_REVIEW_CEILING)
-    for ceiling, because in ceilings:
-        yield CapRecord(field=EVERY_FIELD, max=ceiling, because=because, applied=True, origin="engine")
+def _engine_cap(ceiling: Ceiling) -> CapRecord:
+    return CapRecord(
+        field=EVERY_FIELD, max=ceiling.max, because=ceiling.because, applied=True, origin="engine"
+    )
 
 
 def _overall(evidence: tuple[Evidence, ...], stated: Mapping[str, float]) -> Confidence:

@@ -38,6 +38,8 @@ class RedGate:
     template_gate: GateId | None
     asked: bool = True
     """False for a block gate whose step ended without an output to look at."""
+    is_undecided: bool = False
+    """Whether none of its red records is a verdict: the gate could not be asked, or nobody could judge it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ def _red_gate(
         message=first.message,
         hint=first.hint,
         template_gate=first.template_gate or template_gate_of(gate_id, goal),
+        is_undecided=all(entry.verdict == "error" for entry in entries),
     )
 
 

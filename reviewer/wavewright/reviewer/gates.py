@@ -1,19 +1,23 @@
-"""Gates asked by code.
+"""Gates: asked by code, and where a rubric decides by a judge.
 
 A *gate* stops bad data: it looks at the output of a step as soon as that has ended and leaves a record with what it
-looked at, the values found and its verdict. `make_verifier` answers the executor's port `Verify`. A gate that cannot
-be asked is red. There is one exception: a `judge` gate needs a model, so without one it is recorded as an unanswered
-warning, which lowers the confidence and blocks nothing.
+looked at, the values found and its verdict. `make_verifier` answers the executor's port `Verify`: at once where code
+alone is asked, else with something to wait for. A gate that cannot be asked is red. There is one exception: a
+`judge` gate needs a model, so without one it is recorded as an unanswered warning, which lowers the confidence and
+blocks nothing.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import anyio
 
 from wavewright.executor.events import GateRecord
-from wavewright.executor.ports import GateView, Verify
+from wavewright.executor.ports import GateRecords, GateView, Verify
 from wavewright.planner.binding import template_gate_of
 from wavewright.planner.expressions import ExpressionFault
 from wavewright.planner.goals import Goal
@@ -33,6 +37,10 @@ from wavewright.reviewer.gate_kinds import (
     cannot_ask,
 )
 
+if TYPE_CHECKING:
+    # Whoever judges brings the module along; a run without a model does not load it.
+    from wavewright.reviewer.judging import Judge
+
 LIVE_LEEWAY = 3600.0
 """Seconds by which data may be younger than `now()` where a run takes its own start for now: it may have come in
 since. A job that sets `as_of` allows none, for data from after it would be a look into the future."""
@@ -40,11 +48,21 @@ since. A job that sets `as_of` allows none, for data from after it would be a lo
 _MOST_GREEN = 100
 """Records of calls that pass, per gate; those beyond are counted in one. Red ones are all kept."""
 
+_MOST_JUDGED_AT_ONCE = 8
+"""Outputs of one step that are before a judge at the same time."""
+
 
 def make_verifier(
-    plan: Plan, tools: Mapping[str, ToolSignature], goal: Goal | None, now: dt.datetime
+    plan: Plan,
+    tools: Mapping[str, ToolSignature],
+    goal: Goal | None,
+    now: dt.datetime,
+    judge: Judge | None = None,
 ) -> Verify:
-    """Return what the executor asks about each output: every gate of the (bound) plan that stands on the step."""
+    """Return what the executor asks about each output: every gate of the (bound) plan that stands on the step.
+
+    The answer is there at once, but for steps with a judge gate where there is a `judge`: those must be awaited.
+    """
     by_step: dict[StepId, list[Gate]] = {}
     for gate in plan.gates:
         if gate.on is not None:
@@ -52,15 +70,53 @@ def make_verifier(
     asker = _Asker(plan, tools, goal, now)
     prepared: dict[StepId, tuple[_PreparedGate, ...]] = {}
 
-    def verify(step_id: StepId, output: Json, view: GateView) -> tuple[GateRecord, ...]:
+    def verify(step_id: StepId, output: Json, view: GateView) -> GateRecords | Awaitable[GateRecords]:
         gates = by_step.get(step_id)
         if gates is None:
             return ()
         if step_id not in prepared:
             prepared[step_id] = tuple(asker.prepare(gate) for gate in gates)
-        return tuple(record for gate in prepared[step_id] for record in _ask(gate, step_id, output, view))
+        ready = prepared[step_id]
+        if judge is not None and any(gate.is_judged for gate in ready):
+            return _ask_with_judge(judge, ready, step_id, output, view)
+        return tuple(record for gate in ready for record in _ask(gate, step_id, output, view))
 
     return verify
+
+
+async def _ask_with_judge(
+    judge: Judge, gates: Sequence[_PreparedGate], step: StepId, output: Json, view: GateView
+) -> GateRecords:
+    """Return what all gates found, in their order; code is asked first, the judge of all calls at the same time."""
+    found: list[GateRecords] = []
+    for gate in gates:
+        if gate.is_judged:
+            found.append(tuple(await _judged(judge, gate, step, output, view)))
+        else:
+            found.append(tuple(_ask(gate, step, output, view)))
+    return tuple(record for records in found for record in records)
+
+
+async def _judged(
+    judge: Judge, prepared: _PreparedGate, step: StepId, output: Json, view: GateView
+) -> Iterator[GateRecord]:
+    if view.items is None or not isinstance(output, list):
+        record = await judge.judge(prepared.gate, step, output, view, index=None)
+        return iter([prepared.completed(record)])
+    if not output:
+        return iter([_no_calls(prepared, step)])
+    records: list[GateRecord | None] = [None] * len(output)
+    limiter = anyio.CapacityLimiter(_MOST_JUDGED_AT_ONCE)
+
+    async def one(position: int, entry: Json, index: int) -> None:
+        async with limiter:
+            record = await judge.judge(prepared.gate, step, entry, view, index=index)
+        records[position] = prepared.completed(record)
+
+    async with anyio.create_task_group() as group:
+        for position, (entry, (index, _item)) in enumerate(zip(output, view.items, strict=True)):
+            group.start_soon(one, position, entry, index)
+    return _thinned(record for record in records if record is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +126,16 @@ class _PreparedGate:
     is_per_call: bool
     severity: GateSeverity
     template_gate: GateId | None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a rubric decides."""
+        return self.gate.judge is not None
+
+    def completed(self, record: GateRecord) -> GateRecord:
+        """Return a judge's record with what only the plan and the goal know."""
+        hint = self.gate.hint if record.is_red else None
+        return replace(record, hint=hint, template_gate=self.template_gate)
 
 
 class _Asker:
@@ -144,10 +210,17 @@ def _ask(prepared: _PreparedGate, step: StepId, output: Json, view: GateView) ->
         return
     if not output:
         yield _no_calls(prepared, step)
+    yield from _thinned(
+        _record(prepared, Call(step, entry, output, view, item, index))
+        for entry, (index, item) in zip(output, view.items, strict=True)
+    )
+
+
+def _thinned(records: Iterable[GateRecord]) -> Iterator[GateRecord]:
+    """Yield every red record, the first green ones, and one for all other green ones."""
     greens = 0
     last_green: GateRecord | None = None
-    for entry, (index, item) in zip(output, view.items, strict=True):
-        record = _record(prepared, Call(step, entry, output, view, item, index))
+    for record in records:
         if record.is_red:
             yield record
             continue

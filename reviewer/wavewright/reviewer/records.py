@@ -1,7 +1,8 @@
 """What a review and a package hold.
 
 Confidence is computed by code: a *raw* figure from what was found, then lowered by every cap whose condition
-holds; the record keeps both figures and the reasons. Nothing here can lift a gate or a cap.
+holds; the record keeps both figures and the reasons. A model's *opinion* stands beside the verdict that code made of
+it. Nothing here can lift a gate or a cap.
 """
 
 from __future__ import annotations
@@ -62,6 +63,30 @@ class RecoveryAction(Record):
     hint: str
     recipe: str | None = None
     """Gate id of the template's recipe that does it without a model."""
+    tool: str | None = None
+    """Tool of the goal that would do it, where a model named one."""
+    origin: Literal["code", "model"] = "code"
+    """Who proposes it."""
+
+
+class RefusedAction(Record):
+    """A recovery action that a model asked for and that may not be taken."""
+
+    action: str
+    step: str | None = None
+    tool: str | None = None
+    why: str
+
+
+class Opinion(Record):
+    """What a model said of a run: it can lower a verdict or a confidence, and raise none."""
+
+    model: str
+    """The model that answered."""
+    goal_achieved: bool
+    confidence: float
+    summary: str
+    missing_data: tuple[str, ...] = ()
 
 
 class ReviewResult(Record):
@@ -76,6 +101,12 @@ class ReviewResult(Record):
     confidences: tuple[Confidence, ...] = ()
     caps: tuple[CapRecord, ...] = ()
     round: int = 0
+    opinion: Opinion | None = None
+    """What the model said, where one reviewed."""
+    refused_actions: tuple[RefusedAction, ...] = ()
+    """What the model asked for outside of the goal, the plan or the vocabulary."""
+    unread_because: tuple[str, ...] = ()
+    """Why a model's answer could not be taken for a review, where that is so: the goal is not achieved then."""
 
 
 class Document(Record):

@@ -1,17 +1,13 @@
 """Recovery without a model: from red gates, through the template's recipes, to a patch.
 
-A *recipe* says what to try when a gate is red. What it is given to decide on is a *recovery view*: ids, statuses and
-kinds from fixed lists, and nothing that a tool wrote; the types of this module show that no text from outside can
-reach a patch. A patch only adds: a finished step is superseded, never changed.
+A *recipe* says what to try when a gate is red. It decides on a *recovery view* and nothing else, so no text from
+outside can reach a patch. A patch only adds: a finished step is superseded, never changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
-from wavewright.executor.events import ErrorKind, StepStatus
 from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.goals import Goal, Recipe
 from wavewright.planner.graph import PlanGraph
@@ -19,57 +15,26 @@ from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import AddStep, Gate, Plan, PlanPatch, Step
 from wavewright.planner.patches import fingerprint
 from wavewright.planner.types import GATE_JOINT, GateId, StepId
-from wavewright.reviewer.findings import red_gates
 from wavewright.reviewer.records import ReviewResult
-from wavewright.reviewer.review import instant_of
+from wavewright.reviewer.recovery_view import (
+    RecoveryView,
+    RedGateView,
+    StepView,
+    WantedView,
+    view_for_recovery,
+)
 
-GateKind: TypeAlias = Literal["check", "schema", "fresh_within", "required", "judge"]
+__all__ = [
+    "RecoveryView",
+    "RedGateView",
+    "StepView",
+    "WantedView",
+    "patch_from_recipes",
+    "propose_patch",
+    "view_for_recovery",
+]
 
 _LONGEST_ID = 63
-
-
-@dataclass(frozen=True, slots=True)
-class StepView:
-    """How a step ended, without a word of what it brought."""
-
-    step: StepId
-    status: StepStatus | None
-    error: ErrorKind | None
-
-
-@dataclass(frozen=True, slots=True)
-class RedGateView:
-    """A red block gate: which, where and of what kind."""
-
-    gate: GateId
-    template_gate: GateId | None
-    step: StepId
-    kind: GateKind
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveryView:
-    """All that a recovery planner may see of a run, besides the approved plan and the goal."""
-
-    round: int
-    steps: tuple[StepView, ...]
-    red: tuple[RedGateView, ...]
-
-
-def view_for_recovery(plan: Plan, goal: Goal, state: RunState) -> RecoveryView:
-    """Return the view: statuses in the plan's order, and the red block gates that count."""
-    steps: list[StepView] = []
-    for step in plan.steps:
-        end = state.steps.get(step.id)
-        error = end.error.kind if end and end.error else None
-        steps.append(StepView(step.id, end.status if end else None, error))
-    kinds: dict[GateId, GateKind] = {gate.id: gate.kind for gate in plan.gates}
-    red = tuple(
-        RedGateView(gate.gate, gate.template_gate, gate.step, kinds[gate.gate])
-        for gate in red_gates(plan, goal, state, instant_of(state))
-        if gate.severity == "block" and gate.gate in kinds
-    )
-    return RecoveryView(state.round, tuple(steps), red)
 
 
 def propose_patch(

@@ -1,0 +1,218 @@
+"""Judge gates: a rubric, an output, and a model that says pass or fail with quotes.
+
+A *judge* answers what code cannot decide. It is pinned to one model, its quotes must stand in the output literally,
+and its verdict is a warning unless a calibration says that this model may block on this gate with this rubric. What
+it could not decide is an error, which is red like any gate that cannot be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Literal, Protocol
+
+from pydantic import Field
+
+from wavewright.executor.events import GateRecord
+from wavewright.executor.ports import GateView
+from wavewright.planner.model_port import ModelCall, ModelError, Models, OnUse
+from wavewright.planner.models import Gate
+from wavewright.planner.types import GateSeverity, Json, JsonSchema, RunId, StepId
+from wavewright.prompts import PromptError, Prompts
+from wavewright.reviewer.abridging import abridge, size_of
+from wavewright.reviewer.calibration import Calibration
+from wavewright.reviewer.model_answers import Fitting, Misfit, Said, ask_until_fit, read_answer
+from wavewright.reviewer.quotes import Quotable
+from wavewright.reviewer.values import is_empty, shorten
+
+OUTPUT_TOKENS: Final = 16_000
+"""Tokens of an output that a judge is shown."""
+TRIES: Final = 2
+"""Questions in all, where an answer does not fit."""
+
+_ANSWER_TOKENS = 4_000
+_CHARS_PER_TOKEN = 4
+_MOST_QUOTES = 8
+_ROOM = 160
+
+_SCHEMA: Final[JsonSchema] = {
+    "type": "object",
+    "properties": {
+        "reason": {"type": "string", "description": "One or two sentences."},
+        "quotes": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Evidence: stretches of the output, copied character for character.",
+        },
+        "verdict": {"type": "string", "enum": ["pass", "fail"]},
+    },
+    "required": ["reason", "quotes", "verdict"],
+    "additionalProperties": False,
+}
+
+
+class Judge(Protocol):
+    """Whoever answers judge gates."""
+
+    async def judge(
+        self, gate: Gate, step: StepId, output: Json, view: GateView, *, index: int | None
+    ) -> GateRecord:
+        """Return what a judge gate found in one output, or in the output for one item. Never raises."""
+        ...
+
+
+class JudgeAnswer(Said):
+    """An answer of a judge."""
+
+    reason: str
+    quotes: Annotated[tuple[str, ...], Field(strict=False)]
+    verdict: Literal["pass", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelJudge:
+    """Puts judge gates to the pinned model."""
+
+    models: Models
+    prompts: Prompts
+    calibration: Calibration = field(default_factory=Calibration)
+    run: RunId | None = None
+    job: str | None = None
+    on_use: OnUse | None = None
+    """Told of every call's cost."""
+    tokens: int = OUTPUT_TOKENS
+    """What an output may take up of the question."""
+    timeout: float | None = None
+    """Seconds for one verdict; the configured ones of a call where absent."""
+
+    async def judge(
+        self, gate: Gate, step: StepId, output: Json, view: GateView, *, index: int | None
+    ) -> GateRecord:
+        """Return what the model found, as far as its quotes bear it out."""
+        assert gate.judge is not None
+        preference = self._preference(gate)
+        try:
+            model = self.models.choose(preference, "judge").model
+            answer = await ask_until_fit(
+                self.models,
+                self._call(gate, gate.judge.rubric, step, output, view, index, preference),
+                _reader(output),
+                tries=TRIES,
+                repair=lambda faults: self.prompts.render("judge/repair", faults=faults),
+                on_use=self.on_use,
+            )
+        except (ModelError, PromptError) as error:
+            return self._undecided(gate, step, index, None, f"the judge could not be asked: {error}")
+        if not isinstance(answer, Fitting):
+            faults = "; ".join(answer.faults)
+            return self._undecided(gate, step, index, answer.model, f"no verdict that counts: {faults}")
+        return self._decided(gate, step, index, answer, pinned=model)
+
+    def _preference(self, gate: Gate) -> str:
+        measured = self.calibration.measured(gate)
+        return measured.model if measured is not None else "auto"
+
+    def _call(
+        self,
+        gate: Gate,
+        rubric: str,
+        step: StepId,
+        output: Json,
+        view: GateView,
+        index: int | None,
+        preference: str,
+    ) -> ModelCall:
+        shown = abridge(output, self.tokens * _CHARS_PER_TOKEN)
+        items = dict(view.items or ()) if index is not None else {}
+        request = self.prompts.render(
+            "judge/request",
+            rubric=rubric,
+            step=step,
+            item=abridge(items[index], 400) if index is not None and index in items else "",
+            output=shown,
+            is_whole=shown is output,
+            characters=size_of(output),
+        )
+        return ModelCall(
+            role="judge",
+            name=gate.id,
+            instructions=self.prompts.render("judge/instructions"),
+            prompt=request,
+            schema=_SCHEMA,
+            schema_name="verdict",
+            preference=preference,
+            max_tokens=_ANSWER_TOKENS,
+            timeout=self.timeout,
+            run=self.run,
+            job=self.job,
+            step=step,
+            index=index,
+        )
+
+    def _decided(
+        self, gate: Gate, step: StepId, index: int | None, answer: Fitting[JudgeAnswer], *, pinned: str
+    ) -> GateRecord:
+        said = answer.value
+        quoted = "; ".join(f"“{shorten(quote, _ROOM)}”" for quote in said.quotes[:2])
+        more = f" and {len(said.quotes) - 2} more" if len(said.quotes) > 2 else ""
+        evidence = f", quoting {quoted}{more}" if quoted else ""
+        stood_in = f" in place of {pinned}" if answer.model != pinned else ""
+        return GateRecord(
+            gate=gate.id,
+            step=step,
+            kind="judge",
+            severity=self._severity(gate, answer.model),
+            verdict=said.verdict,
+            looked_at=f"{_rubric(gate)}, judged by {answer.model}{stood_in}{evidence}",
+            message=shorten(said.reason, 400) if said.verdict == "fail" else "",
+            index=index,
+        )
+
+    def _undecided(
+        self, gate: Gate, step: StepId, index: int | None, model: str | None, message: str
+    ) -> GateRecord:
+        name = model or self._named(gate)
+        return GateRecord(
+            gate=gate.id,
+            step=step,
+            kind="judge",
+            severity=self._severity(gate, name),
+            verdict="error",
+            looked_at=f"{_rubric(gate)}, put to {name}",
+            message=shorten(message, 400),
+            index=index,
+        )
+
+    def _named(self, gate: Gate) -> str:
+        try:
+            return self.models.choose(self._preference(gate), "judge").model
+        except ModelError:
+            return self._preference(gate)
+
+    def _severity(self, gate: Gate, model: str) -> GateSeverity:
+        """Return `block` only where the gate asks for it and the model was measured on it."""
+        return "block" if gate.severity == "block" and self.calibration.may_block(gate, model) else "warn"
+
+
+def _rubric(gate: Gate) -> str:
+    assert gate.judge is not None
+    return f"rubric: {shorten(gate.judge.rubric, 120)}"
+
+
+def _reader(output: Json) -> Callable[[str], JudgeAnswer]:
+    """Return what reads a verdict on an output: without evidence it is none."""
+    quotable = Quotable(output)
+
+    def read(text: str) -> JudgeAnswer:
+        answer = read_answer(text, JudgeAnswer, ("verdict",))
+        quotes = tuple(quote for quote in answer.quotes if quote.strip())[:_MOST_QUOTES]
+        missing = quotable.missing(quotes)
+        if missing:
+            raise Misfit(
+                *(f"this quote does not stand in the output: {shorten(each, 120)!r}" for each in missing)
+            )
+        if answer.verdict == "pass" and not quotes and not is_empty(output):
+            raise Misfit("a pass needs at least one quote from the output")
+        return answer.model_copy(update={"quotes": quotes})
+
+    return read

@@ -1,0 +1,183 @@
+"""A question to a model, put again until its answer fits.
+
+An answer *fits* if it holds exactly one JSON object of the shape that was asked for. It is found in whatever prose,
+fences and wrappers stand around it, but its types are held to strictly: a figure in quotes is no figure. What does
+not fit is told to the model, a bounded number of times, and then given up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from wavewright.config.documents import Document, DocumentError
+from wavewright.config.shape import read_shape
+from wavewright.planner.hashing import canonical_json
+from wavewright.planner.json_in_text import json_in_text
+from wavewright.planner.ladder import Rung, deadline
+from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelError, Models, OnUse, Turn
+from wavewright.planner.spending import CallHistory
+from wavewright.planner.types import Json, JsonObject
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+_NAME: Final = "<answer>"
+_MOST_FAULTS = 20
+_LEAST_SECONDS = 1.0
+_UNUSABLE: Final = frozenset({"refused", "bad_answer"})
+"""Ways of having no answer that say nothing of whether a model can be reached: it was, and gave none to use."""
+
+
+class Said(BaseModel):
+    """Base of what a model answers: strict in its types, and open to fields that nobody asked for."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", defer_build=True)
+
+
+class Misfit(Exception):
+    """An answer that does not fit, with what the model is told of it."""
+
+    def __init__(self, *faults: str) -> None:
+        self.faults = faults
+        super().__init__("; ".join(faults))
+
+
+class GivenUp(Exception):
+    """An answer that fits and says that there is nothing to give; the model is not asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting(Generic[T]):
+    """An answer that fits."""
+
+    value: T
+    model: str
+    """The model that gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """There was no answer that fits; what was wrong with the last one."""
+
+    faults: tuple[str, ...]
+    model: str
+
+
+async def ask_until_fit(
+    models: Models,
+    call: ModelCall,
+    read: Callable[[str], T],
+    *,
+    tries: int,
+    repair: Callable[[tuple[str, ...]], str],
+    on_use: OnUse | None = None,
+) -> Fitting[T] | Unfit:
+    """Ask, and ask again with what was wrong, at most `tries` times; the call's timeout is that of all together.
+
+    Args:
+        models: Who is asked.
+        call: The first question.
+        read: Makes the value of an answer; raises `Misfit`, or `GivenUp`.
+        tries: Questions in all.
+        repair: Makes the next question of what was wrong.
+        on_use: Told of each question's cost.
+
+    Raises:
+        ModelError: nobody could be asked. A refusal and an unusable body are answers that do not fit.
+    """
+    model = models.choose(call.preference, call.role).model
+    faults: tuple[str, ...] = ("it was never asked",)
+    until = None if call.timeout is None else time.monotonic() + call.timeout
+    for _attempt in range(tries):
+        left = None if until is None else until - time.monotonic()
+        if left is not None and left < _LEAST_SECONDS and call.turns:
+            return Unfit((*faults, "no time was left to ask again"), model)
+        try:
+            answer = await models.ask(replace(call, timeout=left), on_use=on_use)
+        except ModelError as error:
+            if error.kind not in _UNUSABLE:
+                raise
+            return Unfit((f"the model gave no answer: {error}",), model)
+        model = answer.use.model
+        try:
+            return Fitting(_read_whole(answer, read), model)
+        except Misfit as misfit:
+            faults = misfit.faults
+        except GivenUp as given_up:
+            return Unfit((f"it says: {given_up}",), model)
+        call = replace(call, turns=(*call.turns, Turn(answer.text, repair(faults))))
+    return Unfit(faults, model)
+
+
+def _read_whole(answer: ModelAnswer, read: Callable[[str], T]) -> T:
+    if answer.is_truncated:
+        raise Misfit("the answer was cut off before its end: write a shorter one")
+    return read(answer.text)
+
+
+async def rung_seconds(
+    rung: Rung, call: ModelCall, models: Models, history: CallHistory | None
+) -> float | None:
+    """Return the seconds that a rung may take for a question; none where the rung has no clock."""
+    if rung.clock is None:
+        return None
+    model = models.choose(call.preference, call.role).model
+    past = await history.past_seconds(model, call.role) if history is not None else ()
+    return deadline(rung.clock, len(call.instructions) + len(call.prompt), past)
+
+
+def read_answer(text: str, shape: type[M], keys: Collection[str]) -> M:
+    """Return the object of an answer that has one of the keys, in its shape.
+
+    Raises:
+        Misfit: there is none, more than one, or it has another shape.
+    """
+    try:
+        return read_shape(find_object(text, keys), shape)
+    except DocumentError as error:
+        raise Misfit(*(fault.message for fault in error.faults[:_MOST_FAULTS])) from error
+
+
+def find_object(text: str, keys: Collection[str]) -> Document:
+    """Return the one object in an answer that has one of the keys, outermost first.
+
+    Raises:
+        Misfit: there is none, there are several that differ, or it cannot be read for certain.
+    """
+    answer = json_in_text(text, _NAME)
+    found = [
+        (value, inner)
+        for value in answer.values
+        if not value.is_inside_broken
+        for inner in _objects(value.value, frozenset(keys))
+    ]
+    wanted = " or ".join(repr(key) for key in keys)
+    if not found:
+        unread = [fault.message for fault in answer.unread[:_MOST_FAULTS]]
+        raise Misfit(f"the answer holds no JSON object with {wanted}", *unread)
+    if len({canonical_json(inner) for _value, inner in found}) > 1:
+        raise Misfit(f"the answer holds several objects with {wanted}, and they differ: answer once")
+    value, inner = found[0]
+    if not value.is_certain:
+        raise Misfit("the JSON of the answer is not closed, or says one thing twice: write it again, whole")
+    return Document(inner, answer.source, keeps_places=False)
+
+
+def _objects(value: Json, keys: frozenset[str], depth: int = 3) -> Iterator[JsonObject]:
+    """Yield the objects with one of the keys, looking into wrappers: a list, a tool call, a single field."""
+    if depth == 0:
+        return
+    if isinstance(value, list):
+        for entry in value:
+            yield from _objects(entry, keys, depth - 1)
+    elif isinstance(value, dict):
+        if not keys.isdisjoint(value):
+            yield value
+        elif len(value) == 1 or {"name", "arguments"} <= value.keys():
+            for field in value.values():
+                yield from _objects(field, keys, depth - 1)

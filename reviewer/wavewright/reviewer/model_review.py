@@ -1,0 +1,282 @@
+"""The review by a model, under the verdict of code.
+
+A model reads the goal, the plan with its reasons, the gates and as much of the outputs as its budget allows, and
+says whether the goal is achieved. Code makes the verdict of that: achieved is what both find achieved, a figure that
+the model states can only lower the confidence, and no gate and no cap is lifted. Where no model can be reached the
+review by code stands, on record; an answer that is no review means that the goal is not achieved.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from wavewright.executor.state import RunState
+from wavewright.planner.goals import Goal
+from wavewright.planner.ladder import Fallen, Ladder, Rung, RungRecord, descend
+from wavewright.planner.model_port import ModelCall, ModelError, Models, OnUse
+from wavewright.planner.models import Plan
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.spending import CallHistory
+from wavewright.planner.types import Json
+from wavewright.prompts import PromptError, Prompts
+from wavewright.reviewer.abridging import abridge
+from wavewright.reviewer.assessment import Assessment, assess, instant_of, settle
+from wavewright.reviewer.caps import CODE_REVIEW_CEILING
+from wavewright.reviewer.digest import Digest, digest_run
+from wavewright.reviewer.model_answers import Fitting, Unfit, ask_until_fit, rung_seconds
+from wavewright.reviewer.opinions import (
+    ACTIONS,
+    ReviewAnswer,
+    opinion_of,
+    read_review,
+    review_schema,
+    take_actions,
+)
+from wavewright.reviewer.records import Opinion, RecoveryAction, ReviewResult
+from wavewright.reviewer.rungs import Ceiling, ceiling_of
+from wavewright.reviewer.times import iso
+from wavewright.reviewer.values import shorten
+from wavewright.reviewer.verdict_text import confidence_sentence, mends, reasons, remarks
+
+OUTPUT_TOKENS: Final = 24_000
+"""Tokens of outputs that a review is shown, where nobody says otherwise."""
+_LEAST_TOKENS = 1_500
+_ANSWER_TOKENS = 8_000
+_TOO_MUCH: Final = frozenset({"over_context", "over_budget"})
+_INPUT_ROOM = 8_000
+_STEPS_ROOM = 24_000
+_GATES_ROOM = 24_000
+_MOST_FAULTS = 5
+_UNREAD_ACTION = RecoveryAction(
+    action="configure", hint="let another model review: set models.roles.reviewer, then resume the run"
+)
+
+
+async def review_by_model(  # noqa: PLR0913 - what it works with, each by its name
+    plan: Plan,
+    goal: Goal,
+    state: RunState,
+    tools: Mapping[str, ToolSignature],
+    by_code: ReviewResult,
+    *,
+    models: Models,
+    prompts: Prompts,
+    ladder: Ladder,
+    history: CallHistory | None = None,
+    on_use: OnUse | None = None,
+    on_rung: Callable[[RungRecord], None] | None = None,
+    tokens: int = OUTPUT_TOKENS,
+) -> ReviewResult:
+    """Return the verdict on a run that a model read.
+
+    Args:
+        plan: The bound plan in force, patches included.
+        goal: What was asked for.
+        state: What happened.
+        tools: Signatures by name.
+        by_code: The review by code, which this one can only lower.
+        models: Who is asked.
+        prompts: The templates `reviewer/…`.
+        ladder: The ladder `reviewer`.
+        history: How long such calls took before.
+        on_use: Told of every call's cost.
+        on_rung: Told of every rung that was tried.
+        tokens: What the outputs may take up of the question; less is shown where that is too much.
+    """
+    run = _Reviewed(plan, goal, state, tools, assess(plan, goal, state, tools, instant_of(state)))
+    question = _Question(run, by_code, models, prompts, history, on_use, tokens)
+    unread: list[str] = []
+
+    async def by_model(rung: Rung) -> ReviewResult | Fallen:
+        try:
+            answer = await question.ask(rung)
+        except ModelError as error:
+            return Fallen(shorten(f"{error.kind}: {error}", 300))
+        except PromptError as error:
+            return Fallen(shorten(str(error), 300))
+        if isinstance(answer, Unfit):
+            unread.extend(answer.faults[:_MOST_FAULTS])
+            return Fallen(
+                shorten(f"no review in the answer of {answer.model}: {'; '.join(answer.faults)}", 300)
+            )
+        return run.merged(by_code, answer, _reached(ladder, rung))
+
+    async def without_model(rung: Rung) -> ReviewResult:
+        return run.without_model(by_code, _reached(ladder, rung), tuple(unread))
+
+    landing = await descend(ladder, {"model": by_model, "code": without_model}, on_rung=on_rung)
+    return landing.value or run.without_model(by_code, CODE_REVIEW_CEILING, tuple(unread))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reviewed:
+    """A run under review."""
+
+    plan: Plan
+    goal: Goal
+    state: RunState
+    tools: Mapping[str, ToolSignature]
+    found: Assessment
+
+    def merged(
+        self, by_code: ReviewResult, answer: Fitting[ReviewAnswer], ceiling: Ceiling | None
+    ) -> ReviewResult:
+        """Return the verdict of code and model together: what both find, at the lower of their figures."""
+        opinion = opinion_of(answer.value, answer.model)
+        actions, refused = take_actions(answer.value, self.plan, self.goal)
+        claims = {f"the reviewing model ({opinion.model})": opinion.confidence}
+        settled = settle(
+            self.plan,
+            self.goal,
+            self.state,
+            self.tools,
+            instant_of(self.state),
+            self.found.result,
+            ceiling=ceiling,
+            claims=claims,
+        )
+        is_achieved = by_code.goal_achieved and opinion.goal_achieved
+        sentences = [*self._verdict(by_code, opinion), confidence_sentence(settled.overall)]
+        return by_code.model_copy(
+            update={
+                "goal_achieved": is_achieved,
+                "confidence": settled.overall.capped,
+                "summary": " ".join(sentences),
+                "missing_data": tuple(dict.fromkeys((*by_code.missing_data, *opinion.missing_data))),
+                "recovery_actions": tuple(dict.fromkeys((*by_code.recovery_actions, *actions))),
+                "reviewer": "model",
+                "confidences": settled.confidences,
+                "caps": settled.caps,
+                "opinion": opinion,
+                "refused_actions": refused,
+            }
+        )
+
+    def without_model(
+        self, by_code: ReviewResult, ceiling: Ceiling | None, unread: tuple[str, ...]
+    ) -> ReviewResult:
+        """Return the review by code, under the ceiling of its rung; an answer that was no review fails it."""
+        review = by_code
+        if ceiling is not None and ceiling.max < CODE_REVIEW_CEILING.max:
+            now = instant_of(self.state)
+            settled = settle(
+                self.plan, self.goal, self.state, self.tools, now, self.found.result, ceiling=ceiling
+            )
+            review = by_code.model_copy(
+                update={
+                    "confidence": settled.overall.capped,
+                    "confidences": settled.confidences,
+                    "caps": settled.caps,
+                }
+            )
+        if not unread:
+            return review
+        told = "The model that was to review the run gave no review, so its goal does not count as achieved."
+        summary = review.summary.removeprefix("Goal achieved: ").removeprefix("Goal not achieved. ")
+        return review.model_copy(
+            update={
+                "goal_achieved": False,
+                "summary": f"Goal not achieved. {told} By the gates alone: {summary[:1].lower()}{summary[1:]}",
+                "missing_data": (*review.missing_data, f"review: {unread[0]}"),
+                "recovery_actions": (*review.recovery_actions, _UNREAD_ACTION),
+                "unread_because": unread,
+            }
+        )
+
+    def _verdict(self, by_code: ReviewResult, opinion: Opinion) -> Iterator[str]:
+        if by_code.goal_achieved and opinion.goal_achieved:
+            yield "Goal achieved: the gates are green, and the model that read the result agrees."
+        elif by_code.goal_achieved:
+            yield "Goal not achieved."
+            yield "The gates are green, but the model that read the result does not find the goal achieved."
+        else:
+            yield "Goal not achieved."
+            yield from reasons(self.found)
+            if opinion.goal_achieved:
+                yield "The model that read the result finds the goal achieved, which lifts no gate."
+        yield from remarks(self.found)
+        if not by_code.goal_achieved:
+            yield from mends(self.found, self.goal)
+        yield f"{opinion.model} says: {opinion.summary}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a model is asked of a run."""
+
+    run: _Reviewed
+    by_code: ReviewResult
+    models: Models
+    prompts: Prompts
+    history: CallHistory | None
+    on_use: OnUse | None
+    tokens: int
+
+    async def ask(self, rung: Rung) -> Fitting[ReviewAnswer] | Unfit:
+        """Return the answer; a question that is too large, or too dear, is put again with less of the outputs.
+
+        Raises:
+            ModelError: nobody answers.
+        """
+        tokens = self.tokens
+        while True:
+            call = self._call(rung, tokens)
+            timed = replace(call, timeout=await rung_seconds(rung, call, self.models, self.history))
+            try:
+                return await ask_until_fit(
+                    self.models, timed, read_review, tries=rung.tries, repair=self._repair, on_use=self.on_use
+                )
+            except ModelError as error:
+                tokens //= 2
+                if error.kind not in _TOO_MUCH or tokens < _LEAST_TOKENS:
+                    raise
+
+    def _call(self, rung: Rung, tokens: int) -> ModelCall:
+        plan, goal, state = self.run.plan, self.run.goal, self.run.state
+        now = instant_of(state)
+        digest = digest_run(plan, goal, state, self.run.found.result, now, tokens=tokens)
+        return ModelCall(
+            role="reviewer",
+            name="reviewer",
+            instructions=self.prompts.render("reviewer/instructions", actions=ACTIONS),
+            prompt=self.prompts.render("reviewer/request", **self._values(digest, now)),
+            schema=review_schema([step.id for step in plan.steps], goal.tool_names),
+            schema_name="review",
+            preference=goal.model_preference,
+            thinking=goal.thinking_level,
+            max_tokens=_ANSWER_TOKENS,
+            rung=rung.name,
+            run=state.run,
+            job=goal.job,
+        )
+
+    def _values(self, digest: Digest, now: dt.datetime) -> Mapping[str, object]:
+        goal = self.run.goal
+        steps: list[Json] = [*digest.steps]
+        gates: list[Json] = [*digest.gates]
+        return {
+            "goal": goal.text,
+            "reasoning": self.run.plan.reasoning or "",
+            "inputs": abridge(goal.inputs, _INPUT_ROOM),
+            "targets": goal.targets,
+            "now": iso(now),
+            "round": self.run.state.round,
+            "steps": abridge(steps, _STEPS_ROOM),
+            "gates": abridge(gates, _GATES_ROOM),
+            "missing": [*self.by_code.missing_data[:40]],
+            "outputs": digest.outputs,
+            "left_out": digest.left_out,
+            "tools": sorted(goal.tool_names),
+        }
+
+    def _repair(self, faults: tuple[str, ...]) -> str:
+        return self.prompts.render("reviewer/repair", faults=faults)
+
+
+def _reached(ladder: Ladder, rung: Rung) -> Ceiling | None:
+    return ceiling_of(
+        RungRecord(ladder.name, rung.name, "reached", ceiling=rung.ceiling, because=rung.because)
+    )

@@ -1,0 +1,68 @@
+"""Quotes as evidence: do they stand in what they are said to be of?
+
+A *quote* counts if it stands in the output literally, blanks and line breaks aside, and is long enough not to stand
+there by chance. It may be a stretch of one text, a whole value, or a stretch of the output as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from wavewright.planner.types import Json
+from wavewright.prompts import prompt_json
+
+_LEAST = 8
+"""Characters of a quote that is not a whole value."""
+_QUOTATION = "\"'\u201c\u201d\u2018\u2019«»"
+
+
+class Quotable:
+    """An output in which quotes are looked up."""
+
+    def __init__(self, output: Json) -> None:
+        self._output = output
+
+    def missing(self, quotes: Sequence[str]) -> tuple[str, ...]:
+        """Return the quotes that do not stand in the output, or are too short to be evidence."""
+        return tuple(quote for quote in quotes if not self.holds(quote))
+
+    def holds(self, quote: str) -> bool:
+        """Whether a quote stands in the output."""
+        spaced = _spaced(quote)
+        readings = {spaced, spaced.strip(_QUOTATION)}
+        if any(reading in self._values for reading in readings):
+            return bool(spaced)
+        return any(
+            len(reading) >= _LEAST and any(reading in text for text in self._texts) for reading in readings
+        )
+
+    @cached_property
+    def _values(self) -> frozenset[str]:
+        return frozenset(_spaced(text) for text in _leaves(self._output))
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        """The output's own texts, and the output as JSON: as it is usually written, and as a prompt shows it."""
+        whole = (json.dumps(self._output, ensure_ascii=False), prompt_json(self._output))
+        return (*(value for value in self._values if len(value) >= _LEAST), *map(_spaced, whole))
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _leaves(value: Json) -> Iterator[str]:
+    """Yield every text of a value, and every number and truth value as JSON writes it."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for entry in value.values():
+                yield from _leaves(entry)
+        case list():
+            for entry in value:
+                yield from _leaves(entry)
+        case _:
+            yield json.dumps(value)

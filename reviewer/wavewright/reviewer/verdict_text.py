@@ -1,0 +1,85 @@
+"""The verdict on a run in words: what is missing, line by line, and the sentences of a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from wavewright.planner.goals import Goal
+from wavewright.planner.types import StepId
+from wavewright.reviewer.actions import recovery_actions
+from wavewright.reviewer.assessment import Assessment
+from wavewright.reviewer.findings import BadEnd
+from wavewright.reviewer.records import Confidence
+
+_MOST_LABELS = 8
+
+
+def missing_data(found: Assessment) -> tuple[str, ...]:
+    """Return what is not there or not good, one line each, in the plan's own names."""
+    lines = [f"{_named(gate.step, gate.labels)}: {gate.message} (gate {gate.gate!r})" for gate in found.gates]
+    # What a blocked step lacks is told by whatever blocked it; its own line would say it twice.
+    told_ends = [end for end in found.ends if end.status != "blocked"]
+    lines += [f"{_named(end.step, end.labels)}: {_end_text(end)}" for end in told_ends]
+    told = {end.step for end in told_ends} | {gate.step for gate in found.gates}
+    lacking = (*found.result.missing, *found.result.absent)
+    lines += [line for line in lacking if line.partition(":")[0] not in told]
+    lines += found.faults
+    return tuple(dict.fromkeys(lines))
+
+
+def reasons(found: Assessment) -> Iterator[str]:
+    """Yield the sentences that say why a goal is not achieved."""
+    for gate in found.stopping[:5]:
+        yield f"Gate {gate.gate!r} stopped {_named(gate.step, gate.labels)}: {gate.message}."
+    for end in [end for end in found.failing if end.status != "blocked"][:5]:
+        yield f"Step {_named(end.step, end.labels)!r} {_end_text(end)}."
+    blocked = [end for end in found.ends if end.status == "blocked"]
+    lacking = (*found.result.missing, *found.faults)
+    if blocked:
+        names = ", ".join(end.step for end in blocked[:_MOST_LABELS])
+        more = f" and {len(blocked) - _MOST_LABELS} more" if len(blocked) > _MOST_LABELS else ""
+        yield f"So nothing could be built on it: {names}{more} did not run."
+    elif lacking:
+        yield f"Lacking: {'; '.join(lacking[:4])}."
+
+
+def remarks(found: Assessment) -> Iterator[str]:
+    """Yield the sentences on what is against a run without failing it."""
+    if found.absent:
+        yield f"Absent, and the plan provides for that: {', '.join(found.absent)}."
+    if found.warnings:
+        yield f"{_count(found.warnings, 'gate')} left a warning."
+
+
+def mends(found: Assessment, goal: Goal) -> Iterator[str]:
+    """Yield the sentence that says what would mend what keeps the goal from being achieved, if anything would."""
+    actions = recovery_actions(found.stopping, found.failing, goal)
+    hints = list(dict.fromkeys(action.hint for action in actions))
+    if hints:
+        yield f"What would mend it: {'; '.join(hints[:4])}."
+
+
+def confidence_sentence(confidence: Confidence) -> str:
+    """Return the sentence that tells the confidence in the whole."""
+    if confidence.capped < confidence.raw:
+        return f"Confidence {confidence.capped:.2f}, lowered by caps from {confidence.raw:.2f}."
+    return f"Confidence {confidence.capped:.2f}."
+
+
+def _named(step: StepId, labels: Sequence[str]) -> str:
+    if not labels:
+        return step
+    shown = ", ".join(labels[:_MOST_LABELS])
+    more = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
+    return f"{step}[{shown}{more}]"
+
+
+def _end_text(end: BadEnd) -> str:
+    if end.status in {"ok", "empty", "reused"}:
+        return f"these items failed ({end.error or 'no reason on record'}): {end.message}"
+    kind = f" ({end.error})" if end.error else ""
+    return f"{end.status or 'never ran'}{kind}" + (f": {end.message}" if end.message != end.status else "")
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
