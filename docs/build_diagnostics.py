@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 from wavewright.planner.catalogue import CATALOGUE, FAMILIES, RESERVED_FAMILIES, Entry
 
@@ -22,7 +23,7 @@ _FAMILY_TEXTS = {
     "graph": "Who waits for whom, how much there is of it, and patches.",
     "goal rules": "What the goal template requires of every plan.",
     "safety": "Reserved: text that somebody outside wrote, on its way to a tool that writes or sends.",
-    "budget": "Reserved: estimates over the run's or the day's budget.",
+    "budget": "What the plan is expected to take of models, against what is left; see [budgets](../budgets.md).",
     "lint": "Warnings: what is allowed and probably not meant. Asked only of a plan without errors.",
 }
 _CIRCUMSTANCES = {
@@ -30,6 +31,7 @@ _CIRCUMSTANCES = {
     "max_depth": "The reader's limit of nesting is lowered here to",
     "finished": "These steps have finished:",
     "file": "The plan is asked for as",
+    "left": "So much is left of the budgets:",
 }
 _SHOWN_WIDTH = 110
 
@@ -87,9 +89,15 @@ def _circumstances(folder: Path) -> Iterator[str]:
     file = folder / "case.json"
     case = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     for name, value in case.items():
-        shown = ", ".join(f"`{one}`" for one in value) if isinstance(value, list) else f"`{value}`"
+        shown = ", ".join(f"`{one}`" for one in _values(value))
         yield ""
         yield f"{_CIRCUMSTANCES[name]} {shown}."
+
+
+def _values(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return [f"{name}: {json.dumps(part)}" for name, part in cast("dict[str, object]", value).items()]
+    return cast("list[object]", value) if isinstance(value, list) else [value]
 
 
 def _index_lines() -> Iterator[str]:

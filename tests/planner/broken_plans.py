@@ -2,7 +2,8 @@
 
 A folder holds `plan.yaml`, `plan.json`, or `plan.txt` (an answer of a model), and where the fault needs them a goal
 template (`goal.yaml`), a job (`job.yaml`), a patch (`patch.yaml`, whose base `PLAN` stands for the plan's hash), and
-`case.json` with the reader's limits, the steps that have finished, or the name under which the plan is asked for.
+`case.json` with the reader's limits, the steps that have finished, the name under which the plan is asked for, or
+what is left of the budgets.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wavewright.config.documents import ReadLimits, Source, read_document
+from wavewright.planner.allowance import Allowance, Left
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, place
@@ -72,7 +74,7 @@ class BrokenPlan:
         goal = self._goal()
         plan = text.plan if goal is None else bind_plan(text.plan, goal, tools())
         assert text.document is not None
-        found = place(check(plan, goal, tools()), text.document)
+        found = place(check(plan, goal, tools(), allowance=self._allowance()), text.document)
         return (*text.diagnostics, *found), text.source
 
     @cached_property
@@ -80,6 +82,10 @@ class BrokenPlan:
         file = self.folder / "case.json"
         loaded: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
         return loaded
+
+    def _allowance(self) -> Allowance | None:
+        left = self._case.get("left")
+        return None if left is None else Allowance(**{scope: Left(**rest) for scope, rest in left.items()})
 
     def _text(self) -> PlanText:
         if "file" in self._case:

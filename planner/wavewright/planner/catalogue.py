@@ -26,8 +26,8 @@ FAMILIES: dict[str, Family] = {
 }
 """Families by the first two characters of a code."""
 
-RESERVED_FAMILIES: frozenset[Family] = frozenset({"safety", "budget"})
-"""Families whose codes are spoken for and that nothing reports yet: tainted text, and estimates over a budget."""
+RESERVED_FAMILIES: frozenset[Family] = frozenset({"safety"})
+"""Families whose codes are spoken for and that nothing reports yet: tainted text."""
 
 
 class Entry(NamedTuple):
@@ -486,6 +486,39 @@ _ENTRIES = (
         "A required tool or tag is missing",
         "The goal requires that the plan calls certain tools, or that its calls cover certain tags.",
         "Add a call of the tool, or a call with the tag.",
+    ),
+    # --- E7: budgets ----------------------------------------------------------------------------------------
+    Entry(
+        "E701",
+        "over_run_budget",
+        "More than the run's budget",
+        "What the tools say that their calls take, times the known items, is more than what is left for the run: it"
+        " would stop half-way, with its money spent. What is held back for review and recovery counts as gone.",
+        "Drop steps, run them over fewer items, or raise `limits.budget` in the goal and `budgets.run` in"
+        " `wavewright.yaml`, where they are set.",
+    ),
+    Entry(
+        "E702",
+        "over_job_budget",
+        "More than the job's budget",
+        "The runs of this job together have a budget, and the plan is expected to take more than what is left of it.",
+        "Drop steps, run them over fewer items, or raise `budgets.job` in `wavewright.yaml`.",
+    ),
+    Entry(
+        "E703",
+        "over_day_budget",
+        "More than the day's budget",
+        "All runs of a day (UTC) together have a budget, and the plan is expected to take more than what is left of"
+        " it.",
+        "Run it after midnight UTC, drop steps, run them over fewer items, or raise `budgets.day` in"
+        " `wavewright.yaml`.",
+    ),
+    Entry(
+        "E704",
+        "over_step_budget",
+        "A step that takes more than its budget",
+        "What the tool says that a call takes, times the known items, is more than the step's own budget.",
+        "Raise the step's `budget`, or run it over fewer items.",
     ),
     # --- W8: lint -------------------------------------------------------------------------------------------
     Entry(

@@ -7,9 +7,10 @@ without errors, because unread output is no news where the reading expression is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from wavewright.planner.check_budget import check_budget
 from wavewright.planner.check_document import check_document
 from wavewright.planner.check_graph import check_graph
 from wavewright.planner.check_references import check_references
@@ -22,12 +23,20 @@ from wavewright.planner.models import Plan
 from wavewright.planner.pointers import place_of
 
 if TYPE_CHECKING:
+    from wavewright.planner.allowance import Allowance
     from wavewright.planner.goals import Goal
     from wavewright.planner.signatures import ToolSignature
+    from wavewright.planner.types import StepId
 
 
 def check(
-    plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature], *, limits: Limits | None = None
+    plan: Plan,
+    goal: Goal | None,
+    tools: Mapping[str, ToolSignature],
+    *,
+    limits: Limits | None = None,
+    allowance: Allowance | None = None,
+    finished: Collection[StepId] = frozenset(),
 ) -> list[Diagnostic]:
     """Return everything that is wrong with a bound plan, in file order.
 
@@ -36,6 +45,8 @@ def check(
         goal: What was asked for, with its rules; without it the families that depend on rules are silent.
         tools: The signatures of the tools that are installed.
         limits: Bounds of size; the goal's, or the defaults, where absent.
+        allowance: What is left of the budgets; where it is absent, only the goal's own budget is known.
+        finished: Steps that have run, so that they take nothing any more.
     """
     subject = Subject(plan, goal, tools, limits or (goal.limits if goal else Limits()))
     found = [
@@ -44,6 +55,7 @@ def check(
         *check_references(subject),
         *check_graph(subject),
         *_goal_rules(subject),
+        *check_budget(subject, allowance, finished),
     ]
     return in_file_order(found or lint(subject), plan)
 
