@@ -119,6 +119,7 @@ def order_of(
         job = Job(name=_stem(file), goal=given.plan.goal, inputs=given.plan.inputs)
     if template is None:
         template = _template_of_plan(job, given, document)
+    _refuse_unknown_preference(job, document, template, template_document, settings)
     goal = resolve_goal(job, template, document, inputs_follow=inputs_follow and is_template(document))
     goal = _with_packs(goal, job, file, settings)
     if given is None and template.plan is not None:
@@ -282,6 +283,32 @@ def _refuse_unknown_packs(job: Job, document: Document) -> None:
     ]
     if unknown:
         raise PlanError(tuple(place(unknown, document)), document.source)
+
+
+def _refuse_unknown_preference(
+    job: Job, document: Document, template: GoalTemplate, template_document: Document, settings: Settings
+) -> None:
+    """Raise a fault where a word for a model stands for none."""
+    given = job.overrides.get("model_preference")
+    place_in, pointer, word = (
+        (document, "/overrides/model_preference", given)
+        if isinstance(given, str)
+        else (template_document, "/model_preference", template.model_preference)
+    )
+    if word == "auto" or ":" in word:
+        return
+    from wavewright.tools.models.choosing import preference_words
+
+    words = preference_words(settings)
+    if word not in words:
+        hint = choice(word, words, what="preferences") or "there are none"
+        unknown = Diagnostic(
+            code="E107",
+            message=f"{word!r} is no model preference",
+            pointer=pointer,
+            hint=f"{hint}; a model's name as PROVIDER:NAME will do as well",
+        )
+        raise PlanError(tuple(place([unknown], place_in)), place_in.source)
 
 
 def _template_of_plan(job: Job, given: PlanDraft | None, document: Document) -> GoalTemplate:

@@ -22,7 +22,7 @@ from wavewright.executor.events import RunFinished
 from wavewright.executor.state import RunState
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.diagnostics import PlanError
-from wavewright.planner.planning import Answered, Planned, make_plan
+from wavewright.planner.planning import Answered, Planned, UserQuestion, make_plan
 from wavewright.planner.types import JsonObject
 
 
@@ -52,6 +52,11 @@ class MakePlan:
     async def _plan(self, context: RunContext) -> RunContext | StepResult[RunContext]:
         """Return the context with the planner's draft, or how the run ends without one."""
         template = context.draft
+        if (pending := _pending_question(context.state)) is not None:
+            answered = await self._answered(context, pending)
+            if isinstance(answered, StepResult):
+                return answered
+            context = answered
         while True:
             asked = await self._ask_planner(context)
             context, planned = asked.context, asked.value
@@ -61,7 +66,7 @@ class MakePlan:
                 return await self._failed(context, "the run's time limit was reached while planning")
             if planned.question is None:
                 return await self._drafted(context, planned, template)
-            answered = await self._answered(context, planned)
+            answered = await self._answered(context, planned.question)
             if isinstance(answered, StepResult):
                 return answered
             context = answered
@@ -111,9 +116,9 @@ class MakePlan:
         reasons = "; ".join(f"{taken.rung}: {taken.reason}" for taken in planned.rungs)
         return await self._failed(context, f"there is no plan ({reasons})")
 
-    async def _answered(self, context: RunContext, planned: Planned) -> RunContext | StepResult[RunContext]:
-        question = planned.question
-        assert question is not None
+    async def _answered(
+        self, context: RunContext, question: UserQuestion
+    ) -> RunContext | StepResult[RunContext]:
         answer = await self.ports.asker.ask(question) if self.ports.asker is not None else None
         body: JsonObject = {"question": question.question, "options": [*question.options]}
         if answer is None:
@@ -133,6 +138,17 @@ class MakePlan:
 def _is_made(draft: PlanDraft | None) -> bool:
     """Whether the plan is not the planner's to make: the job gave it, or the planner made it before a resume."""
     return draft is not None and draft.rung != "template"
+
+
+def _pending_question(state: RunState) -> UserQuestion | None:
+    """Return the question that parked the run and that nobody has answered since."""
+    last = next((noted for noted in reversed(state.notes) if noted.topic in {"question", "answer"}), None)
+    if last is None or last.topic == "answer":
+        return None
+    options = last.body.get("options")
+    return UserQuestion(
+        str(last.body["question"]), tuple(map(str, options)) if isinstance(options, list) else ()
+    )
 
 
 def _answers(state: RunState) -> Sequence[Answered]:

@@ -69,6 +69,11 @@ def choose_model(
     return _checked(ModelChoice(model, why, fallbacks), settings, environment)
 
 
+def preference_words(settings: Settings) -> tuple[str, ...]:
+    """Return the words that a goal or a worker may prefer a model by, in order."""
+    return tuple(sorted({*shipped_models().preferences, *settings.models.preferences}))
+
+
 def thinking_level(settings: Settings, level: ThinkingName) -> Thinking:
     """Return what a provider is told for a goal's thinking level.
 
@@ -105,10 +110,9 @@ def _named(word: str, settings: Settings, environment: Mapping[str, str], defaul
         return word, ""
     shipped = shipped_models().preferences.get(word)
     if shipped is None:
-        known = sorted({*shipped_models().preferences, *settings.models.preferences})
         raise ModelConfigError(
             f"{word!r} is no model preference",
-            f"use one of {', '.join(known)}, or a model's name as PROVIDER:NAME",
+            f"use one of {', '.join(preference_words(settings))}, or a model's name as PROVIDER:NAME",
         )
     if shipped == DEFAULT:
         return default, "it is the default model"
