@@ -2,25 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.pipeline import StepResult, go_on
-from wavewright.engine.recording import note
+from wavewright.engine.model_phases import Recorder, ask_models
+from wavewright.engine.pipeline import StepResult, go_on, halt
+from wavewright.engine.recording import STOPPED, end_interrupted, note
+from wavewright.reviewer.model_review import review_by_model
+from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.review import review_by_code
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewRun:
-    """Judge the run by its gates and outputs, compute the confidence and cap it."""
+    """Judge the run by its gates and outputs, ask a model what code cannot tell, compute and cap the confidence."""
 
     ports: Ports
     name: str = "review_run"
 
     async def run(self, context: RunContext) -> StepResult[RunContext]:
-        """Review by code, since no model is configured to judge what code cannot."""
+        """Review by code; where a model is configured it reads the result too and can only lower the verdict."""
         assert context.plan is not None
         assert context.goal is not None
         review = review_by_code(context.plan, context.goal, context.state, context.signatures)
+        if self.ports.services.models is not None:
+            asked = await ask_models(self.ports, context, self._by_model(context, review))
+            context = asked.context
+            if asked.was_stopped:
+                return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
+            review = asked.value or review
         context = await note(self.ports, context, "review", review.model_dump(mode="json"))
         return go_on(replace(context, review=review))
+
+    def _by_model(
+        self, context: RunContext, by_code: ReviewResult
+    ) -> Callable[[Recorder], Awaitable[ReviewResult]]:
+        services, plan, goal = self.ports.services, context.plan, context.goal
+        assert services.models is not None
+        assert plan is not None
+        assert goal is not None
+        models = services.models
+
+        async def work(recorder: Recorder) -> ReviewResult:
+            return await review_by_model(
+                plan,
+                goal,
+                context.state,
+                context.signatures,
+                by_code,
+                models=models,
+                prompts=services.prompts,
+                ladder=services.ladders["reviewer"],
+                history=services.history,
+                on_use=recorder.use,
+                on_rung=recorder.rung,
+            )
+
+        return work
