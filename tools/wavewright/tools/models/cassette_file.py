@@ -1,0 +1,246 @@
+"""The file of a cassette: which requests were answered how.
+
+A *cassette* is a JSON file that people read and compare: one entry for each request, with the answers in the order in
+which they were given, the entries in an order that depends on nothing but what they say. It is replaced as a whole,
+so it is never half written, and what another recording wrote into it meanwhile stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import sys
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from wavewright.config.model_settings import CassetteMode
+from wavewright.config.redaction import Redactor
+from wavewright.planner.types import JsonObject
+from wavewright.tools.models.cassette_answers import RecordedAnswer
+from wavewright.tools.models.cassette_misses import describe_miss
+from wavewright.tools.models.cassette_requests import Rendered, in_lines, key_of
+
+VERSION = 1
+
+
+class CassetteError(Exception):
+    """A cassette cannot be read or written; the message names the file and the mend."""
+
+
+class CassetteMiss(CassetteError):
+    """A cassette has no answer to a request; the message shows the request that is most like it."""
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    request: JsonObject
+    answers: Annotated[tuple[RecordedAnswer, ...], Field(strict=False, min_length=1)]
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    cassette: Literal[1]
+    entries: Annotated[tuple[_Entry, ...], Field(strict=False)]
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """One request and its answers, first to last."""
+
+    request: Rendered
+    answers: list[RecordedAnswer]
+    place: str
+    """What the entry is sorted by."""
+    text: str = ""
+    """The entry as it stands in the file, once it was written."""
+
+    def write(self) -> str:
+        if not self.text:
+            answers = [answer.model_dump(mode="json", exclude_defaults=True) for answer in self.answers]
+            entry = json.dumps({"request": self.request, "answers": answers}, ensure_ascii=False, indent=1)
+            self.text = entry.replace("\n", "\n  ")
+        return self.text
+
+    def take(self, first: int, answers: Sequence[RecordedAnswer]) -> None:
+        self.answers[first : first + len(answers)] = answers
+        self.text = ""
+
+
+@dataclass(slots=True)
+class Cassette:
+    """Answers of a file, given again in their order, and added to where it is recorded.
+
+    One object serves all models of a run, also in parallel: its methods do not wait for anything.
+    """
+
+    path: Path
+    mode: CassetteMode
+    redactor: Redactor
+    _entries: dict[str, _Recorded] = field(default_factory=dict[str, _Recorded])
+    _asked: dict[str, int] = field(default_factory=dict[str, int])
+    _seen: tuple[int, int, int] | None = None
+    """The state of the file that the entries are of."""
+
+    @classmethod
+    def open(cls, path: Path, mode: CassetteMode, redactor: Redactor) -> Cassette:
+        """Read a cassette; where it is recorded, it need not exist yet.
+
+        Raises:
+            CassetteError: it is absent, cannot be read, or is no cassette.
+        """
+        cassette = cls(path, mode, redactor)
+        cassette._read_again()
+        if mode == "replay" and cassette._seen is None:
+            raise CassetteError(f"there is no cassette {path}\n{how_to_record(path)}")
+        return cassette
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def next_answer(self, request: Rendered, *, may_ask: bool = True) -> RecordedAnswer | None:
+        """Return the next answer to a request; none where it has to be recorded.
+
+        Equal requests get the recorded answers in their order, and in a replay the last one from then on.
+        `may_ask` tells whether there is a model that would answer.
+
+        Raises:
+            CassetteMiss: there is none, and none can be recorded.
+        """
+        key = key_of(request)
+        turn = self._asked[key] = self._asked.get(key, 0) + 1
+        is_replayed = self.mode == "replay" or not may_ask
+        known = self._entries.get(key)
+        if known is not None and (turn <= len(known.answers) or is_replayed):
+            return known.answers[min(turn, len(known.answers)) - 1]
+        if is_replayed:
+            others = [entry.request for entry in self._sorted()]
+            raise CassetteMiss(f"{describe_miss(self.path, request, others)}\n{how_to_record(self.path)}")
+        return None
+
+    def give_back(self, request: Rendered) -> None:
+        """Forget that a request was made: it was not answered."""
+        self._asked[key_of(request)] -= 1
+
+    def add(self, request: Rendered, answer: RecordedAnswer) -> None:
+        """Write an answer into the file.
+
+        Raises:
+            CassetteError: it cannot be written.
+        """
+        try:
+            with _locked(self.path.parent):
+                self._read_again()
+                entry = self._entry(request)
+                entry.take(len(entry.answers), [answer])
+                _replace(self.path, self._text())
+                self._seen = _state_of(self.path)
+        except OSError as error:
+            raise CassetteError(f"the cassette {self.path} cannot be written: {error.strerror}") from error
+
+    def _read_again(self) -> None:
+        state = _state_of(self.path)
+        if state == self._seen:
+            return
+        for entry in _read(self.path) if state is not None else ():
+            # What stands in the file comes first; what only this recording has, follows.
+            self._entry(entry.request).take(0, entry.answers)
+        self._seen = state
+
+    def _entry(self, request: Rendered) -> _Recorded:
+        key = key_of(request)
+        if key not in self._entries:
+            self._entries[key] = _Recorded(request, [], json.dumps(request))
+        return self._entries[key]
+
+    def _sorted(self) -> list[_Recorded]:
+        return sorted(self._entries.values(), key=lambda entry: entry.place)
+
+    def _text(self) -> bytes:
+        entries = ",\n  ".join(entry.write() for entry in self._sorted())
+        return f'{{\n "cassette": {VERSION},\n "entries": [\n  {entries}\n ]\n}}\n'.encode()
+
+
+def how_to_record(path: Path) -> str:
+    """Return what to do about an answer that a cassette does not have."""
+    return (
+        f"help: record it: run once more with WAVEWRIGHT_CASSETTE_MODE=record (WAVEWRIGHT_CASSETTE={path}) and a model "
+        "that answers; what is recorded already is not asked again"
+    )
+
+
+def rendered_for_file(request: Rendered, redactor: Redactor) -> Rendered:
+    """Return a request as it stands in a cassette: without secrets, and long texts in lines."""
+    return cast("JsonObject", in_lines(redactor.redact_json(request)))
+
+
+def _read(path: Path) -> tuple[_Entry, ...]:
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise CassetteError(f"the cassette {path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise CassetteError(f"the cassette {path} is damaged: {error}\n{_MEND}") from error
+    version = cast("JsonObject", content).get("cassette") if isinstance(content, dict) else None
+    if version is None:
+        raise CassetteError(f"{path} is no cassette of model answers; give another file")
+    if version != VERSION:
+        raise CassetteError(
+            f"the cassette {path} has version {version!r}, and this program reads {VERSION}; record it anew"
+        )
+    try:
+        return _File.model_validate(content).entries
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise CassetteError(f"the cassette {path} is damaged at {place}: {first['msg']}\n{_MEND}") from error
+
+
+_MEND = "help: take an earlier version of the file, or delete it and record it anew"
+
+
+def _state_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Keep other recordings from writing into a folder.
+
+    The folder itself is locked, so that no file is left beside the cassette. Windows has no such lock: there, two
+    programs should not record into one cassette at once.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
