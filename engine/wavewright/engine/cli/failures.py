@@ -144,7 +144,11 @@ def _report_of_models(error: Exception) -> int | None:
     from wavewright.planner.model_port import ModelError
     from wavewright.planner.spending import OverBudget
     from wavewright.prompts import PromptError
+    from wavewright.tools.models.cassette_errors import CassetteError
 
+    if isinstance(error, CassetteError):
+        print_error(error.message, error.hint)
+        return exit_codes.MISUSE
     if isinstance(error, PromptError):
         where = None if error.file is None else str(error.file)
         place = where if where is None or error.line is None else f"{where}:{error.line}"

@@ -27,12 +27,8 @@ from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 
 from wavewright.tools.models.cassette_answers import record_answer, restore_answer
-from wavewright.tools.models.cassette_file import (
-    Cassette,
-    CassetteError,
-    CassetteMiss,
-    rendered_for_file,
-)
+from wavewright.tools.models.cassette_errors import CassetteError, CassetteMiss
+from wavewright.tools.models.cassette_file import Cassette, rendered_for_file
 from wavewright.tools.models.cassette_requests import Rendered, key_of, render_request
 
 __all__ = ["Cassette", "CassetteError", "CassetteMiss", "CassetteModel"]

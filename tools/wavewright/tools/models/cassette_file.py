@@ -23,18 +23,11 @@ from wavewright.config.model_settings import CassetteMode
 from wavewright.config.redaction import Redactor
 from wavewright.planner.types import JsonObject
 from wavewright.tools.models.cassette_answers import RecordedAnswer
+from wavewright.tools.models.cassette_errors import CassetteError, CassetteMiss, how_to_record
 from wavewright.tools.models.cassette_misses import describe_miss
 from wavewright.tools.models.cassette_requests import Rendered, in_lines, key_of
 
 VERSION = 1
-
-
-class CassetteError(Exception):
-    """A cassette cannot be read or written; the message names the file and the mend."""
-
-
-class CassetteMiss(CassetteError):
-    """A cassette has no answer to a request; the message shows the request that is most like it."""
 
 
 class _Entry(BaseModel):
@@ -99,7 +92,7 @@ class Cassette:
         cassette = cls(path, mode, redactor)
         cassette._read_again()
         if mode == "replay" and cassette._seen is None:
-            raise CassetteError(f"there is no cassette {path}\n{how_to_record(path)}")
+            raise CassetteError(f"there is no cassette {path}", how_to_record(path))
         return cassette
 
     def __len__(self) -> int:
@@ -122,7 +115,7 @@ class Cassette:
             return known.answers[min(turn, len(known.answers)) - 1]
         if is_replayed:
             others = [entry.request for entry in self._sorted()]
-            raise CassetteMiss(f"{describe_miss(self.path, request, others)}\n{how_to_record(self.path)}")
+            raise CassetteMiss(describe_miss(self.path, request, others), how_to_record(self.path))
         return None
 
     def give_back(self, request: Rendered) -> None:
@@ -143,7 +136,10 @@ class Cassette:
                 _replace(self.path, self._text())
                 self._seen = _state_of(self.path)
         except OSError as error:
-            raise CassetteError(f"the cassette {self.path} cannot be written: {error.strerror}") from error
+            reason = error.strerror or str(error)
+            raise CassetteError(
+                f"the cassette {self.path} cannot be written: {reason}", "name a file that can be written"
+            ) from error
 
     def _read_again(self) -> None:
         state = _state_of(self.path)
@@ -168,14 +164,6 @@ class Cassette:
         return f'{{\n "cassette": {VERSION},\n "entries": [\n  {entries}\n ]\n}}\n'.encode()
 
 
-def how_to_record(path: Path) -> str:
-    """Return what to do about an answer that a cassette does not have."""
-    return (
-        f"help: record it: run once more with WAVEWRIGHT_CASSETTE_MODE=record (WAVEWRIGHT_CASSETTE={path}) and a model "
-        "that answers; what is recorded already is not asked again"
-    )
-
-
 def rendered_for_file(request: Rendered, redactor: Redactor) -> Rendered:
     """Return a request as it stands in a cassette: without secrets, and long texts in lines."""
     return cast("JsonObject", in_lines(redactor.redact_json(request)))
@@ -185,25 +173,29 @@ def _read(path: Path) -> tuple[_Entry, ...]:
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
-        raise CassetteError(f"the cassette {path} cannot be read: {error.strerror}") from error
+        reason = error.strerror or str(error)
+        raise CassetteError(
+            f"the cassette {path} cannot be read: {reason}", "name a file that can be read"
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise CassetteError(f"the cassette {path} is damaged: {error}\n{_MEND}") from error
+        raise CassetteError(f"the cassette {path} is damaged: {error}", _MEND) from error
     version = cast("JsonObject", content).get("cassette") if isinstance(content, dict) else None
     if version is None:
-        raise CassetteError(f"{path} is no cassette of model answers; give another file")
+        raise CassetteError(f"{path} is no cassette of model answers", "name another file")
     if version != VERSION:
         raise CassetteError(
-            f"the cassette {path} has version {version!r}, and this program reads {VERSION}; record it anew"
+            f"the cassette {path} has version {version!r}, and this program reads {VERSION}",
+            "delete the file and record it anew, or take the program that wrote it",
         )
     try:
         return _File.model_validate(content).entries
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in first["loc"])
-        raise CassetteError(f"the cassette {path} is damaged at {place}: {first['msg']}\n{_MEND}") from error
+        raise CassetteError(f"the cassette {path} is damaged at {place}: {first['msg']}", _MEND) from error
 
 
-_MEND = "help: take an earlier version of the file, or delete it and record it anew"
+_MEND = "take an earlier version of the file, or delete it and record it anew"
 
 
 def _state_of(path: Path) -> tuple[int, int, int] | None:

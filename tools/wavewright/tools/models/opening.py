@@ -7,6 +7,7 @@ closed at the end.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from wavewright.config.redaction import Redactor
+    from wavewright.tools.models.cassette import Cassette
 
 
 def check_models(settings: Settings, environment: Mapping[str, str] = os.environ) -> None:
@@ -48,24 +50,45 @@ async def open_models(
         ModelConfigError: something about them is wrong or missing; nobody was asked anything.
     """
     check_models(settings, environment)
+    from pydantic_ai.exceptions import UsageExtractionFailedWarning
+
     from wavewright.config.redaction import Redactor, known_secrets
     from wavewright.tools.models.asking import ProviderModels
     from wavewright.tools.models.http_guard import guarded_client
     from wavewright.tools.models.providers import build_model
 
+    # A count that cannot be believed is replaced by an estimate, and that is on record.
+    warnings.simplefilter("ignore", UsageExtractionFailedWarning)
     redactor = Redactor(known_secrets(settings, environment))
+    cassette = _open_cassette(settings, redactor)
     async with guarded_client() as http:
 
         def build(endpoint: Endpoint) -> Model:
-            return _taped(build_model(endpoint, http), settings, redactor)
+            return _taped(build_model(endpoint, http), cassette)
 
         yield ProviderModels(settings, environment, purse, redactor, build)
 
 
-def _taped(model: Model, settings: Settings, redactor: Redactor) -> Model:
-    """Return a model behind its cassette, where there is one."""
+def _open_cassette(settings: Settings, redactor: Redactor) -> Cassette | None:
+    """Read the cassette that all models share, where there is one.
+
+    Raises:
+        ModelConfigError: it is absent or damaged.
+    """
     if settings.cassette is None:
+        return None
+    from wavewright.tools.models.cassette import Cassette, CassetteError
+
+    try:
+        return Cassette.open(settings.cassette, settings.cassette_mode, redactor)
+    except CassetteError as error:
+        raise ModelConfigError(error.message, error.hint) from error
+
+
+def _taped(model: Model, cassette: Cassette | None) -> Model:
+    """Return a model behind the cassette, where there is one."""
+    if cassette is None:
         return model
     from wavewright.tools.models.cassette import CassetteModel
 
-    return CassetteModel(model, settings.cassette, settings.cassette_mode, redactor)
+    return CassetteModel(model, cassette)

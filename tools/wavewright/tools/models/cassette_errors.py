@@ -1,0 +1,26 @@
+"""What can be wrong with a cassette. Nothing heavy is imported here: who reports it need not load a model's library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class CassetteError(Exception):
+    """A cassette cannot be read or written; the message names the file, the hint the mend."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(f"{message}\nhelp: {hint}")
+        self.message = message
+        self.hint = hint
+
+
+class CassetteMiss(CassetteError):
+    """A cassette has no answer to a request; the message shows the request that is most like it."""
+
+
+def how_to_record(path: Path) -> str:
+    """Return what to do about an answer that a cassette does not have."""
+    return (
+        f"record it: run once more with WAVEWRIGHT_CASSETTE_MODE=record (WAVEWRIGHT_CASSETTE={path}) and a model that "
+        "answers; what is recorded already is not asked again"
+    )
