@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from wavewright.planner.models import Plan
     from wavewright.planner.planning import Planned
 
+_RUNGS_OF_ANSWERS = ("llm", "repaired")
+"""Rungs whose plan is the model's last answer."""
 _NO_SOURCE = Source("<the plan>", "")
 
 
@@ -57,6 +59,15 @@ def report_json(report: PlanReport) -> JsonObject:
             for record in planned.rungs
         ],
         "attempts": len(planned.attempts),
+        "answers": [
+            {
+                "rung": attempt.rung,
+                "text": attempt.answer,
+                "repairs": [repair.message for repair in attempt.repairs],
+                "diagnostics": [*render_json(attempt.diagnostics, attempt.source)],
+            }
+            for attempt in planned.attempts
+        ],
         "model": models[0] if models else None,
         "models": models,
         "calls": cost.calls,
@@ -101,6 +112,11 @@ def _about(report: PlanReport, plan: Plan) -> Iterator[str]:
     if found:
         yield ""
         yield render_text(found, source)
+    last = planned.attempts[-1] if planned.attempts else None
+    if last is not None and planned.rung not in _RUNGS_OF_ANSWERS and last.diagnostics:
+        yield ""
+        yield "what was wrong with the model's last answer:"
+        yield render_text(last.diagnostics, last.source)
 
 
 def _why_this_rung(planned: Planned) -> str:
