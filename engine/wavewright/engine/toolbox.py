@@ -1,7 +1,13 @@
-"""The tools of a run: the project's own functions, and what the packs bring."""
+"""The tools of a run: the project's own functions and workers, what the packs bring, and the agent.
+
+Workers are made with the services of the run. Without services they are described only, which is all that checking,
+listing and dry-running need; no model is asked then, and nothing that asks one is loaded.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from wavewright.config.settings import Settings
@@ -11,19 +17,24 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.suggestions import choice
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.calls import Tool
-from wavewright.tools.packs import PackError, load_pack, pack_names
+from wavewright.tools.functions import ToolDefinitionError
+from wavewright.tools.packs import Pack, PackError, load_pack, pack_names
 from wavewright.tools.registry import Registry
 from wavewright.tools.user_tools import load_user_tools
+from wavewright.tools.workers.agent import AGENT, agent_tool
+from wavewright.tools.workers.files import load_workers
+from wavewright.tools.workers.making import make_worker
+from wavewright.tools.workers.services import Services, make_services
 
 
-def gather_tools(goal: Goal, settings: Settings) -> Registry:
+def gather_tools(goal: Goal, settings: Settings, services: Services | None = None) -> Registry:
     """Return the tools that the goal allows; one that nobody brings is left out, and the checker reports it.
 
     Raises:
-        ToolDefinitionError: a function of the project cannot be a tool.
+        ToolDefinitionError: a function or a worker of the project cannot be a tool.
         PackError: a pack cannot be imported or refuses its settings.
     """
-    return _named_tools(goal.tool_names, goal.packs, settings)
+    return _named_tools(goal.tool_names, goal.packs, settings, _for_goal(goal, settings, services), goal)
 
 
 def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str, ToolSignature]:
@@ -35,63 +46,103 @@ def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str,
         ToolDefinitionError, PackError: as in `gather_tools`.
     """
     names = goal.tool_names | {step.tool for step in plan.steps}
-    return _named_tools(names, goal.packs, settings).signatures
+    return _named_tools(names, goal.packs, settings, make_services(settings, goal=goal), goal).signatures
 
 
-def tools_of_plan(plan: Plan, settings: Settings) -> Registry:
+def tools_of_plan(plan: Plan, settings: Settings, services: Services | None = None) -> Registry:
     """Return the tools that a plan names, as far as the project or a pack brings them."""
     packs: JsonObject = {
         name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
         for name, given in settings.packs.items()
     }
-    return _named_tools(frozenset(step.tool for step in plan.steps), packs, settings)
+    names = frozenset(step.tool for step in plan.steps)
+    return _named_tools(names, packs, settings, services or make_services(settings))
 
 
-def all_tools(settings: Settings) -> Registry:
+def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     """Return every tool of the project and of the installed packs.
 
     Raises:
         ToolDefinitionError, PackError: as in `gather_tools`.
     """
     _refuse_unknown_packs(settings)
-    own = load_user_tools(settings.tools, settings.root)
-    taken = {tool.signature.name for tool in own}
-    brought = [
-        tool
-        for name in pack_names()
-        for tool in _load(name, _object(settings.packs.get(name)), settings.root, str(settings.file))
-        if tool.signature.name not in taken
-    ]
-    return Registry([*own, *brought])
+    serving = services or make_services(settings)
+    found = _own_tools(settings, serving)
+    for name in pack_names():
+        brought = _load(name, _object(settings.packs.get(name)), settings.root, str(settings.file), serving)
+        found = {**brought, **found}
+    if AGENT not in found:
+        found[AGENT] = agent_tool(serving, found)
+    return Registry(found.values())
 
 
-def _named_tools(names: frozenset[str], packs: JsonObject, settings: Settings) -> Registry:
+def _for_goal(goal: Goal, settings: Settings, services: Services | None) -> Services:
+    """Return the services with what the goal prefers."""
+    if services is None:
+        return make_services(settings, goal=goal)
+    return replace(services, preference=goal.model_preference, thinking=goal.thinking_level)
+
+
+def _named_tools(
+    names: frozenset[str], packs: JsonObject, settings: Settings, services: Services, goal: Goal | None = None
+) -> Registry:
     _refuse_unknown_packs(settings)
-    own = {tool.signature.name: tool for tool in load_user_tools(settings.tools, settings.root)}
-    found = [own[name] for name in sorted(names & own.keys())]
-    missing = set(names - own.keys())
+    own = _own_tools(settings, services)
+    found = {name: own[name] for name in sorted(names & own.keys())}
+    missing = set(names - own.keys()) - {AGENT}
     for pack in (*sorted(packs), *(name for name in pack_names() if name not in packs)):
         if not missing:
             break
-        brought = [tool for tool in _pack_tools(pack, packs, settings) if tool.signature.name in missing]
-        found += brought
-        missing -= {tool.signature.name for tool in brought}
-    return Registry(found)
+        brought = _pack_tools(pack, packs, settings, services)
+        found |= {name: tool for name, tool in brought.items() if name in missing}
+        missing -= brought.keys()
+    if AGENT in names and AGENT not in own:
+        found[AGENT] = agent_tool(services, found, goal)
+    return Registry(found.values())
 
 
-def _pack_tools(name: str, packs: JsonObject, settings: Settings) -> tuple[Tool, ...]:
+def _own_tools(settings: Settings, services: Services) -> dict[str, Tool]:
+    """Return the project's functions and workers.
+
+    Raises:
+        ToolDefinitionError: one cannot be a tool, or two have one name.
+    """
+    found = {tool.signature.name: tool for tool in load_user_tools(settings.tools, settings.root)}
+    for worker in load_workers(settings.workers):
+        name = worker.spec.name
+        if name in found:
+            raise ToolDefinitionError(
+                f"{name!r} is a function and a worker of this project",
+                hint="give one of the two another name",
+            )
+        found[name] = make_worker(worker, services)
+    return found
+
+
+def _pack_tools(name: str, packs: JsonObject, settings: Settings, services: Services) -> dict[str, Tool]:
     entry = _object(packs.get(name))
     root = Path(str(entry["root"])) if "root" in entry else settings.root
     file = str(entry["file"]) if "file" in entry else None
-    return _load(name, _object(entry.get("settings")), root, file)
+    return _load(name, _object(entry.get("settings")), root, file, services)
 
 
-def _load(name: str, given: JsonObject, root: Path, file: str | None) -> tuple[Tool, ...]:
+def _load(name: str, given: JsonObject, root: Path, file: str | None, services: Services) -> dict[str, Tool]:
     try:
-        return load_pack(name, given, root).tools
+        return _by_name(_tools_of(load_pack(name, given, root), services))
     except PackError as error:
         # The pack was handed its settings and knows not where they stand.
         raise PackError(str(error), hint=error.hint, place=file if given else None) from error
+
+
+def _tools_of(pack: Pack, services: Services) -> Iterable[Tool]:
+    """Yield a pack's tools; a worker of the same name, coming later, takes a tool's place."""
+    yield from pack.tools
+    for worker in pack.workers:
+        yield make_worker(worker, services)
+
+
+def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    return {tool.signature.name: tool for tool in tools}
 
 
 def _refuse_unknown_packs(settings: Settings) -> None:

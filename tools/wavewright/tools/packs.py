@@ -17,6 +17,8 @@ from wavewright.tools.calls import Tool
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from wavewright.tools.workers.specs import Worker
+
 PACK_GROUP = "wavewright.packs"
 
 
@@ -25,9 +27,18 @@ class Pack:
     """What one pack brings."""
 
     name: str
-    tools: tuple[Tool, ...]
+    tools: tuple[Tool, ...] = ()
     goal_templates: Mapping[str, Path] = field(default_factory=dict[str, Path])
     description: str = ""
+    workers: tuple[Worker, ...] = ()
+    """Model workers; one that has the name of a tool takes its place where a model is configured."""
+
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """Names of all that plans can call."""
+        return frozenset(
+            {tool.signature.name for tool in self.tools} | {worker.spec.name for worker in self.workers}
+        )
 
 
 PackFunction = Callable[[JsonObject, Path], Pack]
@@ -86,10 +97,9 @@ def find_packs(
         if not missing:
             break
         pack = load_pack(name, settings.get(name), root)
-        brought = {tool.signature.name for tool in pack.tools}
-        if brought & missing:
+        if pack.tool_names & missing:
             found.append(pack)
-            missing -= brought
+            missing -= pack.tool_names
     return tuple(found)
 
 

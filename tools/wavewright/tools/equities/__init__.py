@@ -21,11 +21,14 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     from wavewright.config import goals
     from wavewright.tools.equities.settings import read_settings
     from wavewright.tools.equities.tools import equity_tools
+    from wavewright.tools.equities.worded_summary import summary_worker
     from wavewright.tools.packs import Pack
 
+    tools = equity_tools(read_settings(settings), root)
     return Pack(
         name="equities",
-        tools=equity_tools(read_settings(settings), root),
+        tools=tools,
+        workers=(summary_worker(tools),),
         goal_templates={"stock_analysis": Path(goals.__file__).parent / "stock_analysis.yaml"},
         description="Stock prices, benchmarks and announcements, and an analysis that code computes.",
     )

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import jsonschema_rs
 
-from wavewright.planner.types import JsonSchema
+from wavewright.planner.types import JsonObject, JsonSchema
 from wavewright.tools.calls import ToolError
-from wavewright.tools.equities.documents import AnnouncementsDocument, StockResult, SummaryDocument
+from wavewright.tools.equities.documents import AnnouncementsDocument, StockResult
 
 
 def require_tickers(
@@ -35,7 +35,7 @@ def refuse_benchmarks(stocks: list[StockResult], benchmarks: Sequence[str]) -> N
         )
 
 
-def require_schema(summary: SummaryDocument, schema: JsonSchema) -> None:
+def require_schema(summary: JsonObject, schema: JsonSchema) -> None:
     try:
         validator = jsonschema_rs.validator_for(schema)
     except ValueError as error:
@@ -44,7 +44,7 @@ def require_schema(summary: SummaryDocument, schema: JsonSchema) -> None:
         ) from error
     faults = [
         f"{'.'.join(str(part) for part in error.instance_path) or 'the summary'}: {error.message}"
-        for error in validator.iter_errors(summary.model_dump(mode="json"))
+        for error in validator.iter_errors(summary)
     ]
     if faults:
         more = f", and {len(faults) - 3} more" if len(faults) > 3 else ""

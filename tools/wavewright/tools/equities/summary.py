@@ -36,6 +36,9 @@ from wavewright.tools.equities.wording import benchmark_text, news_list, stocks_
 
 Known = TypeVar("Known", bound=BaseModel)
 
+BY_CODE_ALONE = "; no model wrote any of it."
+"""How the paragraph under the title ends; a model that does write something of it says so there instead."""
+
 Title = Annotated[str, Field(min_length=1, max_length=300)]
 
 
@@ -84,7 +87,7 @@ def analyze_summary(
         output_tags=output_tags,
     )
     if output_schema is not None:
-        require_schema(summary, output_schema)
+        require_schema(summary.model_dump(mode="json"), output_schema)
     return summary
 
 
@@ -299,7 +302,7 @@ def _markdown(
     warnings: list[str],
 ) -> str:
     made = "Computed by code from the prices" if stocks else "Listed by code"
-    lines = [f"# {title}", "", f"{made}; no model wrote any of it.", ""]
+    lines = [f"# {title}", "", f"{made}{BY_CODE_ALONE}", ""]
     if stocks:
         lines += [stocks_text(stocks), "", *stocks_table(stocks), ""]
     if benchmark is not None:

@@ -1,0 +1,136 @@
+"""The worker `analyze_summary`: the computed summary, with conclusions that a model writes beside it.
+
+Code computes the document first, figures, confidence, sources and chart included, and none of that is the model's to
+change. It adds *conclusions*: sentences in which every figure is held against the document, so that a figure that no
+code computed is sent back. Without a model the tool is the computed summary alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.calls import Tool, ToolError
+from wavewright.tools.equities.claims import unsupported_figures
+from wavewright.tools.equities.demands import require_schema
+from wavewright.tools.equities.summary import BY_CODE_ALONE
+from wavewright.tools.equities.wording import one_line
+from wavewright.tools.workers.specs import AnswerRefused, Finishing, Worker, WorkerSpec
+
+WORDED = "worded"
+_NOT_SHOWN = frozenset({"id", "kind", "tags", "content", "method", "chart", "sources", "announcements"})
+_NOT_SHOWN_OF_STOCKS = frozenset({"sources", "evidence"})
+_MOST_TEXT = 1500
+
+_SPEC = WorkerSpec(
+    name="analyze_summary",
+    description=(
+        "Analyse documents and write one summary: return, volatility, drawdown, trend, comparison with a benchmark. "
+        "Code computes every figure; a model adds conclusions in words."
+    ),
+    prompt="equities/analyze_summary",
+    output_schema={
+        "type": "object",
+        "properties": {
+            "method": {
+                "enum": ["computed", WORDED],
+                "description": "computed: code wrote all of it; worded: a model wrote the conclusions.",
+            },
+            "conclusions": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 8,
+                "items": {"type": "string", "minLength": 1, "maxLength": 600},
+                "description": "What follows from the figures, a sentence or two each; written by a model.",
+            },
+        },
+    },
+    writes=("conclusions",),
+    methods={"agent": WORDED, "suggested": WORDED, "generated": "computed"},
+    token_share=0.05,
+    tags=frozenset({"analysis"}),
+    expected_seconds=15.0,
+    timeout=300.0,
+)
+
+
+def summary_worker(tools: Sequence[Tool]) -> Worker:
+    """Return the worker over the pack's own tool of the same name."""
+    draft = next(tool for tool in tools if tool.signature.name == _SPEC.name)
+    return Worker(_SPEC, draft=draft, show=shown, finish=worded)
+
+
+def shown(params: JsonObject, draft: JsonObject) -> JsonObject:
+    """Return what the model sees: the figures of the document, and what the companies announced."""
+    document: JsonObject = {name: value for name, value in draft.items() if name not in _NOT_SHOWN}
+    stocks = draft.get("stocks")
+    document["stocks"] = [
+        {name: value for name, value in stock.items() if name not in _NOT_SHOWN_OF_STOCKS}
+        for stock in (stocks if isinstance(stocks, list) else [])
+        if isinstance(stock, dict)
+    ]
+    return {"document": document, "announcements": [*_announced(params)]}
+
+
+def worded(found: Finishing) -> Json:
+    """Return the computed document with the model's conclusions in it.
+
+    Raises:
+        AnswerRefused: a conclusion states a figure that the document does not hold, or the result breaks its schema.
+    """
+    assert isinstance(found.answer, dict)
+    conclusions = [str(line).strip() for line in _list(found.answer.get("conclusions"))]
+    seen = shown(found.params, found.draft)
+    faults = [
+        f"the conclusion {one_line(line)[:80]!r} states {', '.join(wrong)}, which stands nowhere in the document: "
+        "state only figures that it holds, and compute none"
+        for line in conclusions
+        if (wrong := unsupported_figures(line, seen))
+    ]
+    if faults:
+        raise AnswerRefused(faults)
+    content = _with_conclusions(str(found.draft["content"]), conclusions)
+    output: JsonObject = {
+        **found.draft,
+        "id": f"summary:{hashlib.sha256(content.encode()).hexdigest()[:16]}",
+        "content": content,
+        "method": WORDED,
+        "conclusions": [*conclusions],
+    }
+    _require(output, found.params.get("output_schema"))
+    return output
+
+
+def _with_conclusions(content: str, conclusions: list[str]) -> str:
+    """Put the conclusions under the line that says who wrote what; a model's words cannot make marks there."""
+    lines = [
+        "; a model wrote the conclusions.",
+        "",
+        "## Conclusions",
+        "",
+        *(f"- {one_line(c)}" for c in conclusions),
+    ]
+    return content.replace(BY_CODE_ALONE, "\n".join(lines), 1)
+
+
+def _require(output: JsonObject, schema: Json) -> None:
+    if isinstance(schema, dict):
+        try:
+            require_schema(output, schema)
+        except ToolError as error:
+            raise AnswerRefused([str(error)]) from error
+
+
+def _announced(params: JsonObject) -> Iterator[JsonObject]:
+    for document in (*_list(params.get("announcements")), *_list(params.get("documents"))):
+        if not isinstance(document, dict) or document.get("kind") != "announcements":
+            continue
+        for item in _list(document.get("items")):
+            if isinstance(item, dict):
+                told = {name: item.get(name) for name in ("date", "title")}
+                yield {"code": document.get("code"), **told, "text": str(item.get("text", ""))[:_MOST_TEXT]}
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,211 @@
+"""The worker `cross_reference`: records of several sources, merged, with conflicts and a confidence for each value.
+
+Names that differ only in spelling are one for code. Whether two really different names mean the same thing is all
+that a model is asked: it groups names by number, and code does the merging, the comparing and the counting.
+"""
+
+from __future__ import annotations
+
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.tools.calls import ToolError
+from wavewright.tools.text.merging import Mention, group_mentions, merge_mentions, normal_name
+from wavewright.tools.workers.specs import AnswerRefused, Finishing, Worker, WorkerSpec
+
+_HINT_WORDS = 12
+"""Words of a record that help to tell what its name means."""
+
+_SOURCE: JsonSchema = {
+    "type": "object",
+    "required": ["source", "records"],
+    "properties": {
+        "source": {"type": "string", "minLength": 1, "description": "What the source is called."},
+        "records": {"type": "array", "items": {"type": "object"}, "description": "What it says."},
+    },
+}
+_MERGED: JsonSchema = {
+    "type": "object",
+    "required": ["record", "names", "sources", "fields", "confidence"],
+    "properties": {
+        "record": {"type": "object", "description": "The value of each field that most sources give."},
+        "names": {"type": "array", "items": {"type": "string"}, "description": "All names that it goes by."},
+        "sources": {"type": "array", "items": {"type": "string"}},
+        "fields": {
+            "type": "object",
+            "description": "Of each field, its confidence and the sources that agree.",
+        },
+        "confidence": {"type": "number", "description": "The mean of its fields' figures."},
+    },
+}
+_CONFLICT: JsonSchema = {
+    "type": "object",
+    "required": ["subject", "message", "values"],
+    "properties": {
+        "subject": {"type": "string"},
+        "message": {"type": "string"},
+        "values": {"type": "array", "items": {"type": "object"}},
+    },
+}
+
+SPEC = WorkerSpec(
+    name="cross_reference",
+    description=(
+        "Merge records of several sources, with conflicts and a confidence for each value from the number of "
+        "sources that agree."
+    ),
+    prompt="text/cross_reference",
+    input_schema={
+        "type": "object",
+        "required": ["sources"],
+        "additionalProperties": False,
+        "properties": {
+            "sources": {"type": "array", "minItems": 1, "items": _SOURCE, "description": "Who says what."},
+            "key": {
+                "type": "string",
+                "minLength": 1,
+                "description": "Field that names a record; `name` where absent.",
+            },
+            "subject": {
+                "type": ["string", "null"],
+                "description": "What kind of things the records are about.",
+            },
+        },
+    },
+    output_schema={
+        "type": "object",
+        "required": ["records", "conflicts", "confidence", "method", "unnamed"],
+        "additionalProperties": False,
+        "properties": {
+            "records": {"type": "array", "items": _MERGED, "description": "One entry for each thing."},
+            "conflicts": {
+                "type": "array",
+                "items": _CONFLICT,
+                "description": "What the sources disagree on.",
+            },
+            "confidence": {
+                "type": "number",
+                "description": "The mean of the figures of all values, from 0 to 1.",
+            },
+            "unnamed": {"type": "integer", "description": "Records without a name, which were left out."},
+            "method": {
+                "enum": ["agent", "suggested", "generated"],
+                "description": "Who told which names mean the same: a model, or code by their spelling.",
+            },
+        },
+    },
+    token_share=0.1,
+    max_input_chars=100_000,
+    tags=frozenset({"text", "analysis"}),
+    expected_seconds=15.0,
+)
+
+
+def cross_referencer() -> Worker:
+    """Return the worker that brings sources together."""
+    return Worker(SPEC, generate=_generated, show=_shown, asks_for=_asked_schema, finish=_finished)
+
+
+def _asked_schema(params: JsonObject) -> JsonSchema:
+    del params
+    group: JsonSchema = {"type": "array", "minItems": 2, "items": {"type": "integer"}}
+    return {
+        "type": "object",
+        "required": ["same"],
+        "additionalProperties": False,
+        "properties": {
+            "same": {
+                "type": "array",
+                "items": group,
+                "description": "Groups of numbers whose names mean the same thing; who stands alone is left out.",
+            }
+        },
+    }
+
+
+def _shown(params: JsonObject, draft: JsonObject) -> JsonObject:
+    """Return the distinct names by number, each with who uses it and some words of what is said of it."""
+    del draft
+    mentions, _ = _mentions(params)
+    by_name: dict[str, list[Mention]] = {}
+    for mention in mentions:
+        by_name.setdefault(normal_name(mention.name), []).append(mention)
+    names: list[Json] = [
+        {
+            "number": number,
+            "name": found[0].name,
+            "sources": [*dict.fromkeys(mention.source for mention in found)],
+            "said": _words(found[0].record, _key(params)),
+        }
+        for number, found in enumerate(by_name.values(), 1)
+    ]
+    return {"names": names, "subject": params.get("subject")}
+
+
+def _words(record: JsonObject, key: str) -> str:
+    texts = [
+        f"{field}: {value}" for field, value in record.items() if field != key and value not in (None, "")
+    ]
+    return " ".join("; ".join(texts).split()[:_HINT_WORDS])
+
+
+def _finished(found: Finishing) -> Json:
+    mentions, unnamed = _mentions(found.params)
+    names = list(dict.fromkeys(normal_name(mention.name) for mention in mentions))
+    assert isinstance(found.answer, dict)
+    groups = found.answer["same"]
+    same: dict[str, str] = {}
+    for group in groups if isinstance(groups, list) else []:
+        members = _members(group, names)
+        taken = [name for name in members if name in same]
+        if taken:
+            raise AnswerRefused([f"the name {taken[0]!r} stands in two groups: join them, or choose one"])
+        same |= dict.fromkeys(members, members[0])
+    return {**merge_mentions(group_mentions(mentions, same), _key(found.params)), "unnamed": unnamed}
+
+
+def _members(group: Json, names: list[str]) -> list[str]:
+    numbers = [number for number in group if isinstance(number, int)] if isinstance(group, list) else []
+    unknown = [number for number in numbers if not 1 <= number <= len(names)]
+    if unknown:
+        raise AnswerRefused([f"there is no name {unknown[0]}; the numbers are 1 to {len(names)}"])
+    return [names[number - 1] for number in dict.fromkeys(numbers)]
+
+
+def _generated(params: JsonObject) -> Json:
+    mentions, unnamed = _mentions(params)
+    return {**merge_mentions(group_mentions(mentions, {}), _key(params)), "unnamed": unnamed}
+
+
+def _mentions(params: JsonObject) -> tuple[list[Mention], int]:
+    """Return every record with its name and source, and how many had no name.
+
+    Raises:
+        ToolError: no record at all has a name.
+    """
+    key = _key(params)
+    found: list[Mention] = []
+    unnamed = 0
+    sources = params["sources"]
+    for source in sources if isinstance(sources, list) else []:
+        records = source.get("records") if isinstance(source, dict) else None
+        for record in records if isinstance(records, list) else []:
+            name = record.get(key) if isinstance(record, dict) else None
+            if (
+                isinstance(record, dict)
+                and isinstance(source, dict)
+                and isinstance(name, str)
+                and name.strip()
+            ):
+                found.append(Mention(str(source["source"]), name.strip(), record))
+            else:
+                unnamed += 1
+    if unnamed and not found:
+        raise ToolError(
+            f"none of the {unnamed} records has the field {key!r}",
+            hint="set 'key' to the field that names a record",
+        )
+    return found, unnamed
+
+
+def _key(params: JsonObject) -> str:
+    key = params.get("key")
+    return key if isinstance(key, str) else "name"

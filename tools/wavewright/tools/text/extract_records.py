@@ -1,0 +1,207 @@
+"""The worker `extract_records`: records of a wanted shape out of a text, each with quotes that prove it.
+
+A model reads the text; code looks every quote up in it. A record none of whose quotes stands there is sent back, and
+in the end left out and listed as unsupported: nothing passes for found that nobody can find again. Without a model
+what stands in the text as JSON, as a table or as lines of `key: value` is read by code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wavewright.planner.ladder import Fallen
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.validators import BadSchemaError, validator_of
+from wavewright.tools.calls import ToolError
+from wavewright.tools.text.evidence import LEAST_QUOTE, evidence_of
+from wavewright.tools.text.plain_records import plain_records
+from wavewright.tools.workers.shortening import cut_text
+from wavewright.tools.workers.specs import AnswerRefused, Finishing, Worker, WorkerSpec
+
+_RECORD_OUT: JsonSchema = {
+    "type": "object",
+    "required": ["record", "evidence"],
+    "additionalProperties": False,
+    "properties": {
+        "record": {"type": "object", "description": "The record, of the wanted shape."},
+        "evidence": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["quote", "start", "end"],
+                "properties": {
+                    "quote": {"type": "string"},
+                    "start": {"type": "integer"},
+                    "end": {"type": "integer"},
+                },
+            },
+            "description": "Quotes of the text, with their places in characters.",
+        },
+    },
+}
+
+SPEC = WorkerSpec(
+    name="extract_records",
+    description="Extract records of a wanted shape from a text, each with literal quotes as evidence.",
+    prompt="text/extract_records",
+    input_schema={
+        "type": "object",
+        "required": ["text", "record_schema"],
+        "additionalProperties": False,
+        "properties": {
+            "text": {"type": "string", "minLength": 1, "description": "The text."},
+            "record_schema": {"type": "object", "description": "JSON Schema of one record: an object."},
+            "instructions": {
+                "type": ["string", "null"],
+                "description": "What counts as a record, and what does not.",
+            },
+            "source": {"type": ["string", "null"], "description": "What the text is called."},
+        },
+    },
+    output_schema={
+        "type": "object",
+        "required": ["records", "unsupported", "method", "source"],
+        "additionalProperties": False,
+        "properties": {
+            "records": {
+                "type": "array",
+                "items": _RECORD_OUT,
+                "description": "What was found, with evidence.",
+            },
+            "unsupported": {
+                "type": "array",
+                "items": {"type": "object"},
+                "description": "Records that the model named without a quote that stands in the text; not to be used.",
+            },
+            "method": {
+                "enum": ["agent", "suggested", "generated"],
+                "description": "How they were found: by a model, among a model's words, by code.",
+            },
+            "source": {"type": ["string", "null"]},
+        },
+    },
+    token_share=0.3,
+    max_input_chars=100_000,
+    longer_inputs="parts",
+    parts_of="text",
+    tags=frozenset({"text"}),
+    expected_seconds=25.0,
+)
+
+
+def extractor() -> Worker:
+    """Return the worker that extracts records."""
+    return Worker(SPEC, generate=_generated, asks_for=_asked_schema, finish=_finished, join=_joined)
+
+
+def _record_schema(params: JsonObject) -> JsonSchema:
+    """Return the schema of one record.
+
+    Raises:
+        ToolError: it is no schema of an object.
+    """
+    schema = params["record_schema"]
+    try:
+        if not isinstance(schema, dict) or schema.get("type", "object") != "object":
+            raise ToolError(
+                "'record_schema' must be the JSON Schema of an object",
+                hint="such as {type: object, required: [name], properties: {name: {type: string}}}",
+            )
+        validator_of(schema)
+    except BadSchemaError as error:
+        raise ToolError(f"'record_schema' is no JSON Schema: {error}", hint="mend it") from error
+    return {"type": "object", **schema}
+
+
+def _asked_schema(params: JsonObject) -> JsonSchema:
+    entry: JsonSchema = {
+        "type": "object",
+        "required": ["record", "quotes"],
+        "additionalProperties": False,
+        "properties": {
+            "record": _record_schema(params),
+            "quotes": {
+                "type": "array",
+                "minItems": 1,
+                "items": {"type": "string", "minLength": LEAST_QUOTE},
+                "description": "Passages of the text, copied to the letter, that say what the record says.",
+            },
+        },
+    }
+    return {
+        "type": "object",
+        "required": ["records"],
+        "additionalProperties": False,
+        "properties": {"records": {"type": "array", "items": entry}},
+    }
+
+
+def _finished(found: Finishing) -> Json:
+    text = str(found.params["text"])
+    records: list[Json] = []
+    unsupported: list[Json] = []
+    faults: list[str] = []
+    for entry in _entries(found.answer):
+        evidence, missing = evidence_of(_texts(entry.get("quotes")), text)
+        if evidence:
+            records.append({"record": entry["record"], "evidence": evidence})
+        else:
+            unsupported.append(entry["record"])
+            faults.append(
+                f"no quote of record {len(records) + len(unsupported)} stands in the text, such as "
+                f"{cut_text(missing[0], 120) if missing else ''!r}: copy passages to the letter, or leave it out"
+            )
+    if faults and (not found.is_last or not records):
+        raise AnswerRefused(faults)
+    return {"records": records, "unsupported": unsupported, "source": found.params.get("source")}
+
+
+def _generated(params: JsonObject) -> Json | Fallen:
+    text = str(params["text"])
+    found = plain_records(text, _record_schema(params))
+    if not found:
+        return Fallen("the text holds no JSON, table or lines of `key: value` that fit the record's schema")
+    records: list[Json] = [
+        {"record": one.record, "evidence": evidence}
+        for one in found
+        if (evidence := evidence_of([one.quote], text)[0])
+    ]
+    return {"records": records, "unsupported": [], "source": params.get("source")}
+
+
+def _joined(outputs: Sequence[Json]) -> Json:
+    """Put the records of all parts together; one that two parts found is kept once, with both evidences."""
+    records: list[Json] = []
+    unsupported: list[Json] = []
+    source: Json = None
+    for output in outputs:
+        assert isinstance(output, dict)
+        source = output.get("source")
+        unsupported += [one for one in _list(output["unsupported"]) if one not in unsupported]
+        for entry in _list(output["records"]):
+            _merge(entry, records)
+    return {"records": records, "unsupported": unsupported, "source": source}
+
+
+def _merge(entry: Json, records: list[Json]) -> None:
+    assert isinstance(entry, dict)
+    for known in records:
+        if isinstance(known, dict) and known["record"] == entry["record"]:
+            evidence = _list(known["evidence"])
+            evidence += [one for one in _list(entry["evidence"]) if one not in evidence]
+            return
+    records.append(entry)
+
+
+def _entries(answer: Json) -> list[JsonObject]:
+    found = answer.get("records") if isinstance(answer, dict) else None
+    return [entry for entry in _list(found) if isinstance(entry, dict)]
+
+
+def _texts(value: Json) -> list[str]:
+    return [text for text in _list(value) if isinstance(text, str)]
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,166 @@
+"""The tool `agent`: a step whose way a model finds by itself, with the goal's reading tools at hand.
+
+For work whose order cannot be written down beforehand. It may look and look again, but change nothing: it is given
+tools that only read, of the goal and of no other, and never itself. What it called is on record; what the tools gave
+is kept whole in the step's output, however little of it the model was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from wavewright.planner.goals import Goal
+from wavewright.planner.models import Model
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import Json, JsonObject, JsonSchema, Seconds
+from wavewright.tools.calls import Tool, ToolCall
+from wavewright.tools.functions import ToolDefinitionError
+from wavewright.tools.workers.making import version_of
+from wavewright.tools.workers.services import Services
+
+AGENT = "agent"
+"""Name of the tool."""
+
+_TOKENS_A_REQUEST = 2000
+"""Prior of the tokens of one question in the loop."""
+_PROMPTS = ("workers/agent", "workers/agent_instructions", "workers/repair")
+_MARGIN = 30.0
+"""Seconds that the step has beyond the loop's own clock: to end with what there is, and not by being stopped."""
+
+
+class AgentLimits(Model):
+    """What a goal may say of its agent, in the tool's `config`."""
+
+    requests: Annotated[int, Field(ge=1, le=200)] = 10
+    """Questions to the model."""
+    tool_calls: Annotated[int, Field(ge=0, le=1000)] = 30
+    """Calls of tools in all."""
+    seconds: Seconds = 300.0
+    """For the whole step, its tools included."""
+    view_chars: Annotated[int, Field(ge=200, le=200_000)] = 4000
+    """Characters of a tool's output that the model is shown."""
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Ceiling of one answer's tokens; the configured one where absent."""
+    keep_partial: bool = False
+    """Whether a loop that ends without an answer gives what it collected, as a forced result."""
+
+
+def agent_tool(services: Services, tools: Mapping[str, Tool], goal: Goal | None = None) -> Tool:
+    """Return the tool `agent` over those of a goal's tools that only read.
+
+    Raises:
+        ToolDefinitionError: the goal's configuration of the tool is wrong.
+    """
+    limits = _limits(goal)
+    configs = {} if goal is None else {tool.name: tool.config for tool in goal.tools}
+    worker_types = {} if goal is None else {tool.name: tool.worker_type for tool in goal.tools}
+    open_ones = {name: tool for name, tool in tools.items() if is_open_to_agents(tool.signature)}
+    signature = ToolSignature(
+        name=AGENT,
+        description=(
+            "Let a model work on an open question by itself, with tools that only read. Use it where the next step "
+            "depends on what the last one found; name single tools as steps wherever the order is known."
+        ),
+        input_schema=_input_schema(sorted(open_ones) if goal is not None else []),
+        output_schema=_OUTPUT_SCHEMA,
+        effects=frozenset({"read", "egress"}),
+        version=version_of(AGENT, limits.model_dump(mode="json"), _PROMPTS, services.prompts),
+        tags=frozenset({AGENT}),
+        expected_seconds=limits.seconds / 5,
+        expected_tokens=limits.requests * _TOKENS_A_REQUEST,
+        timeout=limits.seconds + _MARGIN,
+        max_items=100,
+        untrusted_output=True,
+    )
+    return Tool(signature, partial(_call, services, open_ones, limits, configs, worker_types))
+
+
+async def _call(
+    services: Services,
+    tools: Mapping[str, Tool],
+    limits: AgentLimits,
+    configs: Mapping[str, JsonObject],
+    worker_types: Mapping[str, str | None],
+    call: ToolCall,
+) -> Json:
+    from wavewright.tools.workers.agent_work import AgentWork
+
+    return await AgentWork(services, tools, limits, configs, worker_types, call).run()
+
+
+def is_open_to_agents(signature: ToolSignature) -> bool:
+    """Whether an agent may call a tool: it only reads, asks nobody's leave, and is no agent itself."""
+    return signature.only_reads and not signature.needs_approval and signature.name != AGENT
+
+
+def _limits(goal: Goal | None) -> AgentLimits:
+    tools = () if goal is None else goal.tools
+    config: JsonObject = next((tool.config for tool in tools if tool.name == AGENT), dict[str, Json]())
+    try:
+        return AgentLimits.model_validate(config)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(["config", *(str(part) for part in fault["loc"])])
+        raise ToolDefinitionError(
+            f"the goal's tool {AGENT!r}: {where}: {fault['msg'].lower()}",
+            hint=f"it may say {', '.join(AgentLimits.model_fields)}",
+        ) from error
+
+
+def _input_schema(names: list[str]) -> JsonSchema:
+    one: JsonSchema = {"type": "string", "enum": [*names]} if names else {"type": "string"}
+    return {
+        "type": "object",
+        "required": ["task"],
+        "additionalProperties": False,
+        "properties": {
+            "task": {
+                "type": "string",
+                "minLength": 1,
+                "description": "What to find out, and what to answer.",
+            },
+            "context": {"description": "What is known already; the model reads it as data."},
+            "tools": {
+                "anyOf": [{"type": "array", "items": one}, {"type": "null"}],
+                "description": "Tools that it may call; all of the goal's that only read where absent.",
+            },
+            "output_schema": {
+                "anyOf": [{"type": "object"}, {"type": "null"}],
+                "description": "JSON Schema of the answer; words where absent.",
+            },
+        },
+    }
+
+
+_OUTPUT_SCHEMA: JsonSchema = {
+    "type": "object",
+    "required": ["answer", "method", "calls", "collected"],
+    "properties": {
+        "answer": {"description": "The answer: words, or what `output_schema` asked for."},
+        "method": {"enum": ["agent", "suggested", "forced"], "description": "How the answer was made."},
+        "calls": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["id", "tool", "params", "status"],
+                "properties": {
+                    "id": {"type": "string"},
+                    "tool": {"type": "string"},
+                    "params": {"type": "object"},
+                    "status": {"enum": ["ok", "failed", "refused"]},
+                    "seconds": {"type": "number"},
+                    "message": {"type": "string"},
+                },
+            },
+            "description": "Every tool that was called, in order.",
+        },
+        "collected": {
+            "type": "object",
+            "description": "What the tools gave, whole, by the id of the call.",
+        },
+    },
+}

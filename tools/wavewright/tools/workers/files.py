@@ -1,0 +1,63 @@
+"""Workers that a project declares in files of its own.
+
+A file of JSON or YAML holds one worker. Faults are told with file and line, all files are read before any tool is
+made, and no two workers may have one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from wavewright.config.documents import DocumentError, read_document_file
+from wavewright.config.shape import read_shape
+from wavewright.tools.functions import ToolDefinitionError
+from wavewright.tools.workers.specs import Worker, WorkerSpec
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_MEND = "mend the file; `wavewright schema worker` says what it may hold"
+
+
+def load_workers(places: Sequence[Path]) -> tuple[Worker, ...]:
+    """Return the workers of files, and of the files in folders; a folder that is not there holds none.
+
+    Raises:
+        ToolDefinitionError: a file is missing or faulty, or two have one name; names the file and the line.
+    """
+    found: dict[str, Path] = {}
+    workers: list[Worker] = []
+    for file in _files(places):
+        spec = read_worker_file(file)
+        if spec.name in found:
+            raise ToolDefinitionError(
+                f"{file}: worker {spec.name!r} is declared twice",
+                hint=f"the other one is in {found[spec.name]}",
+            )
+        found[spec.name] = file
+        workers.append(Worker(spec))
+    return tuple(workers)
+
+
+def read_worker_file(file: Path) -> WorkerSpec:
+    """Return the worker that a file declares.
+
+    Raises:
+        ToolDefinitionError: it cannot be read, or declares no sound worker; names the line.
+    """
+    try:
+        return read_shape(read_document_file(file), WorkerSpec)
+    except DocumentError as error:
+        first = error.faults[0]
+        line = "" if first.span is None else f":{error.source.position(first.span.start)[0]}"
+        more = f" (and {len(error.faults) - 1} more)" if len(error.faults) > 1 else ""
+        raise ToolDefinitionError(
+            f"{error.source.name}{line}: {first.message}{more}", hint=first.hint or _MEND
+        ) from error
+
+
+def _files(places: Sequence[Path]) -> Iterator[Path]:
+    for place in places:
+        if place.suffix.lower() in _SUFFIXES:
+            yield place
+        elif place.is_dir():
+            yield from sorted(file for file in place.iterdir() if file.suffix.lower() in _SUFFIXES)

@@ -1,0 +1,126 @@
+"""Turn the declaration of a worker into a tool.
+
+A worker's signature is known without a model, so plans over workers are checked, listed and dry-run where none is
+configured. Its version is a hash of all that decides what it is asked, prompts included: a changed prompt is another
+tool, and nothing that the old one made is taken for its work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
+
+from pydantic import ValidationError
+
+from wavewright.planner.hashing import canonical_json
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.suggestions import did_you_mean
+from wavewright.planner.types import Json, JsonSchema
+from wavewright.prompts import Prompts
+from wavewright.tools.calls import Tool, ToolCall
+from wavewright.tools.functions import ToolDefinitionError
+from wavewright.tools.workers.services import Services
+from wavewright.tools.workers.specs import Worker, WorkerSpec, properties
+
+_SHARED_PROMPTS = ("workers/instructions", "workers/repair")
+
+
+def make_worker(worker: Worker, services: Services) -> Tool:
+    """Return a worker as a tool.
+
+    A worker with a draft is that draft's tool, unchanged, where no model is configured.
+
+    Raises:
+        ToolDefinitionError: the declaration lacks its prompt or its output schema; with the mend.
+    """
+    if worker.draft is not None and not services.has_model:
+        return worker.draft
+    spec = _completed(worker)
+    signature = ToolSignature(
+        name=spec.name,
+        description=spec.description,
+        input_schema=spec.input_schema,
+        output_schema=spec.output_schema,
+        effects=frozenset({"read", "egress"}),
+        idempotent=True,
+        version=_version(spec, services.prompts),
+        tags=spec.tags,
+        expected_seconds=spec.expected_seconds,
+        expected_tokens=(
+            services.answer_tokens(spec.token_share) if spec.expected_tokens is None else spec.expected_tokens
+        ),
+        timeout=spec.timeout,
+        retry=spec.retry,
+        concurrency=spec.concurrency,
+        max_items=spec.max_items,
+        freshness_field=spec.freshness_field,
+        cache_for=spec.cache_for,
+        untrusted_output=True,
+        needs_approval=spec.needs_approval,
+    )
+    return Tool(signature, partial(_call, worker, spec, services))
+
+
+async def _call(worker: Worker, spec: WorkerSpec, services: Services, call: ToolCall) -> Json:
+    # What runs a worker is loaded when one runs, not when tools are listed.
+    from wavewright.tools.workers.work import Work
+
+    return await Work(worker, spec, services, call).run()
+
+
+def _completed(worker: Worker) -> WorkerSpec:
+    """Return the declaration with the draft's schemas where it has none of its own."""
+    spec = worker.spec
+    changes: dict[str, JsonSchema] = {}
+    if worker.draft is not None:
+        of_code = worker.draft.signature
+        if not spec.inputs:
+            changes["input_schema"] = of_code.input_schema
+        changes["output_schema"] = _with_fields(of_code.output_schema, spec.output_schema)
+    output = changes.get("output_schema", spec.output_schema)
+    if output.get("type") != "object":
+        raise ToolDefinitionError(
+            f"worker {spec.name!r}: 'output_schema' must say `type: object`",
+            hint="name the fields of its output, such as {type: object, properties: {answer: {type: string}}}",
+        )
+    try:
+        return WorkerSpec.model_validate({**dict(spec), **changes})
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        raise ToolDefinitionError(
+            f"worker {spec.name!r}: {fault['msg'].lower()}", hint="mend its declaration"
+        ) from error
+
+
+def _with_fields(base: JsonSchema, more: JsonSchema) -> JsonSchema:
+    """Return the draft's schema with fields that only the model brings; none of them is required."""
+    return (
+        cast("JsonSchema", {**base, "properties": {**properties(base), **properties(more)}}) if more else base
+    )
+
+
+def _version(spec: WorkerSpec, prompts: Prompts) -> str:
+    said = spec.model_dump(mode="json", exclude_defaults=True, exclude={"tags"})
+    return version_of(spec.name, [said, *sorted(spec.tags)], (spec.prompt, *_SHARED_PROMPTS), prompts)
+
+
+def version_of(name: str, said: Json, used: Sequence[str], prompts: Prompts) -> str:
+    """Return a short hash of a declaration and of the prompts that it uses.
+
+    Raises:
+        ToolDefinitionError: there is no such prompt.
+    """
+    digest = hashlib.sha256(canonical_json(said))
+    for prompt in used:
+        file = prompts.file_of(prompt)
+        if file is None:
+            near = did_you_mean(prompt, prompts.names())
+            looked = ", ".join(str(folder) for folder in prompts.folders)
+            raise ToolDefinitionError(
+                f"worker {name!r}: there is no prompt {prompt!r}",
+                hint=near or f"write {prompt}.md.j2 in one of {looked}",
+            )
+        digest.update(b"\0" + file.read_bytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,132 @@
+"""Inputs that are longer than a model is to read at once, made shorter without losing their form.
+
+A *shortened* value is still of the same structure: long texts lose their middle, long lists their middle items, and a
+mark says how much is missing. Nothing is ever left out in silence: each input that lost something has a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from wavewright.planner.types import Json, JsonObject
+from wavewright.prompts import prompt_json
+
+_LEAST_TEXT = 40
+_LEAST_ITEMS = 2
+_MEMBERS_LEFT_OUT = "…"
+
+
+def size_of(value: Json) -> int:
+    """Return how many characters a value takes in a prompt."""
+    return len(prompt_json(value))
+
+
+def shorten_inputs(inputs: JsonObject, limit: int) -> tuple[JsonObject, tuple[str, ...]]:
+    """Return inputs of `limit` characters together at most, and a note for each that was shortened."""
+    sizes = {name: size_of(value) for name, value in inputs.items()}
+    rooms = allotted(sizes, limit)
+    shorter = dict(inputs)
+    notes: list[str] = []
+    for name, size in sizes.items():
+        if size > rooms[name]:
+            shorter[name] = shorten(inputs[name], rooms[name])
+            notes.append(
+                f"{name!r} was shortened from {size:,} to {size_of(shorter[name]):,} characters; "
+                "marks with '…' say what was left out"
+            )
+    return shorter, tuple(notes)
+
+
+def allotted(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
+    """Share characters out: what is small stays whole, and what is long shares the rest evenly."""
+    rooms: dict[str, int] = {}
+    left = limit
+    for place, (name, size) in enumerate(sorted(sizes.items(), key=lambda item: (item[1], item[0]))):
+        rooms[name] = min(size, max(1, left // (len(sizes) - place)))
+        left -= rooms[name]
+    return rooms
+
+
+def shorten(value: Json, limit: int) -> Json:
+    """Return a value of `limit` characters at most, or as near to that as a mark of what is missing allows."""
+    if size_of(value) <= limit:
+        return value
+    if isinstance(value, str):
+        return cut_text(value, limit - 2)
+    longest, most = limit, 1024
+    while longest > _LEAST_TEXT or most > _LEAST_ITEMS:
+        candidate = _within(value, longest, most)
+        if size_of(candidate) <= limit:
+            return candidate
+        longest, most = max(_LEAST_TEXT, longest // 2), max(_LEAST_ITEMS, most // 2)
+    candidate = _within(value, _LEAST_TEXT, _LEAST_ITEMS)
+    return candidate if size_of(candidate) <= limit else cut_text(prompt_json(candidate), limit - 2)
+
+
+def cut_text(text: str, limit: int) -> str:
+    """Return a text without its middle, the beginning being worth more than the end."""
+    if size_of(text) - 2 <= limit:
+        return text
+    kept = max(0, limit - 40)
+    while kept > 0:
+        shorter = _halves(text, kept)
+        over = size_of(shorter) - 2 - limit
+        if over <= 0:
+            return shorter
+        # What a prompt writes as an escape takes up to twelve characters.
+        kept -= max(1, over // 6)
+    return f"… [{len(text):,} characters left out]"
+
+
+def split_text(text: str, limit: int) -> tuple[str, ...]:
+    """Cut a text into parts of `limit` characters at most, between paragraphs, lines or words where it can be."""
+    parts: list[str] = []
+    start = 0
+    while len(text) - start > limit:
+        end = _break_before(text, start, start + limit)
+        parts.append(text[start:end])
+        start = end
+    parts.append(text[start:])
+    return tuple(part for part in parts if part.strip())
+
+
+def _break_before(text: str, start: int, end: int) -> int:
+    """Return where to cut: behind the last paragraph, line, sentence or word of the stretch's second half."""
+    middle = start + (end - start) // 2
+    for mark in ("\n\n", "\n", ". ", " "):
+        found = text.rfind(mark, middle, end)
+        if found >= 0:
+            return found + len(mark)
+    return end
+
+
+def _halves(text: str, kept: int) -> str:
+    head = kept * 7 // 10
+    tail = kept - head
+    gone = len(text) - kept
+    return f"{text[:head]} … [{gone:,} characters left out] … {text[len(text) - tail :] if tail else ''}"
+
+
+def _within(value: Json, longest: int, most: int) -> Json:
+    """Return a value whose texts and lists are within two bounds."""
+    if isinstance(value, str):
+        return cut_text(value, longest)
+    if isinstance(value, list):
+        return _fewer(value, longest, most)
+    if isinstance(value, dict):
+        kept = list(value.items())[:most]
+        shorter: JsonObject = {name: _within(member, longest, most) for name, member in kept}
+        if len(value) > most:
+            shorter[_MEMBERS_LEFT_OUT] = f"{len(value) - most:,} members left out"
+        return shorter
+    return value
+
+
+def _fewer(items: Sequence[Json], longest: int, most: int) -> Json:
+    if len(items) <= most:
+        return [_within(item, longest, most) for item in items]
+    head = (most * 2 + 2) // 3
+    tail = most - head
+    mark: Json = f"… {len(items) - most:,} items left out …"
+    ends = [*items[:head], mark, *(items[len(items) - tail :] if tail else ())]
+    return [_within(item, longest, most) for item in ends]

@@ -1,0 +1,216 @@
+"""What a worker is, as its author declares it: a file, and the code of a pack beside it where there is any.
+
+A *worker* is a tool whose answer a language model writes: a prompt, the schema of what it takes and the schema of what
+it gives. One implementation serves all of them, so a declaration says everything that makes two workers differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, field_validator, model_validator
+
+from wavewright.planner.goals import ThinkingLevel
+from wavewright.planner.ladder import Fallen
+from wavewright.planner.models import Model, Retry
+from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema, Seconds
+from wavewright.planner.validators import BadSchemaError, validator_of
+from wavewright.tools.calls import Tool
+
+LongerInputs: TypeAlias = Literal["shorten", "summarize", "parts", "refuse"]
+"""What happens to inputs longer than a worker reads at once."""
+
+WorkerRung: TypeAlias = Literal["agent", "suggested", "generated", "forced"]
+
+_PROMPT_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
+_METHOD = "method"
+
+
+class WorkerSpec(Model):
+    """A worker as data: the file format of `config/workers/*.yaml`."""
+
+    version: Literal[1] = 1
+    """Version of this format."""
+    name: Annotated[str, Field(pattern=ID_PATTERN)]
+    """Name that plans call it by."""
+    description: Annotated[str, Field(min_length=1)]
+    """What it does, for the planner: one or two sentences."""
+    prompt: Annotated[str, Field(pattern=_PROMPT_PATTERN)]
+    """Name of its prompt, such as `workers/sort_letters` for `prompts/workers/sort_letters.md.j2`."""
+    input_schema: JsonSchema = {"type": "object"}
+    """JSON Schema of what it takes: an object."""
+    output_schema: JsonSchema = {}
+    """JSON Schema of what it gives; the model is asked for this, but for the field `method`."""
+    model_preference: str = "auto"
+    """Which model is asked; the goal's preference where it is `auto`."""
+    thinking_level: ThinkingLevel | None = None
+    """How much thought the model should spend; the goal's level where absent."""
+    token_share: Annotated[float, Field(gt=0, le=1, strict=False)] = 0.25
+    """Share of `models.worker_tokens` that one answer may take; `models.max_output_tokens` is a ceiling too."""
+    max_input_chars: Annotated[int, Field(ge=500)] = 120_000
+    """Characters of all inputs together that the model reads at once."""
+    longer_inputs: LongerInputs = "shorten"
+    """What happens to longer ones: shorten them and say so, summarise them, read them in parts, or refuse them."""
+    parts_of: str | None = None
+    """The input that is read in parts, where longer inputs are."""
+    text_field: str | None = None
+    """Field of the output that holds the model's words: it is asked for plain text then, not for JSON."""
+    writes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Fields that the model writes over what code computed; nothing else of that can it change."""
+    repairs: Annotated[int, Field(ge=0, le=5)] | None = None
+    """How often the model is told what is wrong with its answer and asked again; as the ladder says where absent."""
+    forced: JsonObject | None = None
+    """The smallest result that is still valid, for when nothing else is to be had; none where absent."""
+    methods: dict[WorkerRung, str] = {}
+    """What the output's field `method` says, by the rung that made it; the rung's name where absent."""
+    stream: bool = False
+    """Whether the answer is shown while it is being written."""
+    tags: Annotated[frozenset[str], Field(strict=False)] = frozenset()
+    """What goal rules speak of."""
+    expected_seconds: Seconds = 20.0
+    """Prior of one call's duration."""
+    expected_tokens: Annotated[int, Field(ge=0)] | None = None
+    """Prior of the tokens of one call, read and written; the ceiling of its answer where absent."""
+    timeout: Seconds = 600.0
+    """Of one attempt."""
+    retry: Retry = Retry(attempts=1)
+    """How a failed call is tried again, beyond what is tried again within one call of a model."""
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+    """How many calls of it run at once in one process."""
+    max_items: Annotated[int, Field(ge=1)] = 1000
+    """Greatest number of items of one `for_each` over it."""
+    freshness_field: str | None = None
+    """Dotted path, in the output, of the time that its data is of."""
+    cache_for: Seconds | None = None
+    """How long other runs may reuse a result; never where absent."""
+    needs_approval: bool = False
+    """Whether a person must allow each call."""
+
+    @field_validator("input_schema", "output_schema")
+    @classmethod
+    def _is_a_schema(cls, schema: JsonSchema) -> JsonSchema:
+        try:
+            validator_of(schema)
+        except BadSchemaError as error:
+            msg = f"is no JSON Schema: {error}"
+            raise ValueError(msg) from error
+        return schema
+
+    @field_validator("input_schema")
+    @classmethod
+    def _takes_an_object(cls, schema: JsonSchema) -> JsonSchema:
+        if schema.get("type") != "object":
+            msg = "must say `type: object`, because parameters have names"
+            raise ValueError(msg)
+        return schema
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> WorkerSpec:
+        fault = self._contradiction()
+        if fault is not None:
+            raise ValueError(fault)
+        return self
+
+    def _contradiction(self) -> str | None:
+        if self.longer_inputs == "parts" and (self.parts_of is None or self.parts_of not in self.inputs):
+            return "'longer_inputs: parts' needs 'parts_of', the name of an input"
+        if self.text_field is not None and self.outputs and self.text_field not in self.outputs:
+            return f"'text_field' is {self.text_field!r}, which is no field of 'output_schema'"
+        if self.text_field is not None and self.writes:
+            return "'text_field' and 'writes' exclude each other: the model answers with text, or with fields"
+        if self.forced is not None and not validator_of(self.output_schema).accepts(
+            {**self.forced, **self.method_of("forced")}
+        ):
+            return "'forced' does not fit 'output_schema'"
+        return None
+
+    @property
+    def inputs(self) -> JsonObject:
+        """Schemas of the inputs, by name."""
+        return properties(self.input_schema)
+
+    @property
+    def outputs(self) -> JsonObject:
+        """Schemas of the output's fields, by name; nothing where the output is open."""
+        return properties(self.output_schema)
+
+    def method_of(self, rung: WorkerRung) -> dict[str, str]:
+        """Return the field that says how an output was made; none where the output has no such field."""
+        return {_METHOD: self.methods.get(rung, rung)} if _METHOD in self.outputs else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Finishing:
+    """An answer of a model, on its way to becoming the output."""
+
+    params: JsonObject
+    answer: Json
+    """It fits the schema that was asked for."""
+    draft: JsonObject
+    """What code computed; empty where it computes nothing."""
+    is_last: bool
+    """Whether this is the last answer there will be: what can be saved of it, should be."""
+
+
+class AnswerRefused(Exception):
+    """An answer that fits its schema and still is wrong; `faults` are told to the model."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = tuple(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A declaration, and the code that belongs to it; a worker from a file has none.
+
+    Code that is given the parameters of a call must not change them.
+    """
+
+    spec: WorkerSpec
+    draft: Tool | None = None
+    """A tool of code alone: the whole worker where no model is configured, and the rung `generated` where one failed.
+
+    Its schemas stand for those that the declaration leaves open.
+    """
+    generate: Callable[[JsonObject], Json | Fallen] | None = None
+    """What code can honestly make of the parameters without a model."""
+    show: Callable[[JsonObject, JsonObject], JsonObject] | None = None
+    """(parameters, draft) → what the model is shown; the parameters where absent."""
+    asks_for: Callable[[JsonObject], JsonSchema] | None = None
+    """Parameters → schema of the model's answer, where that is not the output's own."""
+    finish: Callable[[Finishing], Json] | None = None
+    """Turns an answer into the output; raises `AnswerRefused` where the answer is wrong."""
+    join: Callable[[Sequence[Json]], Json] | None = None
+    """Joins the answers to the parts of a long input; texts are joined by blank lines where absent."""
+
+
+Compute: TypeAlias = Callable[[JsonObject], Awaitable[Json]]
+
+
+def properties(schema: JsonSchema) -> JsonObject:
+    """Return the schemas of an object's fields, by name."""
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def without_method(schema: JsonSchema) -> JsonSchema:
+    """Return what a model is asked for: code says how an output was made, not the model."""
+    fields = properties(schema)
+    if _METHOD not in fields:
+        return schema
+    return only_fields(schema, [name for name in fields if name != _METHOD])
+
+
+def only_fields(schema: JsonSchema, names: Sequence[str], *, all_required: bool = False) -> JsonSchema:
+    """Return the schema of an object that has some of the fields only."""
+    fields = properties(schema)
+    required = schema.get("required")
+    wanted = list(names) if all_required else required if isinstance(required, list) else []
+    return {
+        **schema,
+        "properties": {name: fields[name] for name in names if name in fields},
+        "required": [name for name in wanted if name in names],
+    }
