@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from wavewright.executor import events
 from wavewright.executor.events import Event, RunFinished, RunStarted, StepFinished, StepStatus
+from wavewright.planner.ladder import RungRecord
+from wavewright.planner.model_port import ModelUse, Outcome, Role
 from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, PlanHash, RunId, StepId, StepKey
+from wavewright.tools.calls import LoopCall
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(Event)
 
@@ -47,7 +50,48 @@ gates = st.builds(
     index=st.none() | counts,
     template_gate=st.none() | texts.map(GateId),
 )
+indices = st.none() | counts
+uses = st.builds(
+    ModelUse,
+    role=st.sampled_from(cast("tuple[Role, ...]", get_args(Role))),
+    name=texts,
+    model=texts,
+    outcome=st.sampled_from(cast("tuple[Outcome, ...]", get_args(Outcome))),
+    input_tokens=counts,
+    output_tokens=counts,
+    usd=st.none() | seconds,
+    seconds=seconds,
+    attempts=counts,
+    is_estimated=st.booleans(),
+    rung=texts,
+    step=st.none() | step_ids,
+    index=indices,
+    input_chars=counts,
+    message=texts,
+)
+rung_records = st.builds(
+    RungRecord,
+    ladder=texts,
+    rung=texts,
+    outcome=st.sampled_from(("reached", "fallen")),
+    reason=texts,
+    seconds=seconds,
+    ceiling=st.floats(0, 1),
+    because=texts,
+)
+loop_calls = st.builds(
+    LoopCall,
+    tool=texts,
+    params=json_objects,
+    status=st.sampled_from(("ok", "failed", "refused")),
+    seconds=seconds,
+    message=texts,
+)
 any_event: st.SearchStrategy[Event] = st.one_of(
+    st.builds(events.ModelCalled, at=seconds, use=uses),
+    st.builds(events.RungTaken, at=seconds, rung=rung_records, step=st.none() | step_ids, index=indices),
+    st.builds(events.OutputStreamed, at=seconds, step=step_ids, text=texts, index=indices),
+    st.builds(events.LoopToolCalled, at=seconds, step=step_ids, call=loop_calls, index=indices),
     st.builds(
         events.RunStarted,
         run=texts.map(RunId),

@@ -6,12 +6,21 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import find, given
 from hypothesis import strategies as st
 
 from tests.executor.event_examples import EVENT_TYPES, any_event, json_values, step_finished
 from wavewright.executor.codec import KINDS, CodecError, decode, encode, from_json, kind_of, to_json
-from wavewright.executor.events import Event, GateRecord, RunFinished, StepError, StepFinished, WaveStarted
+from wavewright.executor.events import (
+    Event,
+    GateRecord,
+    ModelCalled,
+    RunFinished,
+    StepError,
+    StepFinished,
+    WaveStarted,
+)
+from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import GateId, Json, StepId
 
 
@@ -23,6 +32,11 @@ def test_every_event_comes_back_equal(event: Event) -> None:
 @given(any_event)
 def test_the_single_object_form_comes_back_equal_through_any_json_parser(event: Event) -> None:
     assert from_json(json.loads(json.dumps(to_json(event)))) == event
+
+
+@pytest.mark.parametrize("event_type", EVENT_TYPES, ids=lambda event_type: event_type.__name__)
+def test_no_event_type_is_left_out_of_the_round_trip(event_type: type[Event]) -> None:
+    assert type(find(any_event, lambda event: isinstance(event, event_type))) is event_type
 
 
 def test_every_event_type_has_a_kind_of_its_own() -> None:
@@ -53,6 +67,18 @@ def test_a_lone_surrogate_survives() -> None:
     event = step_finished("fetch", output="half a pair: \ud83d")
 
     assert decode(*encode(event)) == event
+
+
+def test_a_model_call_is_written_without_what_it_need_not_say() -> None:
+    event = ModelCalled(1.5, ModelUse("worker", "summarize", "acme:one", "answered", 12, 3))
+
+    kind, body = encode(event)
+
+    assert kind == "model_called"
+    assert body == (
+        '{"at":1.5,"use":{"role":"worker","name":"summarize","model":"acme:one","outcome":"answered",'
+        '"input_tokens":12,"output_tokens":3}}'
+    )
 
 
 @pytest.mark.parametrize(

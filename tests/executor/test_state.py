@@ -10,9 +10,13 @@ from wavewright.executor.events import (
     Event,
     GateRecord,
     ItemFinished,
+    LoopToolCalled,
+    ModelCalled,
     Noted,
+    OutputStreamed,
     PlanAccepted,
     RunFinished,
+    RungTaken,
     RunStarted,
     StepError,
     StepFinished,
@@ -21,7 +25,10 @@ from wavewright.executor.events import (
     WaveStarted,
 )
 from wavewright.executor.state import RunState, fold, reduce
+from wavewright.planner.ladder import RungRecord
+from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import GateId, GateSeverity, Json, PlanHash, RunId, StepId, StepKey
+from wavewright.tools.calls import LoopCall
 
 A = StepId("a")
 
@@ -72,6 +79,42 @@ events: st.SearchStrategy[Event] = st.one_of(
         output=outputs,
         error=errors,
         gates=st.lists(gates, max_size=2).map(tuple),
+    ),
+    st.builds(
+        ModelCalled,
+        at=times,
+        use=st.builds(
+            ModelUse,
+            role=st.sampled_from(["planner", "worker"]),
+            name=st.just("n"),
+            model=st.just("m"),
+            outcome=st.sampled_from(["answered", "failed"]),
+            input_tokens=st.integers(0, 9),
+            step=st.none() | ids,
+        ),
+    ),
+    st.builds(
+        RungTaken,
+        at=times,
+        rung=st.builds(
+            RungRecord,
+            ladder=st.just("worker"),
+            rung=st.sampled_from(["agent", "forced"]),
+            outcome=st.sampled_from(["reached", "fallen"]),
+        ),
+        step=st.none() | ids,
+    ),
+    st.builds(OutputStreamed, at=times, step=ids, text=st.just("x")),
+    st.builds(
+        LoopToolCalled,
+        at=times,
+        step=ids,
+        call=st.builds(
+            LoopCall,
+            tool=st.just("fetch"),
+            params=st.just({}),
+            status=st.sampled_from(["ok", "refused"]),
+        ),
     ),
     st.builds(Noted, at=times, topic=st.just("review"), body=st.just({})),
     st.builds(RunFinished, at=times, status=st.sampled_from(["achieved", "interrupted"])),
@@ -149,6 +192,40 @@ def test_anything_that_happens_after_the_end_opens_the_run_again() -> None:
     assert fold(ended).is_interrupted
     assert fold([*ended, Noted(2.0, "review", {})]).is_interrupted
     assert fold([*ended, StepFinished(2.0, A, "ok")]).finished is None
+    assert fold([*ended, OutputStreamed(2.0, A, "x")]).finished is None
+
+
+def used(tokens: int, step: StepId | None = None) -> ModelCalled:
+    return ModelCalled(1.0, ModelUse("worker", "n", "m", "answered", input_tokens=tokens, step=step))
+
+
+def test_the_uses_of_models_are_numbered_as_they_were_settled() -> None:
+    state = fold([used(3), StepFinished(2.0, A, "ok"), used(5, A), used(3)])
+
+    assert sorted(state.uses) == [0, 1, 2]
+    assert [state.uses[number].tokens for number in range(3)] == [3, 5, 3]
+
+
+def test_rungs_stand_in_the_order_in_which_they_were_tried() -> None:
+    first = RungTaken(1.0, RungRecord("planner", "llm", "fallen", "no answer"))
+    second = RungTaken(2.0, RungRecord("worker n", "agent", "reached"), A, 0)
+
+    assert fold([first, StepFinished(2.0, A, "ok"), second]).rungs == (first, second)
+
+
+def test_an_agents_calls_are_kept_by_step() -> None:
+    calls = [LoopToolCalled(float(n), A, LoopCall("fetch", {"n": n}, "ok")) for n in range(2)]
+    other = LoopToolCalled(3.0, StepId("b"), LoopCall("fetch", {}, "refused", message="not allowed"))
+
+    state = fold([calls[0], other, calls[1]])
+
+    assert dict(state.loop_calls) == {A: tuple(calls), StepId("b"): (other,)}
+
+
+def test_a_streamed_piece_changes_nothing_that_is_known() -> None:
+    state = fold([StepFinished(1.0, A, "ok", output="whole")])
+
+    assert reduce(state, OutputStreamed(2.0, A, "wh")) == state
 
 
 def test_the_first_plan_gives_the_rung_and_the_last_one_the_rest() -> None:

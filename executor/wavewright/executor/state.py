@@ -201,7 +201,7 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
             made = (*state.loop_calls.get(event.step, ()), event)
             return replace(state, loop_calls=state.loop_calls.set(event.step, made), finished=None)
         case OutputStreamed():
-            return state
+            return state if state.finished is None else replace(state, finished=None)
         case Noted():
             return replace(state, notes=(*state.notes, event))
         case RunFinished():
