@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from wavewright.config.settings import Settings
 from wavewright.engine.context import Asker, RunRequest
 from wavewright.engine.jobs import Order, read_order
-from wavewright.engine.services import open_services
+from wavewright.engine.services import OpenServices, left_to_spend, open_services
 from wavewright.engine.toolbox import gather_tools, signatures_to_check
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
@@ -19,7 +19,7 @@ from wavewright.planner.model_port import ModelUse
 from wavewright.planner.models import Plan
 from wavewright.planner.planning import Answered, Planned, make_plan
 from wavewright.planner.signatures import ToolSignature
-from wavewright.tools.workers.services import Services
+from wavewright.planner.token_estimates import estimate_tokens_of_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ async def plan_request(
         return _given(order, settings)
     async with open_services(settings) as opened:
         tools = gather_tools(order.goal, settings, opened.services).signatures
-        planned = await _planned(order, tools, opened.services, asker, watch)
+        planned = await _planned(order, tools, opened, asker, watch)
     bound = bind_plan(planned.plan, order.goal, tools) if planned.plan is not None else None
     found = tuple(check(bound, order.goal, tools)) if bound is not None else planned.diagnostics
     return PlanReport(order.goal, planned, bound, found, tuple(watch.uses), _estimate(bound, tools))
@@ -97,11 +97,13 @@ def _given(order: Order, settings: Settings) -> PlanReport:
 async def _planned(
     order: Order,
     tools: dict[str, ToolSignature],
-    services: Services,
+    opened: OpenServices,
     asker: Asker | None,
     watch: _Watch,
 ) -> Planned:
     """Plan, and put the planner's questions to whoever can answer them."""
+    services = opened.services
+    allowance = await left_to_spend(opened.purse, None, order.goal.job)
     answers: list[Answered] = []
     while True:
         planned = await make_plan(
@@ -113,6 +115,7 @@ async def _planned(
             template_plan=order.draft.plan if order.draft is not None else None,
             answers=answers,
             history=services.history,
+            allowance=allowance,
             on_use=watch.use,
             on_rung=watch.on_rung,
         )
@@ -126,4 +129,4 @@ async def _planned(
 
 
 def _estimate(bound: Plan | None, tools: dict[str, ToolSignature]) -> int:
-    return 0 if bound is None else sum(tools[step.tool].expected_tokens for step in bound.steps)
+    return 0 if bound is None else estimate_tokens_of_plan(bound, tools).tokens

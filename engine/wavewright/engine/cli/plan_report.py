@@ -14,6 +14,7 @@ from wavewright.config.documents import Source
 from wavewright.engine.cli.asking import HOW_TO_ANSWER, question_lines
 from wavewright.engine.cli.model_lines import cost_of, cost_words, models_of, rung_line, short
 from wavewright.engine.cli.plan_text import plan_as_yaml, plan_json
+from wavewright.engine.jobs import no_plan
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.rendering import render_json, render_text
@@ -135,7 +136,8 @@ def _no_plan(report: PlanReport) -> Iterator[str]:
     if planned.question is None and planned.cannot_plan is None and found:
         yield render_text(found, source)
         yield ""
-    yield f"no sound plan for job {report.goal.job!r}"
+    adjective = "" if planned.question is not None else "sound "
+    yield f"no {adjective}plan for job {report.goal.job!r}"
     if planned.question is not None:
         yield from question_lines(planned.question)
         yield f"  = help: {HOW_TO_ANSWER}"
@@ -159,6 +161,9 @@ def _found(report: PlanReport) -> tuple[Sequence[Diagnostic], Source]:
         last = planned.attempts[-1]
         return last.diagnostics, last.source
     found = planned.diagnostics or report.found
+    if planned.plan is None and not planned.rungs and not found:
+        nobody = no_plan(report.goal, _NO_SOURCE)
+        return nobody.diagnostics, Source(f"job {report.goal.job!r}", "")
     return found, planned.document.source if planned.document is not None else _NO_SOURCE
 
 
