@@ -10,6 +10,7 @@ from collections.abc import Callable
 from benchmarks.checking import measure_checking
 from benchmarks.huge import measure_huge
 from benchmarks.makespan import measure_makespan
+from benchmarks.models import measure_models
 from benchmarks.overhead import measure_journaled, measure_memory
 from benchmarks.starting import measure_starting
 
@@ -25,6 +26,7 @@ def main() -> None:
         "makespan": measure_makespan,
         "check": lambda: measure_checking(sizes),
         "start": measure_starting,
+        "models": measure_models,
     }
     reader.add_argument(
         "part", nargs="*", choices=[*parts, []], help=f"of {', '.join(parts)}; all where absent"

@@ -151,10 +151,8 @@ def denied(status: int = 403) -> Failure:
 
 
 def over_context(limit: int = 8192) -> Failure:
-    """400: the question is larger than the model's context."""
-    message = (
-        f"This model's maximum context length is {limit} tokens. Please reduce the length of the messages."
-    )
+    """400: the question is larger than the model's context, in the words of either provider."""
+    message = f"This model's maximum context length is {limit} tokens: the prompt is too long for it."
     return Failure(400, message, "context_length_exceeded")
 
 

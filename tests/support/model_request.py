@@ -15,6 +15,7 @@ from wavewright.planner.types import Json, JsonObject
 
 Wire: TypeAlias = Literal["chat", "responses", "messages"]
 """OpenAI Chat Completions, OpenAI Responses, Anthropic Messages."""
+WIRES: tuple[Wire, ...] = ("chat", "responses", "messages")
 
 KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
 

@@ -60,12 +60,13 @@ from tests.support.model_answers import (
     structured,
     with_tokens,
 )
-from tests.support.model_request import Called, Message, OfferedTool, ScriptedRequest, Wire
+from tests.support.model_request import WIRES, Called, Message, OfferedTool, ScriptedRequest, Wire
 
 if TYPE_CHECKING:
     from tests.support.playing import Stage
 
 __all__ = [
+    "WIRES",
     "Answer",
     "Called",
     "Exchange",
@@ -129,7 +130,7 @@ class ScriptedServer:
 
     def __enter__(self) -> Self:
         # Bound here, so that the address is known and nobody is refused while the server comes up.
-        listener = socket.socket()
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", self._port))
         listener.listen(1024)
@@ -307,6 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     reader.add_argument("--port", type=int, default=8765, help="0: a free one")
     reader.add_argument("--script", type=Path, required=True, help="YAML file of rules")
+    reader.add_argument("--quiet", action="store_true", help="tell nothing of the requests")
     asked = reader.parse_args(arguments)
     with ScriptedServer(asked.port) as server:
         add_script(server, asked.script)
@@ -316,8 +318,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             while True:
                 server.wait_for_requests(shown + 1, timeout=threading.TIMEOUT_MAX)
                 for exchange in server.ledger[shown:]:
-                    print(told(exchange), flush=True)
                     shown += 1
+                    if not asked.quiet:
+                        print(told(exchange), flush=True)
         except KeyboardInterrupt:
             sys.exit(0)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
     from pydantic_ai.models import Model
+    from pydantic_ai.profiles import ModelProfile
 
 
 def build_model(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
@@ -64,10 +65,21 @@ def _openai_chat(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
 
     client = _openai_client(endpoint, http)
     if not endpoint.is_foreign:
-        return OpenAIChatModel(endpoint.name, provider=OpenAIProvider(openai_client=client))
+        return OpenAIChatModel(
+            endpoint.name, provider=OpenAIProvider(openai_client=client), profile=_strict_streams()
+        )
     return OpenAIChatModel(
-        endpoint.name, provider=OpenAICompatibleProvider("openai-compatible", openai_client=client)
+        endpoint.name,
+        provider=OpenAICompatibleProvider("openai-compatible", openai_client=client),
+        profile=_strict_streams(),
     )
+
+
+def _strict_streams() -> ModelProfile:
+    """Return the wish to be told of a stream that does not say why it ends: the library would take it for whole."""
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+    return OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
 
 
 def _anthropic(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
@@ -92,11 +104,15 @@ def _ollama(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.providers.ollama import OllamaProvider
 
     provider = OllamaProvider(openai_client=_openai_client(endpoint, http))
-    return OllamaModel(endpoint.name, provider=provider)
+    return OllamaModel(endpoint.name, provider=provider, profile=_strict_streams())
 
 
 def _vllm(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.vllm import VLLMProvider
 
-    return OpenAIChatModel(endpoint.name, provider=VLLMProvider(openai_client=_openai_client(endpoint, http)))
+    return OpenAIChatModel(
+        endpoint.name,
+        provider=VLLMProvider(openai_client=_openai_client(endpoint, http)),
+        profile=_strict_streams(),
+    )

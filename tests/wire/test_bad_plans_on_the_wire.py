@@ -1,0 +1,106 @@
+"""Planner answers of every family that goes wrong, all the way: from a model's wire to a plan, or to none.
+
+The corpus lies beside the checkout and is not part of it; without it those tests are skipped, and a few answers of
+the project's own take their place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.planner.bad_plans import Case, cases, contract_tools, goal_of
+from tests.support.scripted_model import Called, Reply, ScriptedServer
+from tests.wire.asking import models_over
+from wavewright.planner.ladders import read_ladders
+from wavewright.planner.models import Plan
+from wavewright.planner.planning import Planned, make_plan
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import JsonObject
+from wavewright.prompts import Prompts
+
+CORPUS = Path(__file__).parents[3] / "shared" / "cases" / "bad_plans"
+CASES = list(cases(CORPUS)) if CORPUS.is_dir() else []
+BY_A_MODEL = {"llm", "repaired", "suggested"}
+SAID_ON_THE_WIRE = {"truncated", "bad_unicode"}
+"""Reasons that only a wire has: an answer longer than any answer may be, and half a character."""
+
+pytestmark = pytest.mark.anyio
+
+
+async def planned_over(
+    server: ScriptedServer, folder: Path, allowed: Sequence[str], tools: dict[str, ToolSignature]
+) -> Planned:
+    """Plan for a goal that allows some tools, with the server as the model."""
+    async with models_over(server, folder, max_output_tokens=4_000) as asking:
+        return await make_plan(
+            goal_of([*allowed]),
+            tools,
+            models=asking.models,
+            prompts=Prompts(),
+            ladder=read_ladders({})["planner"],
+            template_plan=None,
+        )
+
+
+async def planned_from(case: Case, server: ScriptedServer, folder: Path, *, as_call: bool) -> Planned:
+    """Plan with a model that gives one answer, whatever it is asked."""
+    contract: JsonObject = json.loads((CORPUS / "contract.json").read_text())
+    allowed = contract["allowed_tools"]
+    assert isinstance(allowed, list)
+    # What is no UTF-8 cannot be on this wire; lone surrogates can, and are as bad.
+    text = case.content.decode(errors="surrogateescape")
+    answer = Reply(text=text)
+    server.answer(
+        (lambda request: Reply(calls=(Called(request.output_tool or "plan", text),))) if as_call else answer
+    )
+    return await planned_over(server, folder, [str(name) for name in allowed], contract_tools(contract))
+
+
+def steps_of(plan: Plan) -> list[dict[str, object]]:
+    return [
+        {"id": step.id, "tool": step.tool, "params": step.params, "depends_on": list(step.depends_on)}
+        for step in plan.steps
+    ]
+
+
+def name_of(case: Case) -> str:
+    return case.name
+
+
+def of(*outcomes: str) -> list[Case]:
+    return [case for case in CASES if case.outcome in outcomes]
+
+
+as_text_or_call = pytest.mark.parametrize("as_call", [False, True], ids=["text", "call"])
+
+
+@pytest.mark.skipif(not CASES, reason="the corpus does not lie beside this checkout")
+@as_text_or_call
+@pytest.mark.parametrize("case", of("reject"), ids=name_of)
+async def test_no_plan_comes_of_an_answer_that_must_be_refused(
+    case: Case, *, as_call: bool, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    planned = await planned_from(case, model_server, tmp_path, as_call=as_call)
+
+    found = {one.kind for attempt in planned.attempts for one in attempt.diagnostics}
+    assert planned.rung not in BY_A_MODEL
+    assert found & (case.kinds | SAID_ON_THE_WIRE) or "bad_answer" in planned.rungs[0].reason
+    assert 1 <= len(model_server.requests) <= 4
+
+
+@pytest.mark.skipif(not CASES, reason="the corpus does not lie beside this checkout")
+@as_text_or_call
+@pytest.mark.parametrize("case", of("valid", "repairable"), ids=name_of)
+async def test_an_answer_that_holds_a_plan_comes_out_as_that_plan_at_once(
+    case: Case, *, as_call: bool, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    planned = await planned_from(case, model_server, tmp_path, as_call=as_call)
+
+    assert planned.rung == "llm"
+    assert planned.plan is not None
+    assert steps_of(planned.plan) == case.steps
+    assert len(model_server.requests) == 1
