@@ -111,7 +111,7 @@ class Bench:
 
     def _check(self, plan: Plan, document: Document | None) -> tuple[Diagnostic, ...]:
         bound = bind_plan(plan, self.goal, self.tools)
-        found = check(bound, self.goal, self.tools)
+        found = check(bound, self.goal, self.tools, allowance=self._allowance)
         return tuple(found if document is None else place(found, document))
 
 

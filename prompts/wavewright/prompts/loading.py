@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from jinja2 import TemplateNotFound
+
     from wavewright.prompts.environment import PromptEnvironment
 
 __all__ = ["PromptError", "Prompts"]
@@ -62,19 +64,18 @@ class Prompts:
         Raises:
             PromptError: there is no such template, it is faulty, or it asks for a value that is not given.
         """
-        from jinja2 import TemplateError
+        from jinja2 import TemplateError, TemplateNotFound
 
         try:
-            return self._environment.get_template(f"{name}{SUFFIX}").render(values)
+            return self._environment.get_template(f"{name}{SUFFIX}").render(values).strip("\n")
+        except TemplateNotFound as error:
+            raise self._not_found(error, name) from error
+        except (OSError, RecursionError, UnicodeDecodeError) as error:
+            message = f"the prompt {name!r} cannot be read: {error!s}"
+            raise PromptError(message, file=self.file_of(name), hint=_UNREADABLE) from error
         # What an expression of a template can raise: a user's template is a program, and its author is told where.
         except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise self._explained(error, name, values) from error
-        except (OSError, RecursionError) as error:
-            raise PromptError(
-                f"the prompt {name!r} cannot be read: {str(error) or type(error).__name__}",
-                file=self.file_of(name),
-                hint="mend the template, or remove it so that the shipped one is used",
-            ) from error
 
     @cached_property
     def _environment(self) -> PromptEnvironment:
@@ -83,10 +84,8 @@ class Prompts:
         return PromptEnvironment(self.folders)
 
     def _explained(self, error: Exception, name: str, values: dict[str, object]) -> PromptError:
-        from jinja2 import TemplateNotFound, TemplateSyntaxError, UndefinedError
+        from jinja2 import TemplateSyntaxError, UndefinedError
 
-        if isinstance(error, TemplateNotFound):
-            return self._not_found(str(error.name or name), name)
         if isinstance(error, TemplateSyntaxError):
             file = Path(error.filename) if error.filename else self.file_of(name)
             return PromptError(error.message or "faulty", file=file, line=error.lineno, hint=_SYNTAX)
@@ -97,14 +96,15 @@ class Prompts:
             return PromptError(message, file=file, line=line, hint=f"the prompt {name!r} is given: {known}")
         return PromptError(str(error) or type(error).__name__, file=file, line=line, hint=_EXPRESSION)
 
-    def _not_found(self, missing: str, name: str) -> PromptError:
-        wanted = missing.removesuffix(SUFFIX)
+    def _not_found(self, error: TemplateNotFound, name: str) -> PromptError:
+        wanted = str(error.name or name).removesuffix(SUFFIX)
         near = get_close_matches(wanted, self.names(), n=1)
         folders = ", ".join(str(folder) for folder in self.folders)
         hint = f"did you mean {near[0]!r}?" if near else f"put {wanted}{SUFFIX} into one of {folders}"
-        if wanted == name:
+        file, line = self._place(error)
+        if file is None:
             return PromptError(f"there is no prompt {name!r}", hint=hint)
-        return PromptError(f"there is no template {wanted!r}", file=self.file_of(name), hint=hint)
+        return PromptError(f"there is no template {wanted!r}", file=file, line=line, hint=hint)
 
     def _place(self, error: BaseException) -> tuple[Path | None, int | None]:
         """Return the innermost place in a template that an error comes from."""
@@ -118,5 +118,6 @@ class Prompts:
         return place
 
 
+_UNREADABLE = "mend the template, or remove it so that the shipped one is used"
 _SYNTAX = "mend the template's syntax (Jinja2)"
 _EXPRESSION = "mend the expression, or test the value with {% if … %} first"
