@@ -12,6 +12,7 @@ from wavewright.engine.default_pipeline import default_pipeline
 from wavewright.engine.session import ignore_event, utc_now
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.journal import MemoryJournal
+from wavewright.tools.workers.services import make_services
 
 
 class NobodyApproves:
@@ -20,10 +21,14 @@ class NobodyApproves:
 
 
 def test_the_pipeline_reads_like_a_header(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    settings = load_settings(tmp_path, {})
     ports = Ports(
         journal=MemoryJournal(),
-        settings=load_settings(tmp_path, {}),
+        settings=settings,
+        services=make_services(settings),
+        purse=None,
         approver=NobodyApproves(),
+        asker=None,
         clock=utc_now,
         on_event=ignore_event,
         stopper=Stopper(),

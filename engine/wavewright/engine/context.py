@@ -18,12 +18,12 @@ from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event
 from wavewright.executor.journal import Journal
 from wavewright.executor.state import RunState
+from wavewright.planner.allowance import OpenPurse
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan, PlanPatch
 from wavewright.planner.planning import UserQuestion
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.spending import Purse
 from wavewright.planner.types import RunId, Schedule, StepId
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.calls import Tool
@@ -68,7 +68,7 @@ class Ports:
     settings: Settings
     services: Services
     """Language models, and what goes with them; its `models` is absent where none is configured."""
-    purse: Purse | None
+    purse: OpenPurse | None
     """Keeps the budgets of models."""
     approver: Approver
     asker: Asker | None

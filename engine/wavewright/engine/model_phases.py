@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream
 
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.recording import record
 from wavewright.executor.events import Event, ModelCalled, RungTaken
+from wavewright.executor.state import fold
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
+from wavewright.planner.types import RunId
 
 T = TypeVar("T")
 
@@ -28,20 +29,46 @@ class Recorder:
     """Takes what is let be known, without waiting; a task behind it journals that."""
 
     def __init__(self, ports: Ports) -> None:
-        self._clock = ports.clock
-        self._send, self.events = anyio.create_memory_object_stream[Event](math.inf)
+        self.journaled: list[Event] = []
+        """What is durable so far, in order."""
+        self._ports = ports
+        self._send, self._events = anyio.create_memory_object_stream[Event](math.inf)
 
     def use(self, use: ModelUse) -> None:
         """Record what a model call cost."""
-        self._send.send_nowait(ModelCalled(self._clock().timestamp(), use))
+        self._send.send_nowait(ModelCalled(self._ports.clock().timestamp(), use))
 
     def rung(self, rung: RungRecord) -> None:
         """Record a rung that was tried."""
-        self._send.send_nowait(RungTaken(self._clock().timestamp(), rung))
+        self._send.send_nowait(RungTaken(self._ports.clock().timestamp(), rung))
 
     def close(self) -> None:
-        """Let nothing more be known."""
+        """Let nothing more be known; `journal` returns once the rest is durable."""
         self._send.close()
+
+    async def journal(self, run: RunId) -> None:
+        """Journal what comes until `close`; shielded, so that a run that is cancelled writes down what it spent."""
+        with anyio.CancelScope(shield=True):
+            async with self._events:
+                async for event in self._events:
+                    await self._ports.journal.append(run, [event])
+                    self._ports.on_event(event)
+                    self.journaled.append(event)
+
+
+@asynccontextmanager
+async def recording(ports: Ports, run: RunId) -> AsyncGenerator[Recorder]:
+    """Give a recorder; on leaving, everything that it was told is durable."""
+    recorder = Recorder(ports)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(recorder.journal, run)
+            try:
+                yield recorder
+            finally:
+                recorder.close()
+    except BaseExceptionGroup as failures:
+        raise _only(failures) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +85,18 @@ class Asked(Generic[T]):
 
 async def ask_models(ports: Ports, context: RunContext, work: Callable[[Recorder], Awaitable[T]]) -> Asked[T]:
     """Do the work, journal what it lets be known, and cut it off at a stop from outside or at the run's limit."""
-    recorder = Recorder(ports)
-    journaled = [context]
     started = time.monotonic()
     value: T | None = None
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(_journal, ports, recorder.events, journaled)
-            try:
-                with ports.stopper.scope(), anyio.move_on_after(context.time_left):
-                    value = await work(recorder)
-            finally:
-                recorder.close()
-    except BaseExceptionGroup as failures:
-        raise _only(failures) from None
-    spent = journaled[0].executed + time.monotonic() - started
-    return Asked(replace(journaled[0], executed=spent), value, ports.stopper.is_stopped)
-
-
-async def _journal(
-    ports: Ports, events: MemoryObjectReceiveStream[Event], journaled: list[RunContext]
-) -> None:
-    # Shielded: a run that is cancelled still writes down what it has spent.
-    with anyio.CancelScope(shield=True):
-        async with events:
-            async for event in events:
-                journaled[0] = await record(ports, journaled[0], event)
+    async with recording(ports, context.run) as recorder:
+        with ports.stopper.scope(), anyio.move_on_after(context.time_left):
+            value = await work(recorder)
+    state = fold(recorder.journaled, context.state)
+    executed = context.executed + time.monotonic() - started
+    return Asked(replace(context, state=state, executed=executed), value, ports.stopper.is_stopped)
 
 
 def _only(failure: BaseException) -> BaseException:
     """Return the one exception in a group of one: callers know what the work raises, not that a task stood beside."""
-    while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
-        failure = failure.exceptions[0]
+    while isinstance(failure, BaseExceptionGroup):
+        failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]
     return failure

@@ -7,9 +7,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from wavewright.config.settings import Settings
-from wavewright.planner.spending import Purse
+from wavewright.planner.allowance import Allowance, OpenPurse
+from wavewright.planner.spending import Account
+from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
 from wavewright.tools.workers.services import Services, make_services
+
+
+async def left_to_spend(purse: OpenPurse | None, run: RunId | None, job: str) -> Allowance | None:
+    """Return what a run's steps may still spend; none where nothing costs anything."""
+    return None if purse is None else await purse.left(Account(run=run, job=job, role="worker"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +24,7 @@ class OpenServices:
     """Whom a run asks, and out of which purse."""
 
     services: Services
-    purse: Purse | None = None
+    purse: OpenPurse | None = None
     """None where no model is configured: nothing costs anything then."""
 
 

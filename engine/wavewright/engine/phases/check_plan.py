@@ -9,11 +9,14 @@ from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.jobs import PlanDraft
 from wavewright.engine.pipeline import StepResult, branch, go_on
 from wavewright.engine.recording import found_json, note, record
+from wavewright.engine.services import left_to_spend
 from wavewright.engine.toolbox import signatures_to_check
 from wavewright.executor.events import RunFinished
+from wavewright.planner.allowance import Allowance
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, PlanError
 from wavewright.planner.models import Plan
+from wavewright.reviewer.replanning import finished_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,13 @@ class CheckPlan:
         assert context.candidate is not None
         if context.draft is not None:
             return await self._check_draft(context, context.candidate, context.draft)
-        found = check(context.candidate, context.goal, context.signatures)
+        found = check(
+            context.candidate,
+            context.goal,
+            context.signatures,
+            allowance=await _allowance(self.ports, context),
+            finished=finished_steps(context.state),
+        )
         if not _errors(found):
             return go_on(replace(context, diagnostics=tuple(found)))
         context = await note(self.ports, context, "patch_refused", {"diagnostics": [*found_json(found)]})
@@ -41,7 +50,8 @@ class CheckPlan:
     ) -> StepResult[RunContext]:
         assert context.goal is not None
         tools = signatures_to_check(draft.plan, context.goal, self.ports.settings)
-        found = draft.origin.place(check(candidate, context.goal, tools))
+        allowance = await _allowance(self.ports, context)
+        found = draft.origin.place(check(candidate, context.goal, tools, allowance=allowance))
         if _errors(found):
             context = await note(self.ports, context, "plan_refused", {"diagnostics": [*found_json(found)]})
             ended = RunFinished(self.ports.clock().timestamp(), "failed", "the plan is not sound")
@@ -60,10 +70,21 @@ class RecheckPlan:
     async def run(self, context: RunContext) -> StepResult[RunContext]:
         """Stop before anything is called where a tool has changed under the run."""
         assert context.plan is not None
-        found = check(context.plan, context.goal, context.signatures)
+        found = check(
+            context.plan,
+            context.goal,
+            context.signatures,
+            allowance=await _allowance(self.ports, context),
+            finished=finished_steps(context.state),
+        )
         if _errors(found):
             raise PlanError(tuple(found), Source(f"the plan of run {context.run}", ""))
         return go_on(context)
+
+
+async def _allowance(ports: Ports, context: RunContext) -> Allowance | None:
+    assert context.goal is not None
+    return await left_to_spend(ports.purse, context.run, context.goal.job)
 
 
 def _errors(found: list[Diagnostic] | tuple[Diagnostic, ...]) -> list[Diagnostic]:

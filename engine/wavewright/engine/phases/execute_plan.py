@@ -7,11 +7,13 @@ import time
 from dataclasses import dataclass, replace
 
 from wavewright.engine.context import Ports, RunContext
+from wavewright.engine.model_phases import Recorder, recording
 from wavewright.engine.pipeline import StepResult, go_on, halt
 from wavewright.engine.recording import STOPPED, end_interrupted
 from wavewright.executor.execution import execute
-from wavewright.executor.state import fold
+from wavewright.executor.state import RunState, fold
 from wavewright.reviewer.gates import make_verifier
+from wavewright.reviewer.judging import Judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,30 +25,55 @@ class ExecutePlan:
 
     async def run(self, context: RunContext) -> StepResult[RunContext]:
         """Execute what is left of the plan; a stop from outside leaves a run that can be resumed."""
+        begun = time.monotonic()
+        with self.ports.stopper.scope() as scope:
+            # What judges cost is known here, not to the executor: a gate is none of its tools.
+            async with recording(self.ports, context.run) as recorder:
+                state = await self._execute(context, recorder)
+            executed = context.executed + time.monotonic() - begun
+            context = replace(context, state=fold(recorder.journaled, state), executed=executed)
+        if scope.cancelled_caught or self.ports.stopper.is_stopped:
+            context = replace(context, state=fold(await self.ports.journal.load(context.run)))
+            return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
+        return go_on(context)
+
+    async def _execute(self, context: RunContext, recorder: Recorder) -> RunState:
         goal, plan, started = context.goal, context.plan, context.state.started
         assert goal is not None
         assert plan is not None
         assert started is not None
         now = dt.datetime.fromtimestamp(started.now, dt.UTC)
-        limits = goal.limits.model_copy(update={"run_timeout": context.time_left})
-        begun = time.monotonic()
-        with self.ports.stopper.scope() as scope:
-            state = await execute(
-                plan,
-                context.tools,
-                run=context.run,
-                now=now,
-                journal=self.ports.journal,
-                verify=make_verifier(plan, context.signatures, goal, now),
-                schedule=goal.schedule,
-                limits=limits,
-                goal_tools=goal.tools,
-                prior=context.state,
-                on_event=self.ports.on_event,
-            )
-            executed = context.executed + time.monotonic() - begun
-            context = replace(context, state=state, executed=executed)
-        if scope.cancelled_caught or self.ports.stopper.is_stopped:
-            context = replace(context, state=fold(await self.ports.journal.load(context.run)))
-            return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
-        return go_on(context)
+        judge = self._judge(context, recorder)
+        return await execute(
+            plan,
+            context.tools,
+            run=context.run,
+            now=now,
+            journal=self.ports.journal,
+            verify=make_verifier(plan, context.signatures, goal, now, judge=judge),
+            schedule=goal.schedule,
+            limits=goal.limits.model_copy(update={"run_timeout": context.time_left}),
+            goal_tools=goal.tools,
+            prior=context.state,
+            on_event=self.ports.on_event,
+        )
+
+    def _judge(self, context: RunContext, recorder: Recorder) -> Judge | None:
+        """Return who answers judge gates; nobody where no model is configured or no gate asks for one."""
+        services, plan, goal = self.ports.services, context.plan, context.goal
+        if services.models is None or plan is None or goal is None:
+            return None
+        if not any(gate.judge is not None for gate in plan.gates):
+            return None
+        from wavewright.reviewer.calibration import Calibration, read_calibration
+        from wavewright.reviewer.judging import ModelJudge
+
+        file = self.ports.settings.calibration
+        return ModelJudge(
+            services.models,
+            services.prompts,
+            Calibration() if file is None else read_calibration(file),
+            run=context.run,
+            job=goal.job,
+            on_use=recorder.use,
+        )

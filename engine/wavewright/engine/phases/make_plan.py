@@ -18,6 +18,7 @@ from wavewright.engine.recording import (
     note,
     record,
 )
+from wavewright.engine.services import left_to_spend
 from wavewright.executor.events import RunFinished
 from wavewright.executor.state import RunState
 from wavewright.planner.binding import bind_plan
@@ -74,6 +75,7 @@ class MakePlan:
     async def _ask_planner(self, context: RunContext) -> Asked[Planned]:
         services, goal = self.ports.services, context.goal
         assert goal is not None
+        allowance = await left_to_spend(self.ports.purse, context.run, goal.job)
 
         async def work(recorder: Recorder) -> Planned:
             return await make_plan(
@@ -86,6 +88,7 @@ class MakePlan:
                 run=context.run,
                 answers=_answers(context.state),
                 history=services.history,
+                allowance=allowance,
                 on_use=recorder.use,
                 on_rung=recorder.rung,
             )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.pipeline import StepResult, branch, go_on
-from wavewright.engine.recording import found_json, note
-from wavewright.executor.state import SUCCESSES
-from wavewright.planner.patches import check_patch
-from wavewright.planner.types import JsonObject, StepId
-from wavewright.reviewer.recovery import propose_patch, view_for_recovery
+from wavewright.engine.model_phases import Recorder, ask_models
+from wavewright.engine.pipeline import StepResult, branch, go_on, halt
+from wavewright.engine.recording import STOPPED, end_interrupted, found_json, note
+from wavewright.planner.types import JsonObject
+from wavewright.reviewer.replanning import Replanned, replan
 
 
 def goal_not_achieved(context: RunContext) -> bool:
@@ -20,52 +20,61 @@ def goal_not_achieved(context: RunContext) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Recover:
-    """Propose a patch from the goal's recipes and have the patched plan checked and executed."""
+    """Have a patch made, by a recipe of the goal or else by a model, and the patched plan checked and executed."""
 
     ports: Ports
     name: str = "recover"
 
     async def run(self, context: RunContext) -> StepResult[RunContext]:
-        """Branch to the checker with a patched plan, or go on where no recipe helps."""
-        plan, goal, review = context.plan, context.goal, context.review
-        assert plan is not None
-        assert goal is not None
-        assert review is not None
+        """Branch to the checker with a patched plan, or go on where nothing helps."""
         if context.time_left == 0:
             return go_on(context, "the run's time limit was reached")
-        tried = _tried(context)
-        patch = propose_patch(plan, goal, context.state, review, tried)
-        if patch is None:
-            return go_on(context, "no recipe mends what is missing")
-        checked = check_patch(
-            plan,
-            patch,
-            finished=_finished(context),
-            goal=goal,
-            tools=context.signatures,
-            round_number=context.state.round + 1,
-            red_gates=[gate.gate for gate in view_for_recovery(plan, goal, context.state).red],
-            tried=tried,
-        )
-        if checked.plan is None:
-            body: JsonObject = {"diagnostics": [*found_json(checked.diagnostics)]}
-            return go_on(
-                await note(self.ports, context, "patch_refused", body), "the patch cannot be applied"
-            )
+        asked = await ask_models(self.ports, context, self._replan(context))
+        context, replanned = asked.context, asked.value
+        if asked.was_stopped:
+            return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
+        if replanned is None:
+            return go_on(context, "the run's time limit was reached")
+        patch, checked = replanned.patch, replanned.checked
+        if patch is None or checked is None:
+            if replanned.diagnostics:
+                body: JsonObject = {"diagnostics": [*found_json(replanned.diagnostics)]}
+                context = await note(self.ports, context, "patch_refused", body)
+            return go_on(context, "; ".join(replanned.reasons))
         body = {
             "reason": patch.reason,
             "fingerprint": checked.fingerprint,
             "round": context.state.round + 1,
+            "rung": replanned.rung,
         }
         context = await note(self.ports, context, "recovery", body)
         context = replace(context, candidate=checked.plan, patch=patch, side_effects=checked.needs_approval)
         return branch(context, "check_plan", patch.reason)
 
+    def _replan(self, context: RunContext) -> Callable[[Recorder], Awaitable[Replanned]]:
+        services, plan, goal, review = self.ports.services, context.plan, context.goal, context.review
+        assert plan is not None
+        assert goal is not None
+        assert review is not None
 
-def _finished(context: RunContext) -> frozenset[StepId]:
-    """Return the steps that ran to an end; a patch may not touch them."""
-    ran = SUCCESSES | {"failed"}
-    return frozenset(step for step, ended in context.state.steps.items() if ended.status in ran)
+        async def work(recorder: Recorder) -> Replanned:
+            return await replan(
+                plan,
+                goal,
+                context.state,
+                review,
+                context.signatures,
+                models=services.models,
+                prompts=services.prompts,
+                ladder=services.ladders["recovery"],
+                history=services.history,
+                seen=_tried(context),
+                on_use=recorder.use,
+                # A recipe that stands alone is no fallback of anything.
+                on_rung=recorder.rung if services.models is not None else None,
+            )
+
+        return work
 
 
 def _tried(context: RunContext) -> frozenset[str]:

@@ -1,0 +1,314 @@
+"""Runs whose planner and reviewer are a language model behind a real server on loopback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from tests.engine.conftest import CommandLine
+from tests.engine.desk_project import JOB, take_calls, write_desk
+from tests.support.model_answers import denied, silence
+from tests.support.scripted_model import ScriptedRequest, ScriptedServer, asked_for
+from wavewright.config.settings import load_settings
+from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest
+from wavewright.engine.pipeline import PipelineRun
+from wavewright.engine.session import run_request
+from wavewright.engine.stopping import Stopper
+from wavewright.executor.events import Event, ModelCalled, PlanAccepted, RunFinished
+from wavewright.executor.journal_sqlite import SqliteJournal
+from wavewright.planner.types import JsonObject
+from wavewright.reviewer.packaging import read_package
+from wavewright.reviewer.records import Package
+
+UNPLANNED = JOB[: JOB.index("plan:")]
+TEMPLATE = """\
+name: quotes
+goal: Write down the quotes
+available_tools: [{name: fetch}, {name: rate}, {name: write_down}]
+inputs_schema: {type: object, properties: {codes: {type: array, items: {type: string}}}}
+"""
+PLAN: JsonObject = {
+    "steps": [
+        {
+            "why": "each code has a quote",
+            "id": "quotes",
+            "tool": "fetch",
+            "for_each": "${inputs.codes}",
+            "params": {"code": "${item}"},
+        },
+        {"why": "quotes are in another currency", "id": "rate", "tool": "rate"},
+        {
+            "why": "what was asked for",
+            "id": "sheet",
+            "tool": "write_down",
+            "params": {"quotes": "${steps.quotes}", "rate": "${steps.rate}"},
+        },
+    ],
+    "result": "${steps.sheet}",
+}
+REVIEW: JsonObject = {
+    "goal_achieved": True,
+    "confidence": 0.9,
+    "summary": "Both quotes are there.",
+    "missing_data": [],
+    "recovery_actions": [],
+}
+
+
+class NoApprover:
+    async def approve(self, request: ApprovalRequest) -> bool:
+        raise AssertionError(request)
+
+
+@pytest.fixture
+def desk(
+    tmp_path: Path,
+    wavewright: CommandLine,
+    model_server: ScriptedServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> ScriptedServer:
+    """A project without a plan of its own, and a model that reviews everything kindly."""
+    write_desk(tmp_path, template=TEMPLATE, job=UNPLANNED)
+    for name, value in model_server.environment().items():
+        monkeypatch.setenv(name, value)
+    model_server.answer(REVIEW, when=asked_for("review"))
+    return model_server
+
+
+def questions(server: ScriptedServer, schema: str) -> list[ScriptedRequest]:
+    return [asked.request for asked in server.ledger if asked.request.schema_name == schema]
+
+
+def package_of(folder: Path) -> Package:
+    [file] = (folder / ".wavewright" / "runs").glob("*/package.json")
+    return read_package(file.read_bytes())
+
+
+async def in_process(
+    folder: Path, request: RunRequest, on_event: Callable[[Event], None], stopper: Stopper | None = None
+) -> PipelineRun[RunContext]:
+    settings = load_settings(folder)
+    settings.journal.parent.mkdir(exist_ok=True)
+    async with SqliteJournal(settings.journal) as journal:
+        return await run_request(
+            request,
+            settings=settings,
+            journal=journal,
+            approver=NoApprover(),
+            on_event=on_event,
+            stopper=stopper,
+        )
+
+
+def test_a_model_plans_and_reviews_and_its_cost_is_in_the_package(
+    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+) -> None:
+    desk.answer(PLAN, when=asked_for("plan"))
+
+    ran = wavewright("run", "quotes.job.yaml")
+
+    assert ran.code == 0, ran.err
+    package = package_of(tmp_path)
+    assert (package.rung, package.result) == ("llm", "2 quotes at 1.25")
+    assert package.review is not None
+    assert (package.review.reviewer, package.review.confidence) == ("model", 0.9)
+    assert package.orchestrator_tokens > 0
+    assert package.worker_tokens == 0
+
+
+def test_a_plan_that_the_job_gives_is_the_plan(
+    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+) -> None:
+    write_desk(tmp_path, template=TEMPLATE, job=JOB)
+
+    assert wavewright("run", "quotes.job.yaml").code == 0
+    assert questions(desk, "plan") == []
+    assert package_of(tmp_path).rung == "given"
+
+
+def test_a_model_that_may_not_be_asked_leaves_the_template_s_own_plan(
+    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+) -> None:
+    plan = JOB[JOB.index("plan:") :]
+    write_desk(tmp_path, template=TEMPLATE + plan, job=UNPLANNED)
+    desk.answer(denied(), when=asked_for("plan"))
+
+    ran = wavewright("run", "quotes.job.yaml")
+
+    assert ran.code == 0, ran.err
+    package = package_of(tmp_path)
+    assert package.rung == "template"
+    assert [rung.rung for rung in package.rungs if rung.ladder == "planner"] == [
+        "llm",
+        "repaired",
+        "suggested",
+        "template",
+    ]
+    assert package.review is not None
+    assert package.review.confidence <= 0.9
+
+
+def test_without_any_plan_the_run_fails_with_what_was_wrong_with_the_last_answer(
+    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+) -> None:
+    desk.answer({"steps": [{"id": "a", "tool": "fetsh"}]}, when=asked_for("plan"))
+
+    ran = wavewright("run", "quotes.job.yaml")
+
+    assert ran.code == 1
+    assert "error[E201]" in ran.err
+    assert "did you mean 'fetch'?" in ran.err
+    assert len(questions(desk, "plan")) == 4
+    assert take_calls(tmp_path) == {}
+
+
+def test_a_question_that_nobody_answers_parks_the_run_and_the_answer_resumes_it(
+    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+) -> None:
+    desk.answer(
+        {"ask": {"question": "Which currency?", "options": ["EUR", "USD"]}}, PLAN, when=asked_for("plan")
+    )
+
+    asked = wavewright("run", "quotes.job.yaml")
+
+    assert asked.code != 0
+    assert "Which currency?" in asked.err
+    [run] = json.loads(wavewright("runs", "--format", "json").out)
+    assert f"wavewright resume {run['run']} --answer" in asked.err
+    resumed = wavewright("resume", run["run"], "--answer", "EUR")
+    assert resumed.code == 0, resumed.err
+    first, second = questions(desk, "plan")
+    assert "EUR" not in first.prompt
+    assert "EUR" in second.prompt
+
+
+def test_a_plan_that_was_made_before_a_crash_is_not_made_again(tmp_path: Path, desk: ScriptedServer) -> None:
+    desk.answer(PLAN, when=asked_for("plan"))
+
+    class Crash(Exception):
+        pass
+
+    def crash(event: Event) -> None:
+        if isinstance(event, PlanAccepted):
+            raise Crash
+
+    with pytest.raises(Crash):
+        anyio.run(in_process, tmp_path, RunRequest(job_file=tmp_path / "quotes.job.yaml"), crash)
+
+    async def resume() -> PipelineRun[RunContext]:
+        settings = load_settings(tmp_path)
+        async with SqliteJournal(settings.journal) as journal:
+            [known] = await journal.list_runs()
+        return await in_process(tmp_path, RunRequest(run=known.run), lambda _: None)
+
+    outcome = anyio.run(resume)
+
+    assert outcome.context.package is not None
+    assert outcome.context.package.status == "achieved"
+    assert len(questions(desk, "plan")) == 1
+
+
+def test_a_stop_while_the_planner_thinks_leaves_a_run_that_can_be_resumed(
+    tmp_path: Path, desk: ScriptedServer
+) -> None:
+    desk.answer(silence(), PLAN, when=asked_for("plan"))
+    seen: list[Event] = []
+
+    async def stop_when_asked() -> PipelineRun[RunContext]:
+        stopper = Stopper()
+        outcomes: list[PipelineRun[RunContext]] = []
+
+        async def work() -> None:
+            request = RunRequest(job_file=tmp_path / "quotes.job.yaml")
+            outcomes.append(await in_process(tmp_path, request, seen.append, stopper))
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(work)
+                await anyio.to_thread.run_sync(desk.wait_for_requests, 1)
+                stopper.stop()
+        return outcomes[0]
+
+    outcome = anyio.run(stop_when_asked)
+
+    assert outcome.halted == "interrupted"
+    assert isinstance(seen[-1], RunFinished)
+    assert seen[-1].status == "interrupted"
+    assert any(isinstance(event, ModelCalled) for event in seen), "what was asked is charged"
+    run = outcome.context.run
+    resumed = anyio.run(in_process, tmp_path, RunRequest(run=run), lambda _: None)
+    assert resumed.context.package is not None
+    assert resumed.context.package.status == "achieved"
+
+
+def test_the_run_s_time_limit_holds_while_planning(
+    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+) -> None:
+    write_desk(tmp_path, template=TEMPLATE + "limits: {run_timeout: 500ms}\n", job=UNPLANNED)
+    desk.answer(silence(), when=asked_for("plan"))
+
+    ran = wavewright("run", "quotes.job.yaml")
+
+    assert ran.code == 1
+    assert "the run's time limit was reached while planning" in ran.err
+
+
+def test_a_budget_that_is_too_small_for_a_question_stops_the_question(
+    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+) -> None:
+    with (tmp_path / "wavewright.yaml").open("a") as settings:
+        settings.write("budgets: {run: {tokens: 100}}\n")
+    desk.answer(PLAN, when=asked_for("plan"))
+
+    ran = wavewright("run", "quotes.job.yaml")
+
+    assert ran.code == 1
+    assert "budget" in ran.err
+    assert questions(desk, "plan") == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        pytest.param("WAVEWRIGHT_MODEL", "gpt-5", "provider", id="no provider"),
+        pytest.param("WAVEWRIGHT_MODEL", "opnai:gpt-5", "openai", id="misspelt provider"),
+        pytest.param("WAVEWRIGHT_BASE_URL", "not a url", "'not a url' is no address", id="bad address"),
+    ],
+)
+def test_a_model_that_cannot_be_asked_at_all_is_misuse_before_anything_runs(
+    tmp_path: Path,
+    wavewright: CommandLine,
+    desk: ScriptedServer,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    value: str,
+    said: str,
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    ran = wavewright("run", "quotes.job.yaml")
+
+    assert ran.code == 2
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+    assert len(desk.ledger) == 0
+    assert take_calls(tmp_path) == {}
+
+
+def test_a_preference_that_stands_for_no_model_is_a_fault_at_its_place(
+    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+) -> None:
+    write_desk(tmp_path, template=TEMPLATE, job=UNPLANNED + "overrides: {model_preference: sonet}\n")
+
+    ran = wavewright("run", "quotes.job.yaml")
+
+    assert ran.code == 1
+    assert "error[E107]: 'sonet' is no model preference" in ran.err
+    assert "quotes.job.yaml:5:31" in ran.err
+    assert "did you mean 'sonnet'?" in ran.err
+    assert len(desk.ledger) == 0
