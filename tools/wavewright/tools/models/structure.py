@@ -53,6 +53,23 @@ def is_closed(schema: Json) -> bool:
     return all(is_closed(one) for one in (*named, *inner))
 
 
+def opened(schema: Json) -> Json:
+    """Return a schema whose open objects say that they are open: the libraries close those that say nothing."""
+    if isinstance(schema, list):
+        return [opened(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: _opened_keyword(key, value) for key, value in schema.items()}
+    is_open = schema.get("type") == "object" and not {"properties", "additionalProperties"} & schema.keys()
+    return {**inner, "additionalProperties": True} if is_open else inner
+
+
+def _opened_keyword(key: str, value: Json) -> Json:
+    if key in {"properties", "$defs"} and isinstance(value, dict):
+        return {name: opened(one) for name, one in value.items()}
+    return value if key in {"default", "const", "enum", "examples"} else opened(value)
+
+
 def _members(schema: Mapping[str, Json], key: str) -> list[Json]:
     members = schema.get(key)
     return list(members.values()) if isinstance(members, dict) else []
@@ -65,7 +82,7 @@ def plain_parameters() -> ModelRequestParameters:
 
 def structured_parameters(schema: JsonSchema, name: str, way: Way) -> ModelRequestParameters:
     """Return how an answer of a form is asked for in one of the ways."""
-    form = cast("dict[str, object]", schema)
+    form = cast("dict[str, object]", opened(schema))
     if way == "tool":
         tool = ToolDefinition(
             name=name,
