@@ -86,7 +86,7 @@ class ProviderModels:
         """
         choice = self.choose(call.preference, call.role)
         gate = None if on_text is None else TextGate(self.redactor.redact, on_text)
-        meter = self.meter(call, choice.model, what_is_sent(call), gate and gate.add)
+        meter = self.meter(call, choice.model, what_is_sent(call), None if gate is None else gate.add)
         chain = self.chain(choice, meter)
         seconds = call.timeout or self.settings.models.request_seconds
         response = await self.settled(
@@ -123,12 +123,6 @@ class ProviderModels:
 
     def meter(self, call: ModelCall, model: str, asked: str, on_text: OnText | None = None) -> Meter:
         """Return a new meter for one question."""
-        budgets = (
-            self.settings.budgets.run,
-            self.settings.budgets.job,
-            self.settings.budgets.day,
-            call.budget,
-        )
         return Meter(
             call=call,
             asked=asked,
@@ -136,7 +130,6 @@ class ProviderModels:
             purse=self.purse,
             prices=self.settings.models.prices,
             max_tokens=self.ceiling(call),
-            is_money_budgeted=any(one is not None and one.usd is not None for one in budgets),
             on_text=on_text,
         )
 

@@ -104,8 +104,10 @@ def find_endpoint(model: str, settings: Settings, environment: Mapping[str, str]
     own_url = _own_url(provider, settings)
     if own_url is not None:
         if not own_url.startswith(("http://", "https://")):
+            # Not quoted: an address may hold a password.
             raise ModelConfigError(
-                f"the base URL {own_url!r} is no address", "write it with http:// or https://"
+                "the base URL is no address: it begins with neither http:// nor https://",
+                "set WAVEWRIGHT_BASE_URL, or models.base_url in wavewright.yaml, to a whole address",
             )
         return Endpoint(provider, name, _fitted(own_url, provider), settings.api_key or NO_KEY, True)
     known = PROVIDERS[provider]
@@ -122,10 +124,10 @@ def find_endpoint(model: str, settings: Settings, environment: Mapping[str, str]
 def is_reachable(model: str, settings: Settings, environment: Mapping[str, str]) -> bool:
     """Tell whether there is a key for a model, or it needs none."""
     try:
-        find_endpoint(model, settings, environment)
+        endpoint = find_endpoint(model, settings, environment)
     except ModelConfigError:
         return False
-    return True
+    return endpoint.key != NO_KEY or endpoint.is_foreign or not PROVIDERS[endpoint.provider].needs_key
 
 
 def is_replaying(settings: Settings) -> bool:

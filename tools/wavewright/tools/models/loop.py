@@ -38,6 +38,7 @@ from wavewright.planner.model_port import (
 )
 from wavewright.planner.types import Json
 from wavewright.tools.models.asking import messages_of, what_is_sent
+from wavewright.tools.models.faults import outcome_of
 from wavewright.tools.models.structure import read_answer
 
 if TYPE_CHECKING:
@@ -85,6 +86,15 @@ async def work_in_loop(
                     message_history=said[:-1] or None,
                     usage_limits=UsageLimits(request_limit=limits.requests),
                 )
+        except ModelError as error:
+            told = outcome_of(error.kind)
+            raise ModelError(
+                error.kind,
+                str(error),
+                hint=error.hint,
+                use=model.summed(told, str(error)),
+                retry_after=error.retry_after,
+            ) from None
         except TimeoutError:
             message = (
                 f"{choice.model} came to no end in {call.timeout:g} s" if call.timeout else "no end in time"

@@ -27,6 +27,10 @@ _WRAPPING = 20_000
 """Tokens that a provider may add to what was asked, or a model think beyond its ceiling, and still be believed."""
 
 
+_MOMENT = 0.001
+"""Seconds that are reserved: how long an answer takes is not known, but a budget of time that is used up ends it."""
+
+
 @dataclass(slots=True)
 class Tally:
     """One request's outcome, filled in as it becomes known."""
@@ -57,7 +61,6 @@ class Meter:
     purse: Purse
     prices: Mapping[str, PriceSettings]
     max_tokens: int
-    is_money_budgeted: bool
     on_text: OnText | None = None
     tallies: list[Tally] = field(default_factory=list[Tally])
     is_cut: bool = False
@@ -151,18 +154,8 @@ class Meter:
     def _most(self, model: str, url: str | None) -> Spend:
         read = estimate_tokens(self.asked)
         usd = price_of(model, read, self.max_tokens, 0, self.prices, base_url=url)
-        if usd is None and self.is_money_budgeted:
-            bare = model.partition(":")[2]
-            raise Unanswered(
-                Fault(
-                    "over_budget",
-                    f"nobody knows the price of {model}, and a budget of money is set",
-                    hint="give it in wavewright.yaml, in US dollars per million tokens: "
-                    f"models: {{prices: {{{bare!r}: {{input: …, output: …}}}}}}",
-                    is_free=True,
-                )
-            )
-        return Spend(calls=1, tokens=read + self.max_tokens, usd=usd or 0.0)
+        # A price that nobody knows is refused by a purse that has a budget of money, and counts as nothing elsewhere.
+        return Spend(1, read + self.max_tokens, math.inf if usd is None else usd, _MOMENT)
 
     def _charge_reserved(self, tally: Tally) -> None:
         tally.input_tokens = estimate_tokens(self.asked)

@@ -6,6 +6,7 @@ the provider asks for, else longer each time. A denial or a refusal is never ans
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -15,14 +16,18 @@ import stamina
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.settings import ModelSettings
+from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from wavewright.planner.types import JsonSchema
+from wavewright.tools.models.cassette_errors import CassetteError
 from wavewright.tools.models.faults import FAULTS, Fault, Unanswered, fault_of
 from wavewright.tools.models.limits import Gate
 from wavewright.tools.models.metering import Meter, Tally
 from wavewright.tools.models.streaming import read_stream
 from wavewright.tools.models.structure import Way, structured_parameters, words
+
+# Whoever sets up logging sees the retries; nobody else finds them among a command's output.
+logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 20.0
@@ -80,9 +85,10 @@ class PatientModel(WrapperModel):
             Unanswered: there is none.
         """
         parameters = self._formed(model_request_parameters)
+        settings = self._told(model_settings)
         async for attempt in self._attempts():
             with attempt:
-                return await self._request_once(messages, model_settings, parameters)
+                return await self._request_once(messages, settings, parameters)
         raise AssertionError("every attempt returns or raises")
 
     def _formed(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
@@ -91,6 +97,21 @@ class PatientModel(WrapperModel):
             return parameters
         formed = structured_parameters(self._form.schema, self._form.name, self._form.way)
         return replace(formed, instruction_parts=parameters.instruction_parts)
+
+    def _told(self, settings: ModelSettings | None) -> ModelSettings | None:
+        """Return settings under which the model can be made to call the answer's tool.
+
+        Some cannot be while they think. Then the form goes before the thinking, unless much of it is asked for.
+        """
+        if self._form is None or self._form.way != "tool" or self._meter.call.thinking == "high":
+            return settings
+        profile = self.wrapped.profile
+        is_either_or = profile.get("forced_tool_choice_disables_thinking", False) or not profile.get(
+            "supports_forced_tool_choice_with_thinking", True
+        )
+        if not is_either_or or not profile.get("supports_forced_tool_choice", True):
+            return settings
+        return merge_model_settings(settings, ModelSettings(thinking=False))
 
     def _attempts(self) -> AsyncIterator[stamina.Attempt]:
         # The call's own clock ends the waits too.
@@ -127,6 +148,10 @@ class PatientModel(WrapperModel):
             except Unanswered as error:
                 self._meter.failed(tally, error.fault)
                 raise
+            except CassetteError as error:
+                # No fault of a model's: it is for whoever keeps the cassette, and no fallback hides it.
+                self._meter.failed(tally, Fault("denied", error.message, is_free=True))
+                raise
             except TimeoutError as error:
                 seconds = self._patience.attempt_seconds
                 fault = Fault("timeout", f"{self._name} did not answer in {seconds:g} s", may_repeat=True)
@@ -154,8 +179,9 @@ class PatientModel(WrapperModel):
                 # From here on only the call's own clock counts: a long answer is not a late one.
                 clock.deadline = math.inf
 
+            answer_tool = None if self._form is None else self._form.name
             async with self.wrapped.request_stream(messages, settings, parameters) as stream:
-                response, is_whole = await read_stream(stream, self._form and self._form.name, on_text, begun)
+                response, is_whole = await read_stream(stream, answer_tool, on_text, begun)
                 self._meter.is_cut = not is_whole
                 return response
 
