@@ -277,7 +277,7 @@ def test_a_budget_that_is_too_small_for_a_question_stops_the_question(
     [
         pytest.param("WAVEWRIGHT_MODEL", "gpt-5", "provider", id="no provider"),
         pytest.param("WAVEWRIGHT_MODEL", "opnai:gpt-5", "openai", id="misspelt provider"),
-        pytest.param("WAVEWRIGHT_BASE_URL", "not a url", "'not a url' is no address", id="bad address"),
+        pytest.param("WAVEWRIGHT_BASE_URL", "not a url", "is no address", id="bad address"),
     ],
 )
 def test_a_model_that_cannot_be_asked_at_all_is_misuse_before_anything_runs(

@@ -6,6 +6,7 @@ A *fault* is told by its code, never by its text; each has one message and one m
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FREE_SPACE: Final = "free some space and resume the run; all that was journaled before is safe"
+_LEAST_ROOM: Final = 64 * 1024
+"""Bytes below which a disk is full for a journal: its shared memory alone grows by 32 KiB at a time."""
 _NOT_HERE: Final = "give a path where files can be written"
 
 
@@ -105,6 +108,9 @@ def explain_use(
                 place=place,
                 mend=f"copy the file; `sqlite3 {path} .recover` saves what can be read; move it aside to start anew",
             )
+        case sqlite3.SQLITE_IOERR if _is_full(path):
+            # What SQLite keeps beside the file (its shared memory) does not tell a full disk from a broken one.
+            return JournalNotWritten("the disk is full", place=place, mend=_FREE_SPACE)
         case sqlite3.SQLITE_IOERR:
             return JournalNotWritten(
                 f"the disk failed: {error}",
@@ -123,6 +129,14 @@ def explain_use(
                 place=place,
                 mend=f"`sqlite3 {path} 'PRAGMA integrity_check'` tells more",
             )
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _LEAST_ROOM
 
 
 def _first_finding(error: sqlite3.Error, connection: sqlite3.Connection | None) -> str:
