@@ -6,7 +6,11 @@ import pytest
 
 from wavewright.config import Settings, load_settings
 from wavewright.config.documents import DocumentError
+from wavewright.config.model_settings import ModelsSection
 from wavewright.config.settings import VARIABLES, SettingsFile, settings_schema
+
+
+KEY = "sk-only-the-owner-may-see-this"
 
 
 def project(folder: Path, text: str) -> Path:
@@ -140,8 +144,127 @@ def test_a_broken_file_is_a_fault_with_its_place(tmp_path: Path) -> None:
     assert [(kind, place) for kind, _, place, _ in faults(tmp_path)] == [("not_yaml", (2, 6))]
 
 
-def test_each_variable_replaces_a_setting_of_the_file() -> None:
-    assert {one.setting for one in VARIABLES} <= SettingsFile.model_fields.keys()
+def test_each_variable_but_the_key_replaces_a_setting_of_the_file() -> None:
+    names = {one.setting for one in VARIABLES}
+
+    assert names - SettingsFile.model_fields.keys() - ModelsSection.model_fields.keys() == {"api_key"}
+
+
+def test_a_model_of_the_environment_is_asked_for_everything(tmp_path: Path) -> None:
+    project(tmp_path, "model: anthropic:one\n")
+
+    of_file = load_settings(tmp_path, {})
+    of_environment = load_settings(tmp_path, {"WAVEWRIGHT_MODEL": "anthropic:one"})
+
+    assert (of_file.model, of_file.model_is_forced) == ("anthropic:one", False)
+    assert (of_environment.model, of_environment.model_is_forced) == ("anthropic:one", True)
+
+
+def test_the_environment_says_where_models_are_and_what_answers_instead_of_them(tmp_path: Path) -> None:
+    project(
+        tmp_path, "models: {base_url: 'http://file/v1', cassette: tapes/one.json, cassette_mode: record}\n"
+    )
+    inner = tmp_path / "plans"
+    inner.mkdir()
+    given = {
+        "WAVEWRIGHT_BASE_URL": "http://environment/v1",
+        "WAVEWRIGHT_CASSETTE": "two.json",
+        "WAVEWRIGHT_CASSETTE_MODE": "replay",
+    }
+
+    of_file = load_settings(inner, {})
+    of_environment = load_settings(inner, given)
+
+    assert (of_file.base_url, of_file.cassette) == ("http://file/v1", tmp_path / "tapes/one.json")
+    assert of_file.cassette_mode == "record"
+    assert (of_environment.base_url, of_environment.cassette) == ("http://environment/v1", inner / "two.json")
+    assert of_environment.cassette_mode == "replay"
+
+
+def test_the_key_comes_from_the_environment_and_is_shown_nowhere(tmp_path: Path) -> None:
+    settings = load_settings(tmp_path, {"WAVEWRIGHT_API_KEY": KEY})
+
+    assert settings.api_key == KEY
+    assert KEY not in repr(settings)
+    assert KEY not in str(settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        (f"models:\n  api_key: {KEY}\n", (2, 3), "'api_key' is no field of 'models'"),
+        (f"apikey: '{KEY}'\n", (1, 1), "'apikey' is no field of the settings file"),
+        (f'models: {{"api_key": "{KEY}", attempts: 2}}\n', (1, 10), "'api_key' is no field of 'models'"),
+    ],
+)
+def test_a_key_in_the_file_is_refused_without_being_repeated(
+    tmp_path: Path, text: str, place: tuple[int, int], message: str
+) -> None:
+    project(tmp_path, text)
+
+    with pytest.raises(DocumentError) as caught:
+        load_settings(tmp_path, {})
+
+    assert KEY not in f"{caught.value!s} {caught.value!r} {caught.value.source!r} {caught.value.faults!r}"
+    assert faults(tmp_path) == [
+        ("unknown_field", message, place, "a key is read from the environment only: set WAVEWRIGHT_API_KEY"),
+    ]
+
+
+def test_an_error_about_other_variables_does_not_show_the_key(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError) as caught:
+        load_settings(tmp_path, {"WAVEWRIGHT_API_KEY": KEY, "WAVEWRIGHT_CASSETTE_MODE": "rewind"})
+
+    assert KEY not in f"{caught.value!s} {caught.value!r} {caught.value.source!r} {caught.value.faults!r}"
+    assert [one.message for one in caught.value.faults] == [
+        "the environment variable WAVEWRIGHT_CASSETTE_MODE should be 'replay' or 'record', and is 'rewind'"
+    ]
+
+
+def test_models_and_budgets_are_read_in_full(tmp_path: Path) -> None:
+    project(
+        tmp_path,
+        """
+        model: anthropic:claude
+        models:
+          preferences: {flash: "ollama:small"}
+          roles: {judge: "openai:judge"}
+          fallbacks: ["openai:other"]
+          thinking: {high: max}
+          attempt_seconds: 30
+          request_seconds: 90.5
+          attempts: 2
+          providers: {anthropic: {requests_per_minute: 50, concurrency: 4}}
+          prices: {small: {input: 0, output: 0.5}}
+        budgets:
+          run: {tokens: 1000}
+          day: {usd: 2}
+          recovery_share: 0.1
+        """,
+    )
+    settings = load_settings(tmp_path, {})
+
+    assert settings.models.roles == {"judge": "openai:judge"}
+    assert settings.models.providers["anthropic"].concurrency == 4
+    assert (settings.models.attempt_seconds, settings.models.request_seconds) == (30.0, 90.5)
+    assert settings.models.prices["small"].output == 0.5
+    assert (settings.budgets.run.tokens, settings.budgets.day.usd) == (1000, 2.0)
+    assert settings.budgets.job.tokens is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("models: {attempts: 0}", "'models.attempts' should be at least 1, and is the number 0"),
+        ("models: {roles: {boss: 'a:b'}}", "boss"),
+        ("budgets: {day: {usd: -1}}", "'budgets.day.usd' should be greater than 0"),
+        ("budgets: {week: {usd: 1}}", "'week' is no field of 'budgets'"),
+    ],
+)
+def test_what_models_cannot_be_is_a_fault(tmp_path: Path, text: str, said: str) -> None:
+    [fault] = faults(project(tmp_path, text))
+
+    assert said in fault[1]
 
 
 def test_the_published_schema_describes_every_setting() -> None:

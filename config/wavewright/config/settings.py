@@ -21,8 +21,9 @@ in the file are relative to the project, so that a command does the same whereve
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -145,7 +146,7 @@ def load_settings(start: Path, environment: Mapping[str, str] = os.environ) -> S
     """
     folder = start.absolute()
     file = find_settings_file(folder)
-    given = SettingsFile.model_construct() if file is None else read_shape(_mapping(file), SettingsFile)
+    given = SettingsFile.model_construct() if file is None else _read_settings(file)
     root = folder if file is None else file.parent
     from_environment = _from_environment(environment)
     # A path from the environment is relative to where the command is given, as paths on a command line are.
@@ -194,6 +195,30 @@ def settings_schema() -> dict[str, JsonValue]:
     from wavewright.config.published import published_schema
 
     return published_schema(SettingsFile, "settings", "Settings of a project, in wavewright.yaml")
+
+
+def _read_settings(file: Path) -> SettingsFile:
+    try:
+        return read_shape(_mapping(file), SettingsFile)
+    except DocumentError as error:
+        raise _without_keys(error) from None
+
+
+_KEY_IN_FILE = re.compile(r"(?i)(api_?key[\"']?[ \t]*[:=][ \t]*)([^\s,}]+)")
+
+
+def _without_keys(error: DocumentError) -> DocumentError:
+    """Return an error whose excerpts show no key that somebody wrote into the file, and say where it belongs."""
+    masked = _KEY_IN_FILE.sub(lambda found: found[1] + "*" * len(found[2]), error.source.text)
+    if masked == error.source.text:
+        return error
+    faults = (
+        replace(one, hint="a key is read from the environment only: set WAVEWRIGHT_API_KEY")
+        if one.kind == "unknown_field" and "api" in one.message.split("'")[1].lower()
+        else one
+        for one in error.faults
+    )
+    return DocumentError(replace(error.source, text=masked), tuple(faults))
 
 
 def _mapping(file: Path) -> Document:
