@@ -9,7 +9,6 @@ from wavewright.config.documents import DocumentError
 from wavewright.config.model_settings import ModelsSection
 from wavewright.config.settings import VARIABLES, SettingsFile, settings_schema
 
-
 KEY = "sk-only-the-owner-may-see-this"
 
 
