@@ -11,7 +11,7 @@ import pytest
 from tests.planner.planning_case import GOOD
 from wavewright.planner.emit_schema import emit_schema
 from wavewright.planner.plan_nodes import PLAN_FIELDS, STEP_FIELDS
-from wavewright.planner.types import Json
+from wavewright.planner.types import Json, JsonObject
 from wavewright.planner.validators import validator_of
 
 SCHEMA: dict[str, Any] = emit_schema(["read_sensor", "write_report"])
@@ -33,22 +33,20 @@ def test_there_is_a_field_for_all_that_a_planner_writes_and_for_nothing_else() -
     assert STEP["additionalProperties"] is False
 
 
+WHOLE: JsonObject = {
+    "steps": [{"id": "a", "tool": "read_sensor", "params": {}, "for_each": ["x"], "optional": True}],
+    "gates": [{"id": "g", "on": "a", "check": "true", "severity": "warn"}],
+    "result": {"a": "${steps.a}"},
+}
+
+
 @pytest.mark.parametrize(
     "answer",
     [
         pytest.param(GOOD, id="plan"),
         pytest.param({"cannot_plan": "no tool for it"}, id="cannot plan"),
         pytest.param({"ask": {"question": "Which?", "options": ["a", "b"]}}, id="question"),
-        pytest.param(
-            {
-                "steps": [
-                    {"id": "a", "tool": "read_sensor", "params": {}, "for_each": ["x"], "optional": True}
-                ],
-                "gates": [{"id": "g", "on": "a", "check": "true", "severity": "warn"}],
-                "result": {"a": "${steps.a}"},
-            },
-            id="plan with everything",
-        ),
+        pytest.param(WHOLE, id="plan with everything"),
     ],
 )
 def test_every_legal_answer_fits(answer: Json) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from wavewright.planner.ladder import Ladder, Rung, RungRecord
 from wavewright.planner.model_port import ModelError, ModelUse
 from wavewright.planner.models import Plan
 from wavewright.planner.planning import Answered, Planned, UserQuestion
-from wavewright.planner.types import RunId
+from wavewright.planner.types import JsonObject, RunId
 
 pytestmark = pytest.mark.anyio
 
@@ -256,7 +257,7 @@ async def test_a_question_stops_the_ladder_until_the_user_has_answered() -> None
         pytest.param({"answers": [Answered("a?", "b")] * 3}, id="the user was asked often enough"),
     ],
 )
-async def test_a_question_that_nobody_answers_is_a_rung_fallen(more: dict[str, object]) -> None:
+async def test_a_question_that_nobody_answers_is_a_rung_fallen(more: dict[str, Any]) -> None:
     models = ScriptedModels(['{"ask": {"question": "Which hours?"}}'])
 
     done = await planned(models, template_plan=template_plan(), **more)
@@ -276,7 +277,7 @@ async def test_a_question_without_words_is_sent_back() -> None:
 
 
 async def test_empty_alternatives_beside_a_plan_do_no_harm() -> None:
-    plan = {**GOOD, "cannot_plan": "", "ask": {"question": "", "options": []}}
+    plan: JsonObject = {**GOOD, "cannot_plan": "", "ask": {"question": "", "options": []}}
 
     done = await planned(ScriptedModels([json.dumps(plan)]))
 

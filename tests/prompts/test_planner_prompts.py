@@ -15,7 +15,7 @@ from wavewright.planner.goals import AvailableTool, Goal, Job
 from wavewright.planner.planner_prompt import Answered, planner_prompt, repair_reply, shortened
 from wavewright.planner.reader import read_model_answer
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.types import JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, Prompts
 
 
@@ -75,7 +75,7 @@ def test_a_planner_is_told_that_its_answer_was_cut(snapshot: SnapshotAssertion) 
 
 
 def test_a_reply_names_at_most_fifty_faults_and_says_how_many_more_there_are() -> None:
-    steps = [{"id": f"s{number}", "tool": "read_sensor", "retry": {}} for number in range(70)]
+    steps: list[Json] = [{"id": f"s{number}", "tool": "read_sensor", "retry": {}} for number in range(70)]
     text = read_model_answer(json.dumps({"steps": steps}))
 
     reply = repair_reply(Prompts(), text.diagnostics, text.source, is_truncated=False)

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from wavewright.planner.candidates import Attempt, Bench, Candidate, fault_summary
 from wavewright.planner.emit_schema import emit_schema
 from wavewright.planner.json_calls import read_suggested_calls
-from wavewright.planner.json_in_text import json_in_text
 from wavewright.planner.ladder import Fallen, Rung, deadline
 from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelError, Models, OnUse, Turn
 from wavewright.planner.planner_prompt import Answered, planner_prompt, repair_reply
-from wavewright.planner.refusals import CannotPlan, UserQuestion, read_refusal, refuses_in_words
+from wavewright.planner.refusals import CannotPlan, UserQuestion, is_all_words, read_refusal, refuses_in_words
 from wavewright.planner.spending import CallHistory
 from wavewright.planner.suggested_calls import plan_of_calls
 from wavewright.planner.types import RunId
@@ -34,6 +33,7 @@ class _Exchange:
 
     answer: ModelAnswer
     attempt: Attempt
+    is_all_words: bool
 
 
 class Conversation:
@@ -159,9 +159,9 @@ class Conversation:
         outcome = self._bench.read(answer, rung.name)
         if isinstance(outcome, Candidate):
             return outcome
-        all_words = not answer.calls and json_in_text(answer.text).is_all_words
-        before = self._exchanges[-1].answer if self._exchanges else None
-        self._exchanges.append(_Exchange(answer, outcome))
+        all_words = not answer.calls and is_all_words(answer.text)
+        was_all_words = bool(self._exchanges) and self._exchanges[-1].is_all_words
+        self._exchanges.append(_Exchange(answer, outcome, all_words))
         if not answer.is_truncated:
             said = self._said_instead(outcome)
             if said is not None:
@@ -169,7 +169,7 @@ class Conversation:
             if all_words and refuses_in_words(answer.text):
                 self._over = "the model refused"
                 return Fallen("refused: the model declined in words")
-            if all_words and before is not None and json_in_text(before.text).is_all_words:
+            if all_words and was_all_words:
                 self._over = "the model answered twice in words alone"
         return Fallen(fault_summary(outcome.diagnostics))
 

@@ -47,8 +47,10 @@ def read_suggested_calls(text: str, calls: Sequence[NamedCall] = ()) -> tuple[Su
     if not said.unread and all(value.is_certain for value in said.values):
         written = [_calls(value.value, _DEEPEST) for value in said.values]
         found += [call for part in written for call in part or ()] if None not in written else []
-    distinct = {(call.name, canonical_json(call.arguments)): call for call in reversed(found)}
-    return tuple(reversed(distinct.values()))
+    distinct: dict[tuple[str, bytes], SuggestedCall] = {}
+    for call in found:
+        distinct.setdefault((call.name, canonical_json(call.arguments)), call)
+    return tuple(distinct.values())
 
 
 def _made(call: NamedCall) -> SuggestedCall | None:

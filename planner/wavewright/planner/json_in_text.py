@@ -20,7 +20,7 @@ __all__ = ["FoundJson", "FoundValue", "json_in_text"]
 LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
 """What is read of a model's answer."""
 
-_MOST_EFFORT = 2**20
+_MOST_EFFORT = 2**18
 """Characters that are read again inside of broken values, at most, each attempt counted as so many at least:"""
 _LEAST_EFFORT = 200
 

@@ -38,7 +38,7 @@ SETTINGS = "wavewright.yaml"
 class _Rungs(Model):
     """A ladder as it is written: the list of its rungs."""
 
-    rungs: tuple[Rung, ...] = Field(strict=False, min_length=1)
+    rungs: tuple[Rung, ...] = Field(strict=False)
 
 
 def read_ladders(settings_ladders: Mapping[str, Json]) -> Mapping[str, Ladder]:
@@ -75,6 +75,10 @@ def _ladders(written: Mapping[str, Json], document: Document, pointer: str) -> d
             shaped = read_shape(Document({"rungs": rungs}, Source(name, ""), keeps_places=False), _Rungs)
         except DocumentError as error:
             faults += [_moved(fault, name, place) for fault in error.faults]
+            continue
+        if not shaped.rungs:
+            hint = f"name at least one of {', '.join(RUNGS[name])}"
+            faults.append(Fault("bad_value", f"ladder {name!r} has no rungs", pointer=place, hint=hint))
             continue
         ladder = Ladder(name=name, rungs=shaped.rungs)
         faults += _rung_faults(ladder, place)

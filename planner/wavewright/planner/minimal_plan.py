@@ -17,7 +17,7 @@ from wavewright.planner.models import Plan
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.step_building import StepBuilder, data_tools
 
-__all__ = ["NoMinimalPlan", "complete_plan", "minimal_plan"]
+__all__ = ["NoMinimalPlan", "complete_plan", "minimal_plan", "required_tools"]
 
 _REASONING = "the least that the goal's rules ask for"
 
@@ -45,10 +45,10 @@ def minimal_plan(goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan | NoMin
         for name in data_tools(goal, tools)
         if name not in rules.required_tools and tools[name].only_reads and not tools[name].needs_approval
     ]
-    while True:
+    first = outcome = complete_plan(builder, goal, tools, _REASONING)
+    while isinstance(outcome, NoMinimalPlan) and _grow(builder, spare):
         outcome = complete_plan(builder, goal, tools, _REASONING)
-        if isinstance(outcome, Plan) or not _grow(builder, spare):
-            return outcome
+    return outcome if isinstance(outcome, Plan) else first
 
 
 def complete_plan(
@@ -56,7 +56,7 @@ def complete_plan(
 ) -> Plan | NoMinimalPlan:
     """Return the steps of a builder and those that the goal's rules ask for beside them, if that is a sound plan."""
     builder = builder.copy()
-    for name in _required(goal, tools):
+    for name in required_tools(goal, tools):
         if not builder.calls(name) and not builder.add(name, why="the goal requires it"):
             return NoMinimalPlan(f"nothing is known to call {name!r} with")
     plan = builder.plan(reasoning)
@@ -66,7 +66,7 @@ def complete_plan(
     return NoMinimalPlan(f"it would be faulty: {found[0].message}", found)
 
 
-def _required(goal: Goal, tools: Mapping[str, ToolSignature]) -> list[str]:
+def required_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> list[str]:
     """Return the tools that the rules ask for, in the order of work: data, the rest, analysis, what writes."""
     rules = goal.rules
     data = data_tools(goal, tools)

@@ -17,7 +17,7 @@ from wavewright.planner.plan_nodes import refusal_of, unwrap
 from wavewright.planner.reader import MODEL_LIMITS
 from wavewright.planner.types import Json
 
-__all__ = ["CannotPlan", "UserQuestion", "read_refusal", "refuses_in_words"]
+__all__ = ["CannotPlan", "UserQuestion", "is_all_words", "read_refusal", "refuses_in_words"]
 
 _LONGEST = 2000
 _MOST_OPTIONS = 20
@@ -29,7 +29,7 @@ _REFUSING = re.compile(
     r"|\bas an? (?:AI|language model)\b|\bagainst (?:my|our) (?:policy|policies|guidelines)\b",
     re.IGNORECASE,
 )
-_LONGEST_REFUSAL = 4000
+_LONGEST_TALK = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,14 @@ def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
     return None
 
 
+def is_all_words(text: str) -> bool:
+    """Whether an answer is not empty and has nothing of JSON in it; a very long one is not looked at."""
+    return len(text) <= _LONGEST_TALK and json_in_text(text).is_all_words
+
+
 def refuses_in_words(text: str) -> bool:
-    """Whether an answer declines in words, with nothing of JSON in it."""
-    text = text.replace("\u2019", "'")
-    return (
-        len(text) <= _LONGEST_REFUSAL
-        and _REFUSING.search(text) is not None
-        and json_in_text(text).is_all_words
-    )
+    """Whether the words of an answer decline; whether it is all words is for the caller to know."""
+    return _REFUSING.search(text.replace("\u2019", "'")) is not None
 
 
 def _question(said: Json) -> UserQuestion | None:

@@ -145,28 +145,27 @@ class StepBuilder:
             yield "${item}"
         if name in self._goal.inputs:
             yield f"${{inputs.{name}}}"
-        yield from self._words(name, schema)
+        yield from self._words(step, name, schema)
         for earlier in reversed(self.steps):
             if earlier.for_each is None and name in _properties(self._output(earlier)):
                 yield f"${{steps.{earlier.id}.{name}}}"
-        yield from self._outputs(schema)
+        yield from self._outputs(step, name, schema)
         if "const" in schema:
             yield schema["const"]
 
-    def _outputs(self, schema: JsonSchema) -> Iterator[str]:
-        """Yield outputs of earlier steps as a whole, where a list or an object is wanted."""
+    def _outputs(self, step: Step, name: str, schema: JsonSchema) -> Iterator[str]:
+        """Yield outputs of earlier steps as a whole, where a list or an object is wanted: those of data tools first."""
         kinds = schema.get("type")
         kinds = kinds if isinstance(kinds, list) else [kinds]
-        data = [step for step in self.steps if step.tool in self._data]
-        primary = [step for step in data if step.tool in self._goal.rules.primary_params]
-        groups = [group for group in (primary, data, self.steps) if group]
+        sources = [one for one in self.steps if one.tool in self._data] or self.steps
         if "array" in kinds:
-            yield from (f"${{{self._joined(group)}}}" for group in groups)
-            yield from (f"${{{self._joined([step])}}}" for step in reversed(data or self.steps))
+            # Each alone has to fit: of lists put together the checker knows too little.
+            fitting = [one for one in sources if self._fits(step, name, f"${{{self._joined([one])}}}")]
+            primary = [one for one in fitting if one.tool in self._goal.rules.primary_params]
+            if fitting:
+                yield f"${{{self._joined(primary or fitting)}}}"
         if "object" in kinds:
-            yield from (
-                f"${{steps.{one.id}}}" for one in reversed(data or self.steps) if one.for_each is None
-            )
+            yield from (f"${{steps.{one.id}}}" for one in reversed(sources) if one.for_each is None)
 
     def _joined(self, steps: Sequence[Step]) -> str:
         """Return an expression that gives the outputs of steps as one list."""
@@ -176,9 +175,10 @@ class StepBuilder:
         single = ", ".join(f"steps.{step.id}" for step in steps if step not in lists)
         return " + ".join([f"steps.{step.id}" for step in lists] + ([f"[{single}]"] if single else []))
 
-    def _words(self, name: str, schema: JsonSchema) -> Iterator[str]:
+    def _words(self, step: Step, name: str, schema: JsonSchema) -> Iterator[str]:
         """Yield the goal's own words for arguments that ask for such, where the tool only looks."""
-        if schema.get("type") != "string" or "enum" in schema or "pattern" in schema or "format" in schema:
+        is_free = schema.get("type") == "string" and not {"enum", "pattern", "format"} & schema.keys()
+        if not is_free or not self._only_reads(step.tool):
             return
         words = self._goal.job if name in _TITLES else self._goal.text if name in _TASKS else ""
         longest = schema.get("maxLength")

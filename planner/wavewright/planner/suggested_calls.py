@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from wavewright.planner.goals import Goal
 from wavewright.planner.json_calls import SuggestedCall, read_suggested_calls
-from wavewright.planner.minimal_plan import NoMinimalPlan, complete_plan
+from wavewright.planner.minimal_plan import NoMinimalPlan, complete_plan, required_tools
 from wavewright.planner.models import Plan
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.step_building import StepBuilder
@@ -24,14 +24,17 @@ def plan_of_calls(
 ) -> Plan | NoMinimalPlan:
     """Return the sound plan that suggested calls come to, unbound, or why they come to none.
 
-    Calls beyond the goal's limit of steps are left out, and the plan's reasoning says so.
+    Calls beyond the goal's limit of steps are left out, and the plan's reasoning says so; there stays room for the
+    tools that the goal's rules ask for.
     """
     if not calls:
         return NoMinimalPlan("the answer suggests no calls of tools")
     unknown = next((call.name for call in calls if call.name not in goal.tool_names), None)
     if unknown is not None:
         return NoMinimalPlan(f"it suggests a call of {unknown!r}, which this goal does not have")
-    taken = calls[: goal.limits.max_steps]
+    named = {call.name for call in calls}
+    room = goal.limits.max_steps - sum(name not in named for name in required_tools(goal, tools))
+    taken = calls[: max(room, 0)]
     builder = StepBuilder(goal, tools)
     for call in taken:
         if not builder.add(call.name, call.arguments, wanted_id=call.id or call.name):

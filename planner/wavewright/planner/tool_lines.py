@@ -30,6 +30,7 @@ _BOUNDS = {
     "pattern": "matches {}",
     "format": "a {}",
 }
+_EFFECTS = (("write", "writes"), ("egress", "sends data out"))
 _MOST_NOTE = 200
 
 
@@ -76,9 +77,7 @@ def tool_entries(goal: Goal, tools: Mapping[str, ToolSignature]) -> tuple[ToolEn
 
 def _effects(signature: ToolSignature) -> str:
     """Return what a call does to the world; a tool that only looks says so."""
-    words = {"read": "reads only", "write": "writes", "egress": "sends data out"}
-    effects = [effect for effect in ("write", "egress") if effect in signature.effects] or ["read"]
-    said = [words[effect] for effect in effects]
+    said = [words for effect, words in _EFFECTS if effect in signature.effects] or ["reads only"]
     if signature.needs_approval:
         said.append("a person must approve each call")
     if signature.untrusted_output:
