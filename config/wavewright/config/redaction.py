@@ -62,7 +62,13 @@ class Redactor:
                 return value
 
     def _member(self, name: str, value: _Json) -> _Json:
-        if isinstance(value, str) and value and SENSITIVE_NAME.search(name):
+        is_scalar = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+        # A short number is a count or a level, not a secret.
+        if (
+            is_scalar
+            and len(str(value)) >= (1 if isinstance(value, str) else 6)
+            and SENSITIVE_NAME.search(name)
+        ):
             return MARK
         return self.redact_json(value)
 
@@ -124,7 +130,9 @@ def _forms(value: str) -> Iterator[_Form]:
     # Letters and digits are written as themselves everywhere.
     clue = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
     if len(value) < WHOLE_WORD_BELOW:
-        yield _Form(clue, re.compile(rf"(?<![A-Za-z0-9]){_spellings(value)}(?![A-Za-z0-9])"))
+        before = r"(?<![A-Za-z0-9])" if _is_plain(value[0]) else ""
+        after = r"(?![A-Za-z0-9])" if _is_plain(value[-1]) else ""
+        yield _Form(clue, re.compile(before + _spellings(value) + after))
         return
     yield _Form(clue, re.compile(_spellings(value)))
     for core in _in_base64(value):
@@ -136,8 +144,13 @@ def _spellings(value: str) -> str:
     return "".join(_spellings_of(character) for character in value)
 
 
+def _is_plain(character: str) -> bool:
+    """Tell whether a character is written as itself everywhere."""
+    return character.isascii() and character.isalnum()
+
+
 def _spellings_of(character: str) -> str:
-    if character.isascii() and character.isalnum():
+    if _is_plain(character):
         return character
     code = ord(character)
     units = [code] if code < 0x10000 else [0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code - 0x10000 & 0x3FF)]
@@ -154,8 +167,8 @@ def _spellings_of(character: str) -> str:
         spellings.append(r"\+")
     if (named := html.escape(character)) != character:
         spellings.append(re.escape(named))
-    if not character.isascii():
-        spellings.append(rf"\\{{1,7}}x{code:02x}")
+    # As Python shows it.
+    spellings.append(rf"\\{{1,7}}x{code:02x}" if code < 0x100 else rf"\\{{1,7}}U{code:08x}")
     return f"(?:{'|'.join(spellings)})"
 
 

@@ -67,14 +67,14 @@ _SHAPES = (
     _shape("pk- pk_ rk- rk_", rf"(?<![A-Za-z0-9])[pr]k[-_]{_HAS_DIGIT}[A-Za-z0-9_-]{{16,}}+(?P<kept>)"),
     _shape("aiza", r"AIza(?<![A-Za-z0-9]AIza)[A-Za-z0-9_-]{30,}+(?P<kept>)"),
     _shape("ghp_ gho_ ghu_ ghs_ ghr_", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{30,}+(?P<kept>)"),
-    _shape("github_pat_", r"github_pat_[A-Za-z0-9_]{30,}+(?P<kept>)"),
-    _shape("glpat-", r"glpat-[A-Za-z0-9_-]{16,}+(?P<kept>)"),
+    _shape("github_pat_", r"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{30,}+(?P<kept>)"),
+    _shape("glpat-", r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{16,}+(?P<kept>)"),
     _shape("xox", r"xox[abeoprs]-(?<![A-Za-z0-9]xox.-)[A-Za-z0-9-]{12,}+(?P<kept>)"),
     _shape(
         "gsk_ hf_ r8_ npm_ pplx- xai-",
         rf"(?<![A-Za-z0-9])(?:gsk_|hf_|r8_|npm_|pplx-|xai-){_HAS_DIGIT}[A-Za-z0-9]{{24,}}+(?P<kept>)",
     ),
-    _shape("ya29.", r"ya29\.[A-Za-z0-9_-]{20,}+(?P<kept>)"),
+    _shape("ya29.", r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{20,}+(?P<kept>)"),
     # The id of an access key of AWS, and the secret half where it follows.
     _shape(
         "akia asia",
@@ -122,8 +122,10 @@ _VALUES = (
     re.compile(rf"(?P<kept>=(?:{_SCHEME}(?:\s|%20|\+))?){_STAND_IN}{_BARE}++"),
     # `Authorization: Basic value`
     re.compile(rf"(?P<kept>{_ASSIGNED}{_SCHEME}\s{{1,4}}){_BARE}{{4,}}+"),
-    # `name: value` may be prose: the value needs a digit.
-    re.compile(rf"(?P<kept>{_ASSIGNED})(?=[^\s\"',;]{{0,200}}[0-9]){_STAND_IN}{_BARE}{{6,}}+"),
+    # `name: value` may be prose: the value needs a digit. After a quoted name it may be a number of JSON.
+    re.compile(
+        rf"(?P<kept>(?P<around>\\{{0,8}}[\"'])?{_ASSIGNED})(?=[^\s\"',;]{{0,200}}[0-9]){_STAND_IN}{_BARE}{{6,}}+"
+    ),
     # `('x-api-key', 'value')`, as headers are often kept.
     re.compile(rf"(?P<kept>(?<=[a-z])['\"],\s{{0,4}}b?{_QUOTE}){_CONTENT}(?=(?P=quote)\))"),
 )
@@ -160,7 +162,8 @@ def _replace_named(text: str, lower: str) -> str:
             continue
         match = next((found for value in _VALUES if (found := value.match(text, end))), None)
         if match is not None:
-            pieces += [text[done : match.end("kept")], MARK]
+            around = match.groupdict().get("around") or ""
+            pieces += [text[done : match.end("kept")], around + MARK + around]
             done = match.end()
     return "".join(pieces) + text[done:] if pieces else text
 

@@ -1,0 +1,378 @@
+"""Secrets leave every text, whoever wrote it down and however; whatever else is in it stays."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from wavewright.config.redaction import MARK, PLACEHOLDERS, Redactor, known_secrets
+from wavewright.config.settings import load_settings
+
+SHARED_CASES = Path(__file__).parents[3] / "shared" / "cases" / "secret_cases.jsonl"
+
+CONFIGURED = 'corr"ect/horse+battery staple=ä\\7'
+
+WAYS_TO_WRITE: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "in JSON": lambda value: json.dumps(value, ensure_ascii=False),
+    "in JSON of ASCII only": json.dumps,
+    "in JSON in JSON": lambda value: json.dumps(json.dumps({"said": value})),
+    "in JSON with escaped slashes": lambda value: json.dumps(value).replace("/", "\\/"),
+    "in an address": lambda value: quote(value, safe=""),
+    "in an address, slashes kept": quote,
+    "in an address, lower case": lambda value: re.sub(
+        "%..", lambda code: code[0].lower(), quote(value, safe="")
+    ),
+    "in a form": quote_plus,
+    "in a page": html.escape,
+    "as Python shows it": repr,
+    "in base64": lambda value: base64.b64encode(value.encode()).decode(),
+    "in base64 for addresses": lambda value: base64.urlsafe_b64encode(value.encode()).decode(),
+    "in base64 after a name": lambda value: base64.b64encode(f"user:{value}".encode()).decode(),
+    "in base64 after a longer name": lambda value: base64.b64encode(f"user1:{value}|".encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_WRITE)
+def test_a_known_secret_goes_however_it_is_written(way: str) -> None:
+    text = f"before {WAYS_TO_WRITE[way](CONFIGURED)} after"
+
+    redacted = Redactor([CONFIGURED]).redact(text)
+
+    assert redacted.startswith("before ")
+    assert redacted.endswith(" after")
+    assert MARK in redacted
+    assert "horse" not in redacted
+    # At most a character at each end is shared with what stood beside it in base64.
+    assert len(redacted) < len(f"before {MARK} after") + 20
+
+
+@given(
+    st.text(st.characters(codec="utf-8"), min_size=8, max_size=40).filter(
+        lambda value: value == value.strip()
+    ),
+    st.sampled_from(sorted(WAYS_TO_WRITE)),
+)
+@example("a" * 8, "in base64 after a name")
+@example("{}[]\\\"'\\\\", "in JSON in JSON")
+def test_no_way_of_writing_a_known_secret_gives_it_back(value: str, way: str) -> None:
+    written = WAYS_TO_WRITE[way](value)
+    redacted = Redactor([value]).redact(f"<{written}>")
+
+    assert value in MARK or value.lower() in PLACEHOLDERS or written not in redacted
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("call failed: sk-proj-Synthetic0123456789abcdef", "Synthetic0123456789"),
+        ("key rk_live_synthetic0123456789", "synthetic0123"),
+        ("AIzaSySynthetic0123456789012345678901234", "SySynthetic"),
+        ("remote: ghp_0123456789abcdefghij0123456789abcdef", "0123456789abcdefghij"),
+        ("token xoxb-1234567890-abcdefghij", "1234567890-abc"),
+        ("jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl", "eyJzdWIi"),
+        ("AKIAIOSFODNN7EXAMPLE wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalr"),
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "wJalr"),
+        ("{'authorization': 'Bearer synthetic.value.1'}", "synthetic.value"),
+        ("Authorization: Basic c3ludGhldGlj", "c3ludGhldGlj"),
+        ("sent Bearer synthetic-value-1 to it", "synthetic-value"),
+        ("[(b'x-api-key', b'synthetic')]", "synthetic"),
+        ("curl -H 'X-Api-Key: synthetic-1'", "synthetic-1"),
+        ("postgresql://app:synth@pw@db:5432/jobs", "synth"),
+        ("redis://:synthetic@cache", "synthetic"),
+        (r"{\"dsn\": \"amqp:\/\/svc:synthetic@rabbit\"}", "synthetic"),
+        ("https://synthetic0123456789token@example.com", "synthetic0123"),
+        ("Driver=x;Password=synthetic;Server=y", "synthetic"),
+        ("GET /v1?api_key=synthetic&page=2", "synthetic"),
+        ("GET /v1?key=synthetic-key&page=2", "synthetic"),
+        ("OPENAI_API_KEY=synthetic", "synthetic"),
+        ("HF_TOKEN=synthetic", "synthetic"),
+        ('{"password": "syn\\"the\'tic"}', "tic"),
+        (r'"{\"password\": \"syn\\\"thetic\"}"', "thetic"),
+        ("'client_secret': 'synthetic", "synthetic"),
+        ("password: synthetic1", "synthetic1"),
+        ('{"access_token": 123456789}', "123456789"),
+        ("Cookie: theme=dark; sid=synthetic", "synthetic"),
+        ("Set-Cookie: anything=synthetic; Path=/", "synthetic"),
+        ("anything=synthetic; Path=/; Secure", "synthetic"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIsynthetic\n-----END RSA PRIVATE KEY-----", "MIIsynthetic"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIsynthetic\nMIIcut", "MIIcut"),
+        (
+            r'{"pem": "-----BEGIN PRIVATE KEY-----\nMIIsynthetic\n-----END PRIVATE KEY-----\n"}',
+            "MIIsynthetic",
+        ),
+        ("[type=string_type, input_value={'k': 'synthetic'}, input_type=dict]", "synthetic"),
+    ],
+)
+def test_what_looks_like_a_secret_goes_unasked(text: str, secret: str) -> None:
+    redacted = Redactor().redact(text)
+
+    assert secret not in redacted
+    assert MARK in redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "commit 3a464f9bdeadbeef3a464f9bdeadbeef3a464f9b",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "run 01JD8Z3N5W8Q7M4T6R2K9V0XYB, step fetch[3], 1b4e28ba-2fa1-11d2-883f-0016d3cca427",
+        "tokens_used=48210 max_tokens=4096 token budget: 250000, tokens: 123456",
+        "the secret of the key is patience; a password should be long",
+        "Password: required. Token: optional. secret: never",
+        "login(user: str, password: str, token: str | None = None) -> {token: str}",
+        '{"required": ["password", "token"], "properties": {"password": {"type": "string"}}}',
+        '{"api_key": null, "password": "", "secret": "${SECRET}", "token": true}',
+        "scikit: sk-learn-compatible-estimators, risk-adjusted-returns-for-2024",
+        "see https://example.com:8080/a@b and mail me@example.com, or ssh://git@example.com/x.git",
+        "a cookie is a small text; session=3",
+        "the bearer of bad news: bearer misunderstandings",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+        "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----",
+        "PWD=/home/user key=value monkey=banana",
+        "1 validation error: Input should be a valid string",
+        "SecretStr('**********')",
+    ],
+)
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert Redactor(["an-unrelated-secret"]).redact(text) == text
+
+
+def shared_rows() -> list[dict[str, str | None]]:
+    if not SHARED_CASES.exists():
+        return []
+    return [json.loads(line) for line in SHARED_CASES.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("row", shared_rows(), ids=lambda row: row["id"])
+def test_the_shared_cases_end_as_they_say(row: dict[str, str | None]) -> None:
+    text, secret = row["text"] or "", row["secret"]
+    known = [secret] if secret is not None and row["family"] == "known_value" else []
+
+    redacted = Redactor(known).redact(text)
+
+    if row["must"] == "keep":
+        assert redacted == text
+    else:
+        assert secret is not None
+        assert secret not in redacted
+
+
+def test_a_known_secret_goes_even_where_only_its_middle_looks_like_one() -> None:
+    redacted = Redactor(["zzz-not-of-any-shape-zzz"]).redact("echo zzz-not-of-any-shape-zzz.")
+
+    assert redacted == f"echo {MARK}."
+
+
+def test_a_short_known_secret_goes_only_where_it_stands_alone() -> None:
+    redactor = Redactor(["hunt3r"])
+
+    assert redactor.redact("pass hunt3r, please: 'hunt3r'") == f"pass {MARK}, please: '{MARK}'"
+    assert redactor.redact("hunt3rs, xhunt3r") == "hunt3rs, xhunt3r"
+
+
+@pytest.mark.parametrize("placeholder", ["EMPTY", "ollama", "none", "key", ""])
+def test_what_is_written_where_no_key_is_needed_is_no_secret(placeholder: str) -> None:
+    text = "ollama:llama3 has an EMPTY key, and none is needed"
+
+    assert Redactor([placeholder]).redact(text) == text
+
+
+def test_the_longer_of_two_secrets_goes_first() -> None:
+    redactor = Redactor(["first-half", "first-half-and-second"])
+
+    assert redactor.redact("first-half-and-second first-half") == f"{MARK} {MARK}"
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        *(
+            "password",
+            "token",
+            "api_key",
+            "Authorization",
+            "Bearer ",
+            "cookie: a=",
+            "; Path=/",
+            "?key=",
+            "://",
+        ),
+        *(
+            "input_value=",
+            ", input_type=",
+            "sk-",
+            "eyJ",
+            "AKIA",
+            "-----",
+            "none",
+            "${",
+            "redacted",
+            MARK,
+            "x" * 40,
+        ),
+        *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "abcdefgh", "12345678"),
+        *(
+            "=",
+            ":",
+            ": ",
+            " ",
+            '"',
+            "'",
+            "\\",
+            "\\\\",
+            "\n",
+            ",",
+            ";",
+            "&",
+            "@",
+            ".",
+            "{",
+            "}",
+            "(",
+            ")",
+            "[",
+            "]",
+        ),
+        *("hunt3r", "a-known-secret", "a-known"),
+    ]
+)
+TEXTS = st.lists(st.one_of(FRAGMENTS, st.text(max_size=5)), max_size=25).map("".join)
+KNOWN = st.lists(st.one_of(st.sampled_from(["a-known-secret", "hunt3r"]), st.text(max_size=12)), max_size=3)
+
+
+@given(TEXTS, KNOWN)
+@example("sk-sk-12345678abcdefgh12345678hunt3r", ["hunt3r"])
+@example("password='a-known-secret' token=[redacted]abc1234", ["a-known-secret"])
+@example("[redacted]-known-secret", ["]-known-secret"])
+@example("000:000:", ["000:"])
+@example("000¹000¹", ["000¹"])
+def test_redacting_twice_changes_nothing_more(text: str, known: list[str]) -> None:
+    redactor = Redactor(known)
+    once = redactor.redact(text)
+
+    assert redactor.redact(once) == once
+
+
+@given(TEXTS)
+def test_a_text_without_any_clue_of_a_secret_stays(text: str) -> None:
+    # Without these no shape can begin.
+    plain = re.sub(r"[:=?&\-'\"/;]|(?i:key|token|secret|pass|bearer|cookie|eyj|cred|auth)", "", text)
+    plain = re.sub(r"AKIA|x{30,}|ghp|hf_|sk_", "", plain)
+
+    assert Redactor().redact(plain) == plain
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *(
+            "password",
+            "password=",
+            "'password': '",
+            'token=\\"',
+            "api_key: ",
+            "?key=",
+            "://a:",
+            "a=",
+            "sk-",
+            "eyJ",
+        ),
+        *(
+            "-----BEGIN PRIVATE KEY-----",
+            "-----",
+            "input_value=",
+            "cookie: a",
+            "bearer ",
+            "AKIA",
+            "a_",
+            "x",
+            "=:",
+        ),
+        *("\\", "@"),
+    ],
+)
+def test_no_text_makes_it_slow(piece: str) -> None:
+    # A pattern that goes back over what it has read would need hours for a text of this size, not a moment.
+    text = piece * (300_000 // len(piece))
+
+    assert len(Redactor(["a-known-secret"]).redact(text)) > 0
+
+
+def test_json_loses_secrets_in_texts_in_names_and_by_name() -> None:
+    value: JsonValue = {
+        "note": "use a-known-secret",
+        "a-known-secret": [1, {"password": "short", "token": 12345678, "max_tokens": 4096, "secret": 3}],
+        "api_key": {"type": "string"},
+        "token": None,
+        "access_token": True,
+    }
+
+    assert Redactor(["a-known-secret"]).redact_json(value) == {
+        "note": f"use {MARK}",
+        MARK: [1, {"password": MARK, "token": MARK, "max_tokens": 4096, "secret": 3}],
+        "api_key": {"type": "string"},
+        "token": None,
+        "access_token": True,
+    }
+
+
+@given(
+    st.recursive(TEXTS | st.integers() | st.none(), lambda inner: st.dictionaries(TEXTS, inner, max_size=3))
+)
+def test_json_written_as_text_stays_json(value: JsonValue) -> None:
+    redactor = Redactor(["a-known-secret"])
+    once = redactor.redact_json(value)
+
+    assert redactor.redact_json(once) == once
+    assert json.loads(json.dumps(once)) == once
+
+
+@pytest.mark.parametrize("number", [1, 123456, 1234567890123])
+def test_a_number_that_goes_from_a_json_text_leaves_json(number: int) -> None:
+    text = json.dumps({"token": number, "next": [number]})
+
+    assert json.loads(Redactor().redact(text))["next"] == [number]
+
+
+def test_known_secrets_are_keys_of_providers_and_passwords_in_our_addresses(tmp_path: Path) -> None:
+    environment = {
+        "WAVEWRIGHT_API_KEY": "own-key-of-the-user",
+        "WAVEWRIGHT_BASE_URL": "https://me:pass%2Fword@gateway.example/v1",
+        "WAVEWRIGHT_QUEUE_URL": "amqp://svc:rabbit-pw@queue/",
+        "OPENAI_API_KEY": " key-of-openai ",
+        "HF_TOKEN": "key-of-hf",
+        "AWS_SECRET_ACCESS_KEY": "key-of-aws",
+        "DATABASE_PASSWORD": "key-of-db",
+        "HOME": "/home/user",
+        "EMPTY_API_KEY": "",
+        "WAVEWRIGHT_MODEL": "openai:gpt",
+        "WAVEWRIGHT_BROKEN_URL": "http://[",
+    }
+    settings = load_settings(tmp_path, environment)
+
+    assert known_secrets(settings, environment) == (
+        "key-of-aws",
+        "key-of-db",
+        "key-of-hf",
+        "key-of-openai",
+        "own-key-of-the-user",
+        "pass/word",
+        "rabbit-pw",
+    )
+
+
+def test_known_secrets_of_the_settings_alone_are_the_key_and_the_password(tmp_path: Path) -> None:
+    given_before = {"WAVEWRIGHT_API_KEY": "own-key", "WAVEWRIGHT_BASE_URL": "http://me:pw-of-me@host/v1"}
+
+    assert known_secrets(load_settings(tmp_path, given_before), {}) == ("own-key", "pw-of-me")
+    assert known_secrets(None, {}) == ()
