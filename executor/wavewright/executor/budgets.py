@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from wavewright.config.model_settings import BudgetSettings, BudgetsSection
 from wavewright.planner.allowance import Allowance, Left
-from wavewright.planner.model_port import Role
+from wavewright.planner.model_port import ModelUse, Role
 from wavewright.planner.models import Budget
 from wavewright.planner.spending import Account, OverBudget, Spend
 
@@ -176,6 +176,12 @@ def to_settle(spent: Spend, reserved: Amount) -> Amount:
     return Amount(*(aside if given is None else given for given, aside in zip(units, reserved, strict=True)))
 
 
+def remembered_seconds(use: ModelUse) -> float | None:
+    """Return the seconds of a call that others may learn from: an answered one, with a figure to be believed."""
+    is_known = use.outcome == "answered" and math.isfinite(use.seconds) and use.seconds >= 0
+    return use.seconds if is_known else None
+
+
 def day_of(seconds: float, latest: str | None) -> str:
     """Return the date (UTC) of an instant, but never one before the latest on record.
 
@@ -191,8 +197,9 @@ def _units(measure: Measure, value: float) -> int | None:
         return None if value < 0 else min(_MOST, value * _UNITS[measure])
     if not math.isfinite(value) or value < 0:
         return None
+    units = min(value * _UNITS[measure], float(_MOST))
     # Up to what a float can tell apart: 0.1 dollars are not 100,000,001 billionths.
-    return min(_MOST, math.ceil(round(value * _UNITS[measure], 3)))
+    return math.ceil(round(units, 3))
 
 
 def _of(

@@ -84,7 +84,7 @@ _PURSE_TABLES: Final = (
         settled INTEGER NOT NULL DEFAULT 0,
         model TEXT, outcome TEXT, took REAL
     )""",
-    "CREATE INDEX purse_latency ON purse_entry (model, role, id) WHERE outcome = 'answered'",
+    "CREATE INDEX purse_latency ON purse_entry (model, role, id) WHERE took IS NOT NULL",
     # Derived from `purse_entry`, in the same transactions: a budget is asked for at every call.
     """
     CREATE TABLE purse_total (

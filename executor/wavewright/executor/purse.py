@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import Final, Self
 
 from wavewright.config.model_settings import BudgetsSection
-from wavewright.executor.budgets import NOTHING, Amount, Budgets, Pot, day_of, pots_of, to_settle
+from wavewright.executor.budgets import (
+    NOTHING,
+    Amount,
+    Budgets,
+    Pot,
+    day_of,
+    pots_of,
+    remembered_seconds,
+    to_settle,
+)
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.model_port import ModelUse, Role
 from wavewright.planner.models import Budget
@@ -79,9 +88,9 @@ class MemoryPurse:
             return
         aside, pots = standing
         self._add(pots, to_settle(spent, aside).minus(aside))
-        if use.outcome == "answered":
+        if (seconds := remembered_seconds(use)) is not None:
             place = use.model, reservation.account.role
-            self._past.setdefault(place, deque(maxlen=REMEMBERED_CALLS)).append(use.seconds)
+            self._past.setdefault(place, deque(maxlen=REMEMBERED_CALLS)).append(seconds)
 
     async def left(self, account: Account) -> Allowance:
         """Return what an account could still reserve, and what was spent."""

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from wavewright.executor.budgets import NOTHING, Amount, Budgets, Pot, day_of, pots_of, to_settle
+from wavewright.executor.budgets import (
+    NOTHING,
+    Amount,
+    Budgets,
+    Pot,
+    day_of,
+    pots_of,
+    remembered_seconds,
+    to_settle,
+)
 from wavewright.executor.journal_faults import explain_use
 from wavewright.executor.journal_file import Transaction, open_journal_file
 from wavewright.executor.purse import REMEMBERED_CALLS
@@ -37,7 +46,7 @@ _ADD: Final = """
     usd = usd + excluded.usd, seconds = seconds + excluded.seconds"""
 _LATEST_DAY: Final = "SELECT max(name) FROM purse_total WHERE pot = 'day'"
 _PAST: Final = """
-    SELECT took FROM purse_entry WHERE model = ? AND role = ? AND outcome = 'answered' ORDER BY id DESC LIMIT ?"""
+    SELECT took FROM purse_entry WHERE model = ? AND role = ? AND took IS NOT NULL ORDER BY id DESC LIMIT ?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +162,8 @@ class PurseStore:
         aside, use = Amount(*units), wish.use
         spent = NOTHING if use is None else to_settle(wish.spent, aside)
         self._connection.execute(
-            _SETTLE, (*spent, use and use.model, use and use.outcome, use and use.seconds, wish.id)
+            _SETTLE,
+            (*spent, use and use.model, use and use.outcome, use and remembered_seconds(use), wish.id),
         )
         account = Account(
             run=None if run is None else RunId(run),
