@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from tests.reviewer.scripted import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
-from wavewright.planner.types import Json, JsonObject
+from wavewright.executor.events import Event, LoopToolCalled, ModelCalled, RungTaken
+from wavewright.executor.state import fold
+from wavewright.planner.ladder import RungRecord
+from wavewright.planner.model_port import ModelUse
+from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer import Package, build_package, review_by_code
+from wavewright.reviewer.records import Opinion, RefusedAction
+from wavewright.tools.calls import LoopCall
 
 CODES = ("GNP", "SKS", "XRO")
 
@@ -84,6 +90,54 @@ def example_package() -> Package:
     run = example_run()
     review = review_by_code(run.plan, run.goal, run.state, run.tools)
     return build_package(run.plan, run.goal, run.state, review, run.tools)
+
+
+def example_model_events() -> tuple[Event, ...]:
+    """Return what models would have left in the example run: a planner, a worker that fell, an agent, a reviewer."""
+    at = example_run().events[-1].at
+    summary, news = StepId("summary"), StepId("news")
+    uses = (
+        ModelUse("planner", "planner", "openai:gpt-5", "truncated", 5200, 900, 0.0155, 4.2, rung="llm"),
+        ModelUse("planner", "planner", "openai:gpt-5", "answered", 6100, 1100, 0.0186, 5.1, 2, rung="repaired"),
+        ModelUse(
+            "worker", "summarise", "openai-chat:local", "answered", 9000, 700, None, 3.0,
+            is_estimated=True, rung="suggested", step=summary,
+        ),
+        ModelUse("agent", "agent", "openai:gpt-5", "answered", 300, 40, 0.001, 1.0, step=news, index=1),
+        ModelUse("reviewer", "reviewer", "openai:gpt-5", "answered", 12000, 400, 0.019, 6.0, rung="model"),
+    )  # fmt: skip
+    rungs = (
+        (RungRecord("planner", "llm", "fallen", "the answer was cut off", 4.2), None),
+        (RungRecord("planner", "repaired", "reached", "", 5.1, 0.95, "the plan was repaired"), None),
+        (RungRecord("worker summarise", "agent", "fallen", "no object in the answer", 2.0), summary),
+        (RungRecord("worker summarise", "suggested", "reached", "", 1.0, 0.8, "put together"), summary),
+        (RungRecord("reviewer", "model", "reached", "", 6.0), None),
+    )
+    call = LoopCall(
+        "fetch_announcements", {"code": "SKS", "text": "x" * 500}, "refused", 0.0, "the cap is reached"
+    )
+    return (
+        *(ModelCalled(at, use) for use in uses),
+        *(RungTaken(at, record, step) for record, step in rungs),
+        LoopToolCalled(at, news, call, 1),
+    )
+
+
+def example_package_with_models() -> Package:
+    """Return the example package as it would be had models planned, worked and reviewed."""
+    run = example_run()
+    state = fold((*run.events, *example_model_events()))
+    review = review_by_code(run.plan, run.goal, state, run.tools)
+    opinion = Opinion(
+        model="openai:gpt-5", goal_achieved=True, confidence=0.7, summary="All three stocks are compared."
+    )
+    refused = RefusedAction(
+        action="refetch", step="prices", tool="run_shell", why="the goal does not allow this tool"
+    )
+    reviewed = review.model_copy(
+        update={"reviewer": "model", "opinion": opinion, "refused_actions": (refused,)}
+    )
+    return build_package(run.plan, run.goal, state, reviewed, run.tools)
 
 
 def _points(rate: int) -> list[Json]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reviewer.example_package import example_package, example_run
+from tests.reviewer.example_package import example_package, example_package_with_models, example_run
 from tests.reviewer.page_reader import FoundPage, read_page
 from tests.reviewer.scripted import Fails, plan_of, run_plan
 from wavewright.planner.types import Json
@@ -127,7 +127,7 @@ def poisoned(value: Json, payload: str) -> Json:
     """Return a JSON value in which every free text is the payload."""
     kept = {
         "format", "status", "verdict", "severity", "kind", "action", "origin", "reviewer", "now", "tool_error",
-        "error_kind", "rung",
+        "error_kind", "rung", "outcome",
     }  # fmt: skip
     if isinstance(value, dict):
         return {key: entry if key in kept else poisoned(entry, payload) for key, entry in value.items()}
@@ -138,8 +138,8 @@ def poisoned(value: Json, payload: str) -> Json:
 
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
-def test_text_from_tools_and_plans_is_words_and_never_markup(payload: str) -> None:
-    package = example_package()
+def test_text_from_tools_plans_and_models_is_words_and_never_markup(payload: str) -> None:
+    package = example_package_with_models()
     body = package.model_dump(mode="json")
     hostile = Package.model_validate(poisoned(body, payload))
     harmless = page_of(package)
@@ -229,3 +229,34 @@ def test_the_calls_of_a_run_are_listed_with_their_parameters() -> None:
 
     assert "<code>fetch_stock_data</code>" in page
     assert '<ul class="params"><li><code>code</code>' in page
+
+
+def test_models_and_their_cost_are_shown_where_one_was_asked() -> None:
+    page = page_of(example_package_with_models())
+
+    assert "#models" in page.links
+    assert "5 calls (1 without an answer) of openai:gpt-5, openai-chat:local in 19.3 s" in page.text
+    assert "orchestrator 26,040, workers 9,700" in page.text
+    assert "at least 0.0541 USD" in page.text
+    assert "price unknown" in page.text
+    assert "By rung planner llm 1" in page.text
+    assert "planner repaired reached 0.95 the plan was repaired" in page.text
+    assert "1 call by agents" in page.text
+    assert "refetch on prices by run_shell : the goal does not allow this tool" in page.text
+
+
+def test_without_a_model_there_is_no_word_of_models() -> None:
+    assert "#models" not in page_of(example_package()).links
+
+
+def test_what_made_a_patch_is_shown() -> None:
+    from wavewright.reviewer.records import PatchReport
+
+    patches = [
+        PatchReport(round=n, reason="again", patch={}, rung=rung)
+        for n, rung in enumerate(("recipe", "model", None))
+    ]
+    text = page_of(example_package().model_copy(update={"patches": tuple(patches)})).text
+
+    assert "Patch of round 0 from a recipe of the goal" in text
+    assert "Patch of round 1 from a model" in text

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reviewer.example_package import example_package
+from tests.reviewer.example_package import example_package, example_package_with_models
 from tests.reviewer.page_reader import FoundPage, read_page
 from tests.reviewer.test_report import PAYLOADS, poisoned
 from wavewright.reviewer import Package, write_report
@@ -79,7 +79,7 @@ def _requests(net_log: Path) -> tuple[str, ...]:
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Visit:
     """The report of the example package, opened."""
     folder = tmp_path_factory.mktemp("report")
-    return visit(write_report(example_package(), folder), folder)
+    return visit(write_report(example_package_with_models(), folder), folder)
 
 
 def test_the_browser_has_nothing_to_complain_of_and_asks_nobody(opened: Visit) -> None:
@@ -132,7 +132,8 @@ def test_a_page_that_does_ask_somebody_and_complains_is_noticed(tmp_path: Path) 
 
 def test_hostile_text_does_nothing_in_the_browser(tmp_path: Path) -> None:
     payload = "\n\n".join(PAYLOADS)
-    hostile = Package.model_validate(poisoned(example_package().model_dump(mode="json"), payload))
+    package = example_package_with_models()
+    hostile = Package.model_validate(poisoned(package.model_dump(mode="json"), payload))
     seen = visit(write_report(hostile, tmp_path), tmp_path)
     names = {name for name, _attributes in seen.page.elements}
 

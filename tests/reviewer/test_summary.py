@@ -2,13 +2,24 @@ from __future__ import annotations
 
 from syrupy.assertion import SnapshotAssertion
 
-from tests.reviewer.example_package import example_package
+from tests.reviewer.example_package import example_package, example_package_with_models
 from tests.reviewer.scripted import Fails, plan_of, run_plan
 from wavewright.reviewer import build_package, render_summary, review_by_code
 
 
 def test_a_package_is_told_in_plain_text(snapshot: SnapshotAssertion) -> None:
     assert render_summary(example_package()) == snapshot
+
+
+def test_models_are_told_in_two_lines() -> None:
+    lines = render_summary(example_package_with_models()).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("models"))
+
+    assert lines[start : start + 3] == [
+        "models  5 calls (1 without an answer) of openai:gpt-5, openai-chat:local in 19.3 s",
+        "        about 35,740 tokens (orchestrator 26,040, workers 9,700), at least 0.0541 USD",
+        "",
+    ]
 
 
 def test_a_run_that_failed_is_told_with_what_would_mend_it(snapshot: SnapshotAssertion) -> None:
@@ -29,4 +40,4 @@ def test_no_text_of_a_tool_can_steer_a_terminal() -> None:
 
 
 def test_no_line_is_wider_than_a_hundred_characters() -> None:
-    assert max(map(len, render_summary(example_package()).splitlines())) <= 100
+    assert max(map(len, render_summary(example_package_with_models()).splitlines())) <= 100

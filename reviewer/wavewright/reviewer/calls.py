@@ -54,7 +54,7 @@ class _Maker:
             return None
         if not isinstance(params, dict):
             return None
-        return {name: _abridged(value) for name, value in params.items()}
+        return abridged_params(params)
 
 
 def list_calls(
@@ -75,6 +75,11 @@ def list_calls(
         for maker in (_maker(step, plan, graph, outputs, now),)
         for ending in endings
     )
+
+
+def abridged_params(params: JsonObject) -> JsonObject:
+    """Return parameters with large values told by their shape."""
+    return {name: _abridged(value) for name, value in params.items()}
 
 
 def _endings(step: Step, state: RunState) -> list[StepFinished | ItemFinished]:

@@ -30,7 +30,8 @@ _SHARES = (0.6, 0.75, 1.0)
 """The part of what is left that the steps of each rank may take up."""
 _FRAME = 80
 """Characters around each output."""
-_LEAST = 40
+_LEAST = 240
+"""Characters, with what is around them, below which a part of an output says nothing."""
 _MOST_RECORDS = 5
 _MOST_GATES = 60
 _MOST_TEXT = 300
@@ -130,20 +131,26 @@ def _candidate(
 
 
 def _fit(candidates: Sequence[_Candidate], room: int) -> tuple[list[ShownOutput], list[tuple[str, str]]]:
+    """Share the room out by rank; who would get too little to say anything leaves it to those before."""
     shown: list[ShownOutput] = []
-    left_out: list[tuple[str, str]] = []
+    left_out: list[_Candidate] = []
     for rank, part in enumerate(_SHARES):
         ranked = [candidate for candidate in candidates if candidate.rank == rank]
-        sizes = [size_of(candidate.value) for candidate in ranked]
-        shares = share_out([size + _FRAME for size in sizes], int(room * part))
-        for candidate, size, share in zip(ranked, sizes, shares, strict=True):
-            if share - _FRAME < min(size, _LEAST):
-                left_out.append((candidate.name, shape(candidate.value)))
-                continue
+        if left_out:
+            left_out += ranked
+            continue
+        needs = [size_of(candidate.value) + _FRAME for candidate in ranked]
+        shares = share_out(needs, int(room * part))
+        while shares and shares[-1] < min(needs[-1], _LEAST):
+            left_out.append(ranked.pop())
+            needs.pop()
+            shares = share_out(needs, int(room * part))
+        for candidate, need, share in zip(ranked, needs, shares, strict=True):
             value = abridge(candidate.value, share - _FRAME, candidate.first)
-            shown.append(ShownOutput(candidate.name, value, size, is_whole=value is candidate.value))
+            is_whole = value is candidate.value
+            shown.append(ShownOutput(candidate.name, value, need - _FRAME, is_whole=is_whole))
             room -= size_of(value) + _FRAME
-    return shown, left_out
+    return shown, [(candidate.name, shape(candidate.value)) for candidate in left_out]
 
 
 def _step(step: Step, end: StepFinished | None, replaced_by: StepId | None) -> JsonObject:

@@ -164,7 +164,10 @@ def find_object(text: str, keys: Collection[str]) -> Document:
         raise Misfit(f"the answer holds several objects with {wanted}, and they differ: answer once")
     value, inner = found[0]
     if not value.is_certain:
-        raise Misfit("the JSON of the answer is not closed, or says one thing twice: write it again, whole")
+        raise Misfit(
+            "the JSON of the answer is not closed, says one thing twice or holds a number that is none: "
+            "write it again, whole"
+        )
     return Document(inner, answer.source, keeps_places=False)
 
 

@@ -25,6 +25,7 @@ from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.calls import list_calls
+from wavewright.reviewer.costs import list_loop_calls, list_rungs, sum_uses, token_shares
 from wavewright.reviewer.evidence import superseded_steps
 from wavewright.reviewer.files import write_whole
 from wavewright.reviewer.harvest import harvest
@@ -32,6 +33,7 @@ from wavewright.reviewer.items import item_labels
 from wavewright.reviewer.records import Package, PatchReport, ReviewResult, RunStatus, StepReport, Timings
 from wavewright.reviewer.results import read_result, terminal_steps
 from wavewright.reviewer.review import instant_of
+from wavewright.reviewer.rungs import PLANNER, REVIEWER, patch_rungs
 from wavewright.reviewer.times import iso_of_epoch
 from wavewright.reviewer.values import shape, shorten
 
@@ -79,6 +81,7 @@ def build_package(
         ),
         terminal_steps(plan),
     )
+    orchestrator_tokens, worker_tokens = token_shares(state)
     return Package(
         run=state.started.run,
         job=state.started.job,
@@ -98,10 +101,15 @@ def build_package(
         plan=plan.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"version": plan.version},
         plan_hash=state.plan_hash or plan_hash(plan),
         rung=state.rung or "given",
-        patches=tuple(_patches(state.plans, tools)),
+        patches=tuple(_patches(state, tools)),
         execution_log=_execution_log(plan, goal, state, now),
         calls=list_calls(plan, goal, state, tools, now),
         timings=_timings(state),
+        model_uses=sum_uses(state),
+        orchestrator_tokens=orchestrator_tokens,
+        worker_tokens=worker_tokens,
+        rungs=list_rungs(state),
+        loop_calls=list_loop_calls(state),
         versions=state.started.versions,
         now=iso_of_epoch(now.timestamp()),
     )
@@ -184,6 +192,11 @@ def _warnings(plan: Plan, state: RunState) -> list[str]:
         texts += [_message(warning) for warning in accepted.warnings]
     texts += [text for note in state.notes for text in _said(note)]
     texts += [
+        f"{taken.rung.ladder}: the rung {taken.rung.rung!r} gave nothing: {taken.rung.reason}"
+        for taken in state.rungs
+        if taken.rung.outcome == "fallen" and taken.rung.ladder in {PLANNER, REVIEWER}
+    ]
+    texts += [
         f"gate {gate.gate!r} on step {gate.step!r}: {gate.message}"
         for gate in state.gates
         if gate.is_red and gate.severity == "warn" and gate.step not in replaced
@@ -214,8 +227,16 @@ def _said(note: Noted) -> list[str]:
             ]
         case "approval", {"subject": "patch", "approved": False, "needs": list(needs)}:
             return [f"the recovery patch was not approved: {'; '.join(map(str, needs))}"]
+        case "review", {"refused_actions": list(refused)}:
+            return [_refused(each) for each in refused if isinstance(each, dict)]
         case _:
             return []
+
+
+def _refused(action: JsonObject) -> str:
+    named = [f"{word} {shorten(str(action[word]), 80)!r}" for word in ("step", "tool") if action.get(word)]
+    on = f" on {', '.join(named)}" if named else ""
+    return f"the reviewing model asked for {str(action.get('action'))!r}{on}: refused, {action.get('why')}"
 
 
 def _message(body: JsonObject) -> str:
@@ -224,9 +245,9 @@ def _message(body: JsonObject) -> str:
     return f"{code}: {text}" if isinstance(code, str) else text
 
 
-def _patches(plans: tuple[PlanAccepted, ...], tools: Mapping[str, ToolSignature]) -> list[PatchReport]:
+def _patches(state: RunState, tools: Mapping[str, ToolSignature]) -> list[PatchReport]:
     reports: list[PatchReport] = []
-    for before, accepted in pairwise(plans):
+    for (before, accepted), made in zip(pairwise(state.plans), patch_rungs(state), strict=True):
         if accepted.patch is None:
             continue
         reason = accepted.patch.get("reason")
@@ -237,6 +258,7 @@ def _patches(plans: tuple[PlanAccepted, ...], tools: Mapping[str, ToolSignature]
                 patch=accepted.patch,
                 diff=_diff(before, accepted, tools),
                 plan_hash=accepted.plan_hash,
+                rung=made.rung if made is not None else None,
             )
         )
     return reports

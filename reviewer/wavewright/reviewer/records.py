@@ -14,6 +14,7 @@ from pydantic import ConfigDict, JsonValue
 from wavewright.executor.events import ErrorKind, GateRecord, StepError, StepStatus
 from wavewright.planner.models import Model
 from wavewright.planner.types import GateId, JsonObject, StepId
+from wavewright.reviewer.cost_records import LoopCallReport, ModelUses, RungReport
 
 RunStatus = Literal["achieved", "not_achieved", "failed", "interrupted"]
 
@@ -222,6 +223,8 @@ class PatchReport(Record):
     diff: str = ""
     plan_hash: str | None = None
     """Of the plan that it made."""
+    rung: str | None = None
+    """The rung of the ladder `recovery` that made it: `recipe` or `model`; null where nobody recorded it."""
 
 
 class Timings(Record):
@@ -266,6 +269,16 @@ class Package(Record):
     execution_log: tuple[StepReport, ...] = ()
     calls: tuple[CallReport, ...] = ()
     timings: Timings = Timings()
+    model_uses: ModelUses = ModelUses()
+    """What language models cost; all noughts where none was asked."""
+    orchestrator_tokens: int = 0
+    """Tokens of planning, recovery, review, judging and agents."""
+    worker_tokens: int = 0
+    """Tokens of model workers."""
+    rungs: tuple[RungReport, ...] = ()
+    """Every rung of a fallback ladder that was tried."""
+    loop_calls: tuple[LoopCallReport, ...] = ()
+    """Tools that agents called inside their steps."""
     versions: dict[str, str] = {}
     now: str
     """The instant the run took for now."""

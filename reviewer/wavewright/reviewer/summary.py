@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
+from wavewright.reviewer.costs import cost_lines
 from wavewright.reviewer.records import Package, StepReport
 from wavewright.reviewer.result_text import result_lines
 from wavewright.reviewer.times import duration_text
@@ -50,6 +51,10 @@ def _lines(package: Package) -> Iterator[str]:
         f"plan {package.rung}, {_count(package.timings.waves, 'wave')}, "
         f"{_count(package.timings.rounds, 'recovery round')}"
     )
+    yield from _patched_by(package)
+    costs = cost_lines(package.model_uses, package.orchestrator_tokens, package.worker_tokens)
+    for number, line in enumerate(costs):
+        yield f"{'models' if number == 0 else '':<8}{shorten(line, _WIDTH - 8)}"
     yield from _result(package)
     yield ""
     yield from _steps(package.execution_log)
@@ -73,6 +78,13 @@ def _lines(package: Package) -> Iterator[str]:
         "Documents", (_document_line(document.title, document.tags) for document in package.documents)
     )
     yield from _section("Sources", (_source_line(source.name, source.as_of) for source in package.sources))
+
+
+def _patched_by(package: Package) -> Iterator[str]:
+    """Yield where the patches came from, if anybody recorded it."""
+    made = [patch.rung for patch in package.patches if patch.rung is not None]
+    if made:
+        yield f"patched by {', then '.join(made)}"
 
 
 def _result(package: Package) -> Iterator[str]:

@@ -25,6 +25,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from wavewright.planner.types import Json, StepId
+from wavewright.reviewer.costs import money_words
 from wavewright.reviewer.files import write_whole
 from wavewright.reviewer.records import Confidence, Document, Package, StepReport
 from wavewright.reviewer.report.charts import draw_chart
@@ -32,6 +33,7 @@ from wavewright.reviewer.report.dag import Node, draw_plan, statuses
 from wavewright.reviewer.report.gantt import draw_gantt
 from wavewright.reviewer.report.gate_groups import group_gates, red_steps
 from wavewright.reviewer.report.markdown import markdown_to_html
+from wavewright.reviewer.report.model_costs import show_models
 from wavewright.reviewer.times import duration_text
 from wavewright.reviewer.values import brief, shape, shorten, visible
 
@@ -114,6 +116,7 @@ def render_report(package: Package) -> str:
             replaced=replaced,
             red_steps=defaultdict(str, red_steps(gates)),
             labels=_labelled(package),
+            models=show_models(package),
             several_rounds=any(entry.round for entry in log),
             gates=gates,
             green=sum(1 for group in gates if not group.red and not group.is_replaced),
@@ -161,6 +164,8 @@ def _environment() -> Environment:
     filters = cast("dict[str, Callable[..., object]]", environment.filters)
     filters |= {
         "two": _two,
+        "thousands": _thousands,
+        "money": money_words,
         "percent": _percent,
         "px": _number,
         "arc": _arc,
@@ -229,6 +234,7 @@ def _sections(package: Package, *, has_charts: bool) -> list[tuple[str, str]]:
         ("documents", _result_title(package), bool(package.documents) or package.result is not None),
         ("confidence", "Confidence", review is not None),
         ("plan", "Plan", True),
+        ("models", "Models", package.model_uses.total.calls > 0),
         ("gates", "Gates", bool(package.gates)),
         ("warnings", "Warnings", bool(package.warnings or package.conflicts)),
         ("sources", "Sources", bool(package.sources)),
@@ -286,6 +292,10 @@ def _subline(node: Node) -> str:
 
 def _two(value: float) -> str:
     return f"{value:.2f}"
+
+
+def _thousands(count: int) -> str:
+    return f"{count:,}"
 
 
 def _percent(share: float) -> str:

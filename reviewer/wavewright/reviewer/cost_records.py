@@ -1,0 +1,93 @@
+"""What a package holds of language models: their cost by step, role, rung and model, and what rungs were tried.
+
+A sum says what it is a sum of: calls whose price is not known are counted apart, and tokens that a provider did not
+count are marked as estimates.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ConfigDict
+
+from wavewright.planner.models import Model
+from wavewright.planner.types import JsonObject, StepId
+
+
+class CostRecord(Model):
+    """Base of these records: lists become tuples again when they are read back."""
+
+    model_config = ConfigDict(strict=False)
+
+
+class Cost(CostRecord):
+    """What some model calls came to."""
+
+    calls: int = 0
+    unanswered: int = 0
+    """Calls without an answer: refused, cut off, failed, too late or over budget."""
+    attempts: int = 0
+    """Requests, repeated ones and those to fallback models included."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float | None = None
+    """US dollars of the calls whose price is known; null where none is."""
+    unpriced: int = 0
+    """Calls that spent tokens at an unknown price."""
+    estimated: int = 0
+    """Calls whose tokens are an estimate."""
+    seconds: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.input_tokens + self.output_tokens
+
+
+class NamedCost(CostRecord):
+    """The cost of one step, role, rung or model."""
+
+    name: str
+    cost: Cost
+
+
+class ModelUses(CostRecord):
+    """The cost of all model calls of a run, and the same by whom and for what."""
+
+    total: Cost = Cost()
+    steps: tuple[NamedCost, ...] = ()
+    """Of steps, in the order of the calls; what no step asked is not in here."""
+    roles: tuple[NamedCost, ...] = ()
+    rungs: tuple[NamedCost, ...] = ()
+    """Named by role and rung, such as `planner llm`."""
+    models: tuple[NamedCost, ...] = ()
+
+
+class RungReport(CostRecord):
+    """One rung of a fallback ladder that was tried."""
+
+    ladder: str
+    rung: str
+    outcome: Literal["reached", "fallen"]
+    reason: str = ""
+    """Why it gave nothing."""
+    seconds: float = 0.0
+    ceiling: float = 1.0
+    because: str = ""
+    """Why the ceiling."""
+    step: StepId | None = None
+    index: int | None = None
+
+
+class LoopCallReport(CostRecord):
+    """A call of a tool that an agent made inside its step."""
+
+    step: StepId
+    index: int | None = None
+    tool: str
+    params: JsonObject = {}
+    """Large values as their shape."""
+    status: Literal["ok", "failed", "refused"]
+    seconds: float = 0.0
+    message: str = ""
+    """Why it failed or was refused."""
