@@ -159,3 +159,11 @@ def test_jinja_is_loaded_when_a_prompt_is_rendered_and_not_before() -> None:
     shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
 
     assert shown.stdout.split() == ["False", "False", "True"]
+
+
+def test_a_template_may_begin_with_the_shipped_one_that_it_replaces(tmp_path: Path) -> None:
+    own = folder(tmp_path, planner__repair='{% include "shipped/planner/repair.md.j2" %}\nBe brief.')
+
+    shown = Prompts([own]).render("planner/repair", is_truncated=True)
+
+    assert shown == Prompts().render("planner/repair", is_truncated=True) + "\nBe brief."
