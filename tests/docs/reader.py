@@ -24,8 +24,17 @@ _VARYING = (
     (re.compile(r"\b\d+\.\d+\.\d+(?:\.\d+)?\b"), "<version>"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:days|years) old\b"), "<age> old"),
     (re.compile(r"\bpid \d+ on \S+"), "<owner>"),
+    (re.compile(r"\b\d[\d,]* tokens?\b"), "<tokens>"),
+    (re.compile(r"\b(?:under )?\d+\.\d{4} USD\b"), "<money>"),
     (re.compile(r"[ \t]+$", re.MULTILINE), ""),
     (re.compile(r" {2,}"), "  "),
+)
+
+
+_SET = re.compile(r"export (?P<name>\w+)=(?P<value>\S+)")
+_UNSET = re.compile(r"unset (?P<names>[\w ]+)")
+_SERVER = re.compile(
+    r"(?:PYTHONPATH=\S+ )?python -m tests\.support\.scripted_model --port (?P<port>\d+) --script (?P<script>\S+) &"
 )
 
 
@@ -63,6 +72,15 @@ def _nearest(line: str, lines: list[str]) -> str | None:
 
 
 @dataclass
+class Server:
+    """A model server that a page starts; it listens on a free port in place of the one that the page names."""
+
+    named: str
+    port: str
+    running: subprocess.Popen[str]
+
+
+@dataclass
 class Reader:
     """Where the reader is, and how the last command ended."""
 
@@ -70,6 +88,8 @@ class Reader:
     folder: Path
     code: int = 0
     environment: dict[str, str] = field(default_factory=dict[str, str])
+    servers: list[Server] = field(default_factory=list["Server"])
+    """Model servers that the reader has started."""
 
     @classmethod
     def starting_from(cls, project: Project, home: Path) -> Reader:
@@ -97,7 +117,17 @@ class Reader:
         if command.startswith("cd "):
             self.folder = (self.folder / command.removeprefix("cd ")).resolve(strict=True)
             return ""
-        return self._run(["sh", "-c", command])
+        if server := _SERVER.fullmatch(command):
+            self._serve(server["port"], server["script"])
+            return ""
+        if setting := _SET.fullmatch(command):
+            self.environment[setting["name"]] = self._there(setting["value"])
+            return ""
+        if unset := _UNSET.fullmatch(command):
+            for name in unset["names"].split():
+                del self.environment[name]
+            return ""
+        return self._run(["sh", "-c", self._there(command)])
 
     def run_python(self, program: str) -> str:
         """Run a program and return all that it prints."""
@@ -107,7 +137,40 @@ class Reader:
         """Save a file as a page says."""
         target = self.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        target.write_text(self._there(text), encoding="utf-8")
+
+    def leave(self) -> None:
+        """Stop what was started."""
+        for server in self.servers:
+            server.running.kill()
+            server.running.communicate()
+
+    def _serve(self, port: str, script: str) -> None:
+        command = [sys.executable, "-m", "tests.support.scripted_model", "--port", "0", "--script", script]
+        running = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environment | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert running.stdout is not None
+        told = running.stdout.readline()
+        listening = re.search(r":(\d+)/v1", told)
+        self.servers.append(Server(port, listening[1] if listening else port, running))
+        assert listening, told + running.communicate()[0]
+
+    def _there(self, text: str) -> str:
+        """Return a text with the ports that the reader's servers have in place of those that the page names."""
+        for server in self.servers:
+            text = text.replace(f"127.0.0.1:{server.named}", f"127.0.0.1:{server.port}")
+        return text
+
+    def _here(self, text: str) -> str:
+        for server in self.servers:
+            text = text.replace(f"127.0.0.1:{server.port}", f"127.0.0.1:{server.named}")
+        return text
 
     def follow(self, command: Command, *, is_code_shown: bool) -> tuple[str, str | None]:
         """Type a command; return what it printed, and what is wrong with that, if anything."""
@@ -133,4 +196,4 @@ class Reader:
             text=True,
         )
         self.code = done.returncode
-        return done.stdout.replace(str(self.home.resolve()), "~")
+        return self._here(done.stdout.replace(str(self.home.resolve()), "~"))

@@ -66,6 +66,9 @@ def test_a_reader_who_types_what_a_page_says_gets_what_it_shows(page: Path, tmp_
     text = page.read_text(encoding="utf-8")
     reader = Reader.starting_from(project_of(text), tmp_path)
 
-    wrong = [fault for block in blocks(text) for fault in follow_block(block, reader, page)]
+    try:
+        wrong = [fault for block in blocks(text) for fault in follow_block(block, reader, page)]
+    finally:
+        reader.leave()
 
     assert not wrong, "\n".join(wrong)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.docs.blocks import Block, Command, commands
-from tests.docs.reader import agrees, brought_up_to_date
+from tests.docs.reader import Reader, agrees, brought_up_to_date
 
 
 @pytest.mark.parametrize(
@@ -51,3 +53,34 @@ def test_an_extract_stays_an_extract_when_it_is_brought_up_to_date() -> None:
 
     assert brought_up_to_date(shown, printed) == "first: 3 steps\n...\nlast: 2 waves\n"
     assert brought_up_to_date("first\n", printed) == printed
+
+
+def test_what_a_model_cost_differs_from_run_to_run() -> None:
+    assert agrees("2 calls, 4,548 tokens, 0.0012 USD\n", "2 calls, 912 tokens, under 0.0001 USD\n")
+    assert not agrees("2 calls, 4,548 tokens, price unknown\n", "2 calls, 912 tokens, 0.0012 USD\n")
+
+
+def test_a_reader_sets_and_forgets_variables(tmp_path: Path) -> None:
+    reader = Reader.starting_from("empty", tmp_path)
+
+    reader.type("export COLOUR=green")
+    before = reader.type("echo $COLOUR")
+    reader.type("unset COLOUR")
+
+    assert before == "green\n"
+    assert reader.type("echo $COLOUR") == "\n"
+
+
+def test_a_server_listens_elsewhere_and_is_told_of_as_the_page_names_it(tmp_path: Path) -> None:
+    reader = Reader.starting_from("empty", tmp_path)
+    reader.save("answers.yaml", "answers: [{text: hello}]\n")
+    reader.type("python -m tests.support.scripted_model --port 8765 --script answers.yaml &")
+    try:
+        (server,) = reader.servers
+        reader.type("export ADDRESS=http://127.0.0.1:8765/v1")
+
+        assert server.port != "8765"
+        assert reader.environment["ADDRESS"] == f"http://127.0.0.1:{server.port}/v1"
+        assert reader.type("echo $ADDRESS") == "http://127.0.0.1:8765/v1\n"
+    finally:
+        reader.leave()

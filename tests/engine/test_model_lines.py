@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from wavewright.engine.cli.model_lines import cost_of, cost_words, money_words, rung_line, short, use_line
+from wavewright.engine.cli.model_lines import cost_words, rung_line, short, use_line
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse, Outcome
 from wavewright.planner.types import StepId
+from wavewright.reviewer.costs import cost_of, money_words
 
 USE = ModelUse(
     role="planner",
@@ -63,15 +64,17 @@ def test_a_sum_says_what_it_lacks() -> None:
     assert cost_words(cost_of([USE, USE])) == "2 calls, 6,428 tokens, 0.0246 USD, 8.20 s"
     assert money_words(cost_of([unpriced])) == "price unknown"
     assert money_words(cost_of([USE, unpriced])) == "at least 0.0123 USD"
-    assert cost_of([USE, unpriced]).known_usd is None
     assert "about 6,428 tokens" in cost_words(cost_of([USE, estimated]))
 
 
 def test_a_call_that_spent_nothing_has_no_unknown_price() -> None:
     never_asked = replace(USE, outcome="over_budget", input_tokens=0, output_tokens=0, usd=None)
 
-    assert cost_of([never_asked]).known_usd == 0
     assert "price" not in cost_words(cost_of([never_asked]))
+
+
+def test_an_amount_too_small_to_write_is_not_nothing() -> None:
+    assert money_words(cost_of([replace(USE, usd=0.000004)])) == "under 0.0001 USD"
 
 
 def test_a_rung_says_why_it_gave_nothing_or_what_it_costs_the_confidence() -> None:

@@ -12,6 +12,7 @@ _CHANGING = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"), "<time>"),
     (re.compile(r"\b\d+(\.\d+)? (ms|s)\b"), "<seconds>"),
     (re.compile(r"  +<seconds>"), "  <seconds>"),
+    (re.compile(r"\b[\d,]+ tokens(?=, (?:price unknown|under|[\d.]+ USD))"), "<tokens>"),
     (re.compile(r"embedded null byte|stat: embedded null character in path"), "<Python's words for a NUL>"),
 )
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
 import anyio
 
 from wavewright.engine.cli.findings import Finding
-from wavewright.engine.cli.model_lines import amount_words, cost_of, short
+from wavewright.engine.cli.model_lines import amount_words, short
 from wavewright.engine.cli.project import has_journal
 from wavewright.executor.journal_errors import JournalError
 from wavewright.planner.model_port import ModelCall, ModelError, ModelUse, Role
+from wavewright.reviewer.costs import cost_of, usd_words
 from wavewright.tools.models import ModelConfigError, check_models, choose_model, model_configured
+from wavewright.tools.models.cassette_errors import CassetteError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -69,12 +71,14 @@ def model_findings(settings: Settings, *, is_offline: bool) -> Iterator[Finding]
         return
     for choice in chosen:
         yield Finding("model", "ok", _choice_words(choice))
-    cassette = settings.cassette
-    if cassette is not None:
-        yield _cassette(settings)
-    replays = cassette is not None and settings.cassette_mode == "replay"
+    replays = settings.cassette is not None and settings.cassette_mode == "replay"
     try:
+        if settings.cassette is not None:
+            yield anyio.run(_cassette, settings)
         seen = anyio.run(_look, settings, () if is_offline or replays else chosen)
+    except CassetteError as error:
+        yield Finding("cassette", "fault", error.message, error.hint)
+        return
     except (ModelConfigError, JournalError) as error:
         mend = error.mend if isinstance(error, JournalError) else error.hint
         yield Finding("model", "fault", str(error), mend or "")
@@ -101,14 +105,19 @@ def _choice_words(choice: _Chosen) -> str:
     return short(f"{choice.model}{fallbacks} for {roles}: {choice.why}")
 
 
-def _cassette(settings: Settings) -> Finding:
+async def _cassette(settings: Settings) -> Finding:
+    """Open the cassette and close it again.
+
+    Raises:
+        CassetteError: it is missing, or cannot be read.
+    """
+    from wavewright.executor.purse import MemoryPurse
+    from wavewright.tools.models import open_models
+
+    async with open_models(settings, MemoryPurse()):
+        pass
     if settings.cassette_mode == "record":
-        detail = f"{settings.cassette}: what is not in it yet is asked and recorded"
-        return Finding("cassette", "note", detail)
-    if settings.cassette is None or not settings.cassette.is_file():
-        detail = f"{settings.cassette} is not there, so no question has an answer"
-        mend = "record it with WAVEWRIGHT_CASSETTE_MODE=record, or take the cassette out of the settings"
-        return Finding("cassette", "fault", detail, mend)
+        return Finding("cassette", "note", f"{settings.cassette}: what it lacks is asked and recorded")
     return Finding("cassette", "note", f"answers are replayed from {settings.cassette}; no model is asked")
 
 
@@ -127,7 +136,9 @@ async def _look(settings: Settings, chosen: Iterable[_Chosen]) -> _Seen:
         answers: list[Finding] = []
         asked: dict[str, Role] = {choice.model: choice.roles[0] for choice in reversed(list(chosen))}
         if asked:
-            models = await stack.enter_async_context(open_models(settings, purse))
+            # Past the cassette: this question is none of those that a project records.
+            live = replace(settings, cassette=None)
+            models = await stack.enter_async_context(open_models(live, purse))
             answers = [await _answer(models, model, asked[model]) for model in reversed(asked)]
         return _Seen(tuple(answers), await purse.left(Account()))
 
@@ -163,7 +174,9 @@ async def _answer(models: Models, model: str, role: Role) -> Finding:
     by = answer.use.model if answer.use.model != model else ""
     instead = f" (a fallback: {model} gave no answer)" if by else ""
     detail = f"{by or model} answered in {answer.use.seconds:.2f} s{instead}, {spent}"
-    return Finding("answer", "note" if by else "ok", detail)
+    name = (by or model).partition(":")[2]
+    mend = f"set models.prices.{name} in wavewright.yaml" if cost_of(uses).unpriced else ""
+    return Finding("answer", "note" if by else "ok", detail, mend)
 
 
 def _budgets(settings: Settings, left: Allowance) -> Finding:
@@ -178,7 +191,7 @@ def _budgets(settings: Settings, left: Allowance) -> Finding:
         if any(value is not None for _, value in budget)
     ]
     spent = left.day.spent
-    today = f"today {spent.tokens:,} tokens, {spent.usd:.4f} USD"
+    today = f"today {spent.tokens:,} tokens, {usd_words(spent.usd)}"
     if not words:
         detail = f"none: models may cost anything ({today})"
         return Finding("budgets", "note", detail, "set budgets.run or budgets.day in wavewright.yaml")

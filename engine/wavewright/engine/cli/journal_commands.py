@@ -61,9 +61,11 @@ def show_run(run: str, *, output_format: str) -> int:
 
         sys.stdout.write(render_report(package))
     else:
+        from wavewright.engine.cli.show_models import model_lines
         from wavewright.reviewer.summary import render_summary
 
-        sys.stdout.write(render_summary(package) + "\n")
+        lines = "".join(f"{line}\n" for line in model_lines(package))
+        sys.stdout.write(f"{render_summary(package)}{lines}\n")
     return exit_codes.OK
 
 

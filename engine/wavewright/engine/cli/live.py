@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wavewright.engine.cli.at_work import AtWork, phase_words
-from wavewright.engine.cli.model_lines import amount_words, cost_of
+from wavewright.engine.cli.model_lines import amount_words
 from wavewright.engine.cli.progress import gate_lines, lines_of, print_outcome
 from wavewright.executor.events import (
     Event,
@@ -39,6 +39,7 @@ from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Plan
 from wavewright.planner.rendering import printable
 from wavewright.planner.types import StepId
+from wavewright.reviewer.costs import cost_of
 
 if TYPE_CHECKING:
     from wavewright.reviewer.records import Package

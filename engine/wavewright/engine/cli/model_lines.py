@@ -8,11 +8,12 @@ harmless first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.rendering import printable
+from wavewright.reviewer.cost_records import Cost
+from wavewright.reviewer.costs import cost_of, money_words
 
 _LONGEST_REASON = 160
 _OUTCOMES = {
@@ -24,46 +25,6 @@ _OUTCOMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What some model calls came to."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    usd: float = 0.0
-    """Of the calls whose price is known."""
-    unpriced: int = 0
-    """Calls that spent tokens at an unknown price."""
-    seconds: float = 0.0
-    is_estimated: bool = False
-    """Whether some of the tokens are an estimate."""
-
-    @property
-    def tokens(self) -> int:
-        """Tokens read and written."""
-        return self.input_tokens + self.output_tokens
-
-    @property
-    def known_usd(self) -> float | None:
-        """US dollars, where the price of every call is known."""
-        return None if self.unpriced else self.usd
-
-
-def cost_of(uses: Iterable[ModelUse]) -> Cost:
-    """Return the sum of some uses."""
-    listed = tuple(uses)
-    return Cost(
-        calls=len(listed),
-        input_tokens=sum(use.input_tokens for use in listed),
-        output_tokens=sum(use.output_tokens for use in listed),
-        usd=sum(use.usd or 0.0 for use in listed),
-        unpriced=sum(use.usd is None and use.tokens > 0 for use in listed),
-        seconds=sum(use.seconds for use in listed),
-        is_estimated=any(use.is_estimated for use in listed),
-    )
-
-
 def cost_words(cost: Cost) -> str:
     """Return a cost on one line: calls, tokens, money, seconds."""
     calls = f"{cost.calls} call{'' if cost.calls == 1 else 's'}"
@@ -72,16 +33,9 @@ def cost_words(cost: Cost) -> str:
 
 def amount_words(cost: Cost) -> str:
     """Return tokens and money."""
-    about = "about " if cost.is_estimated else ""
+    about = "about " if cost.estimated else ""
     tokens = f"{about}{cost.tokens:,} token{'' if cost.tokens == 1 else 's'}"
     return f"{tokens}, {money_words(cost)}" if cost.tokens else tokens
-
-
-def money_words(cost: Cost) -> str:
-    """Return the money; what has no known price is said, not left out."""
-    if not cost.unpriced:
-        return f"{cost.usd:.4f} USD"
-    return f"at least {cost.usd:.4f} USD" if cost.usd else "price unknown"
 
 
 def use_line(use: ModelUse) -> str:

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from wavewright.engine.cli.model_lines import amount_words, cost_of, rung_line, telling_rungs, use_line
+from wavewright.engine.cli.model_lines import amount_words, rung_line, telling_rungs, use_line
+from wavewright.reviewer.costs import cost_of
 
 if TYPE_CHECKING:
     from rich.status import Status

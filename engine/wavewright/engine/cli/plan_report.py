@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.documents import Source
 from wavewright.engine.cli.asking import HOW_TO_ANSWER, question_lines
-from wavewright.engine.cli.model_lines import cost_of, cost_words, models_of, rung_line, short
+from wavewright.engine.cli.model_lines import cost_words, models_of, rung_line, short
 from wavewright.engine.cli.plan_text import plan_as_yaml, plan_json
 from wavewright.engine.jobs import no_plan
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.rendering import render_json, render_text
 from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.costs import cost_of
 
 if TYPE_CHECKING:
     from wavewright.engine.planning_session import PlanReport
@@ -76,9 +77,9 @@ def report_json(report: PlanReport) -> JsonObject:
             "input": cost.input_tokens,
             "output": cost.output_tokens,
             "total": cost.tokens,
-            "estimated": cost.is_estimated,
+            "estimated": cost.estimated > 0,
         },
-        "usd": cost.known_usd if report.uses else 0.0,
+        "usd": None if cost.unpriced else cost.usd or 0.0,
         "seconds": round(cost.seconds, 3),
         "question": _question_json(planned),
         "cannot_plan": planned.cannot_plan,
