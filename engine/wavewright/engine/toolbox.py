@@ -7,7 +7,6 @@ listing and dry-running need; no model is asked then, and nothing that asks one 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from wavewright.config.settings import Settings
@@ -34,7 +33,8 @@ def gather_tools(goal: Goal, settings: Settings, services: Services | None = Non
         ToolDefinitionError: a function or a worker of the project cannot be a tool.
         PackError: a pack cannot be imported or refuses its settings.
     """
-    return _named_tools(goal.tool_names, goal.packs, settings, _for_goal(goal, settings, services), goal)
+    serving = (services or make_services(settings)).for_goal(goal)
+    return _named_tools(goal.tool_names, goal.packs, settings, serving, goal)
 
 
 def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str, ToolSignature]:
@@ -46,7 +46,7 @@ def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str,
         ToolDefinitionError, PackError: as in `gather_tools`.
     """
     names = goal.tool_names | {step.tool for step in plan.steps}
-    return _named_tools(names, goal.packs, settings, make_services(settings, goal=goal), goal).signatures
+    return _named_tools(names, goal.packs, settings, make_services(settings).for_goal(goal), goal).signatures
 
 
 def tools_of_plan(plan: Plan, settings: Settings, services: Services | None = None) -> Registry:
@@ -74,13 +74,6 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     if AGENT not in found:
         found[AGENT] = agent_tool(serving, found)
     return Registry(found.values())
-
-
-def _for_goal(goal: Goal, settings: Settings, services: Services | None) -> Services:
-    """Return the services with what the goal prefers."""
-    if services is None:
-        return make_services(settings, goal=goal)
-    return replace(services, preference=goal.model_preference, thinking=goal.thinking_level)
 
 
 def _named_tools(

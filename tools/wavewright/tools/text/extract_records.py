@@ -124,7 +124,7 @@ def _asked_schema(params: JsonObject) -> JsonSchema:
             "quotes": {
                 "type": "array",
                 "minItems": 1,
-                "items": {"type": "string", "minLength": LEAST_QUOTE},
+                "items": {"type": "string", "minLength": LEAST_QUOTE, "maxLength": 2000},
                 "description": "Passages of the text, copied to the letter, that say what the record says.",
             },
         },
@@ -163,9 +163,11 @@ def _generated(params: JsonObject) -> Json | Fallen:
     if not found:
         return Fallen("the text holds no JSON, table or lines of `key: value` that fit the record's schema")
     records: list[Json] = [
-        {"record": one.record, "evidence": evidence}
+        {
+            "record": one.record,
+            "evidence": [{"quote": text[start:end], "start": start, "end": end} for start, end in one.spans],
+        }
         for one in found
-        if (evidence := evidence_of([one.quote], text)[0])
     ]
     return {"records": records, "unsupported": [], "source": params.get("source")}
 

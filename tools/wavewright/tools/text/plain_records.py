@@ -1,64 +1,85 @@
 """Records that a text holds in so plain a form that code can read them: JSON, tables, and lines of `key: value`.
 
 Nothing is guessed. A column or a key counts only where its name is a field's, without regard to case and to what
-joins its words; a value counts only where it reads as the field's type; a record only where it fits the schema.
+joins its words; a value counts only where it reads as the field's type; a record only where it fits the schema. Every
+record knows which stretches of the text it was read from. One pass, linear in the text.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from wavewright.config.documents import ReadLimits
+from wavewright.config.sources import Span
+from wavewright.planner.hashing import canonical_json
 from wavewright.planner.json_in_text import json_in_text
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.planner.validators import validator_of
 from wavewright.tools.workers.specs import properties
 
 _LIMITS = ReadLimits(max_bytes=16 * 2**20, max_depth=32)
-_RULE = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(\|\s*:?-{2,}:?\s*)*\|?\s*")
-_PAIR = re.compile(
-    r"\s*(?:[-*]\s+)?\**(?P<key>[A-Za-z][A-Za-z0-9 _.-]{0,60}?)\**\s*[:=]\s*\**\s*(?P<value>\S.*?)\s*"
-)
+_MARKS = ("|", "\t", ";", ",")
+_RULE = re.compile(r"[|:\- ]*-[|:\- ]*")
+_PAIR = re.compile(r"(?:[-*] )?\**(?P<key>[A-Za-z][A-Za-z0-9 _.-]{0,60}?)\**\s*[:=]\s*\**\s*(?P<value>\S.*)")
 _JOINTS = re.compile(r"[\s_.-]+")
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
+_NOTHING = frozenset({"null", "none", "n/a", "-"})
 
 
 @dataclass(frozen=True, slots=True)
 class PlainRecord:
-    """A record with the stretch of text that it was read from."""
+    """A record, and where in the text it was read."""
 
     record: JsonObject
-    quote: str
+    spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
+    """A line without the white space around it, and where it stands."""
+
     text: str
-    cells: tuple[str, ...] = ()
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The first line of a table: what separates its columns, and the field of each."""
+
+    mark: str
+    columns: tuple[str | None, ...]
 
 
 def plain_records(text: str, schema: JsonSchema) -> list[PlainRecord]:
-    """Return the records of a text that need no understanding, each once, in the order of the text's forms."""
+    """Return the records of a text that need no understanding: those in JSON, in tables, in pairs, each once."""
     validator = validator_of(schema)
-    distinct: dict[str, PlainRecord] = {}
-    for found in (*_of_json(text, schema), *_of_tables(text, schema), *_of_pairs(text, schema)):
+    lines = list(_lines(text))
+    distinct: dict[bytes, PlainRecord] = {}
+    for found in (*_of_json(text, schema), *_of_tables(lines, schema), *_of_pairs(lines, schema)):
         if found.record and validator.accepts(found.record):
-            distinct.setdefault(repr(sorted(found.record.items(), key=str)), found)
+            distinct.setdefault(canonical_json(found.record), found)
     return list(distinct.values())
 
 
+def _lines(text: str) -> Iterator[_Line]:
+    offset = 0
+    for line in text.splitlines(keepends=True):
+        bare = line.strip()
+        start = offset + len(line) - len(line.lstrip()) if bare else offset
+        yield _Line(bare, Span(start, start + len(bare)))
+        offset += len(line)
+
+
 def _of_json(text: str, schema: JsonSchema) -> Iterator[PlainRecord]:
-    validator = validator_of(schema)
+    fields = properties(schema).keys()
     for value in json_in_text(text, limits=_LIMITS).values:
-        if not value.is_certain:
-            continue
-        quote = text[value.span.start : value.span.end]
-        for candidate in _objects(value.value):
-            if validator.accepts(candidate) and _names_a_field(candidate, schema):
-                yield PlainRecord(candidate, quote)
+        if value.is_certain:
+            for candidate in _objects(value.value):
+                if candidate.keys() & fields:
+                    yield PlainRecord(candidate, (value.span,))
 
 
 def _objects(value: Json) -> Iterator[JsonObject]:
@@ -71,49 +92,53 @@ def _objects(value: Json) -> Iterator[JsonObject]:
             yield from _objects(item)
 
 
-def _names_a_field(candidate: JsonObject, schema: JsonSchema) -> bool:
-    return bool(candidate.keys() & properties(schema).keys())
+def _of_tables(lines: Sequence[_Line], schema: JsonSchema) -> Iterator[PlainRecord]:
+    header: _Header | None = None
+    for line in lines:
+        begun = _header(line.text, schema)
+        if begun is not None:
+            header = begun
+        elif header is not None and header.mark in line.text:
+            cells = _cells(line.text, header.mark)
+            if len(cells) == len(header.columns) and not _RULE.fullmatch(line.text):
+                values = dict(zip(header.columns, cells, strict=True))
+                yield PlainRecord(_record(values, schema), (line.span,))
+        else:
+            header = None
 
 
-def _of_tables(text: str, schema: JsonSchema) -> Iterator[PlainRecord]:
-    lines = text.splitlines()
-    for place, line in enumerate(lines):
-        mark = next((mark for mark in ("|", "\t", ";", ",") if mark in line), None)
-        columns = [_field(cell, schema) for cell in _cells(line, mark)] if mark is not None else []
-        if mark is None or sum(column is not None for column in columns) < 2:
-            continue
-        for row in lines[place + 1 :]:
-            if mark not in row:
-                break
-            cells = _cells(row, mark)
-            if not _RULE.fullmatch(row) and len(cells) == len(columns):
-                yield PlainRecord(_record(dict(zip(columns, cells, strict=True)), schema), row.strip())
+def _header(line: str, schema: JsonSchema) -> _Header | None:
+    """Return what a line heads, where at least two of its cells are names of fields."""
+    mark = next((mark for mark in _MARKS if mark in line), None)
+    if mark is None:
+        return None
+    columns = tuple(_field(cell, schema) for cell in _cells(line, mark))
+    return _Header(mark, columns) if sum(column is not None for column in columns) > 1 else None
 
 
 def _cells(line: str, mark: str) -> list[str]:
     if mark == "|":
-        return [cell.strip() for cell in line.strip().strip("|").split("|")]
-    rows = list(csv.reader([line], delimiter=mark, skipinitialspace=True))
+        return [cell.strip() for cell in line.strip("|").split("|")]
+    try:
+        rows = list(csv.reader([line], delimiter=mark, skipinitialspace=True))
+    except csv.Error:  # a cell of more than 128 KiB: no table that anybody wrote
+        return []
     return [cell.strip() for cell in rows[0]] if rows else []
 
 
-def _of_pairs(text: str, schema: JsonSchema) -> Iterator[PlainRecord]:
-    """Read paragraphs of `key: value` lines; a key that comes again begins another record."""
-    for paragraph in re.split(r"\n\s*\n", text):
-        pairs: dict[str | None, str] = {}
-        quoted: list[str] = []
-        for line in paragraph.splitlines():
-            match = _PAIR.fullmatch(line)
-            field = None if match is None else _field(match["key"], schema)
-            if match is None or field is None:
-                continue
-            if field in pairs:
-                yield PlainRecord(_record(pairs, schema), "\n".join(quoted))
-                pairs, quoted = {}, []
+def _of_pairs(lines: Sequence[_Line], schema: JsonSchema) -> Iterator[PlainRecord]:
+    """Read `key: value` lines; an empty line, and a key that comes again, begin another record."""
+    pairs: dict[str | None, str] = {}
+    spans: list[Span] = []
+    for line in (*lines, _Line("", Span(0, 0))):
+        match = _PAIR.fullmatch(line.text)
+        field = None if match is None else _field(match["key"], schema)
+        if pairs and (not line.text or field in pairs):
+            yield PlainRecord(_record(pairs, schema), tuple(spans))
+            pairs, spans = {}, []
+        if match is not None and field is not None:
             pairs[field] = match["value"]
-            quoted.append(line.strip())
-        if pairs:
-            yield PlainRecord(_record(pairs, schema), "\n".join(quoted))
+            spans.append(line.span)
 
 
 def _field(name: str, schema: JsonSchema) -> str | None:
@@ -124,11 +149,11 @@ def _field(name: str, schema: JsonSchema) -> str | None:
 
 def _record(values: dict[str | None, str], schema: JsonSchema) -> JsonObject:
     fields = properties(schema)
-    record: JsonObject = {}
-    for field, text in values.items():
-        if field is not None and text:
-            record[field] = _typed(text.strip("`"), fields[field])
-    return record
+    return {
+        field: _typed(text.strip("`"), fields[field])
+        for field, text in values.items()
+        if field is not None and text.strip("`")
+    }
 
 
 def _typed(text: str, schema: Json) -> Json:
@@ -136,12 +161,10 @@ def _typed(text: str, schema: Json) -> Json:
     kind = schema.get("type") if isinstance(schema, dict) else None
     kinds = kind if isinstance(kind, list) else [kind]
     bare = text.replace(",", "")
-    if "integer" in kinds and re.fullmatch(r"[+-]?\d{1,15}", bare):
+    if "integer" in kinds and re.fullmatch(r"[+-]?[0-9]{1,15}", bare):
         return int(bare)
-    if "number" in kinds and re.fullmatch(r"[+-]?(?:\d{1,15}(?:\.\d{1,15})?|\.\d{1,15})", bare):
+    if "number" in kinds and re.fullmatch(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{1,15})?|\.[0-9]{1,15})", bare):
         return float(bare)
     if "boolean" in kinds and text.casefold() in _TRUTHS:
         return _TRUTHS[text.casefold()]
-    if "null" in kinds and text.casefold() in {"null", "none", "n/a", "-"}:
-        return None
-    return text
+    return None if "null" in kinds and text.casefold() in _NOTHING else text

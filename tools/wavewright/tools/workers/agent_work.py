@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from wavewright.planner.json_calls import SuggestedCall, read_suggested_calls
 from wavewright.planner.ladder import Climb, Fallen, Landing, Rung, descend
 from wavewright.planner.model_port import (
     LoopLimits,
@@ -147,6 +148,8 @@ class AgentWork:
 
     async def _read(self, models: Models, answer: ModelAnswer) -> JsonObject | Fallen:
         """Return the loop's last words as the answer; what does not fit is asked for again, without tools."""
+        if self._written_calls(answer):
+            return Fallen("it wrote calls of tools down instead of making them")
         if self._schema is None:
             text = answer.text.strip()
             return Fallen("its last words are empty") if not text else self._result(text, "agent")
@@ -172,17 +175,21 @@ class AgentWork:
             return Fallen("its last words hold neither an answer nor a call of a tool")
         return await self._asked_again(models, self.last, "suggested")
 
-    async def _make_suggested(self, answer: ModelAnswer) -> int:
-        from wavewright.planner.json_calls import read_suggested_calls
+    def _written_calls(self, answer: ModelAnswer) -> list[SuggestedCall]:
+        """Return the calls of its tools that a message holds as text, where it should have made them."""
+        found = read_suggested_calls(answer.text, answer.calls)
+        return [call for call in found if call.name in self.collector.tools]
 
+    async def _make_suggested(self, answer: ModelAnswer) -> int:
         made = 0
-        for suggested in read_suggested_calls(answer.text, answer.calls):
-            if suggested.name in self.collector.tools and self.ending.left:
-                try:
-                    await self.collector.make(suggested.name, suggested.arguments)
-                    made += 1
-                except LoopToolError:
-                    continue  # on record; the model answers from the others
+        for suggested in self._written_calls(answer):
+            if not self.ending.left:
+                break
+            try:
+                await self.collector.make(suggested.name, suggested.arguments)
+                made += 1
+            except LoopToolError:
+                continue  # on record; the model answers from the others
         return made
 
     async def _asked_again(self, models: Models, answer: ModelAnswer, rung: str) -> JsonObject | Fallen:

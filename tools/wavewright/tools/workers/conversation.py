@@ -100,7 +100,8 @@ class Conversation:
         reading = read_answer(answer)
         if not reading.is_whole:
             fits = any(not misfit_texts(value, schema) for value in reading.values)
-            return _Faults((reading.fault,), is_final=reading.is_refusal or fits)
+            is_final = reading.is_refusal or (fits and not answer.is_truncated)
+            return _Faults((reading.fault,), is_final=is_final)
         (value,) = reading.values
         faults = misfit_texts(value, schema)
         return _Faults(faults) if faults else self._accepted(value, is_last=is_last)

@@ -15,6 +15,7 @@ from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.workers.specs import Worker, WorkerSpec
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_MOST_FAULTS = 3
 _MEND = "mend the file; `wavewright schema worker` says what it may hold"
 
 
@@ -47,12 +48,25 @@ def read_worker_file(file: Path) -> WorkerSpec:
     try:
         return read_shape(read_document_file(file), WorkerSpec)
     except DocumentError as error:
-        first = error.faults[0]
-        line = "" if first.span is None else f":{error.source.position(first.span.start)[0]}"
-        more = f" (and {len(error.faults) - 1} more)" if len(error.faults) > 1 else ""
-        raise ToolDefinitionError(
-            f"{error.source.name}{line}: {first.message}{more}", hint=first.hint or _MEND
-        ) from error
+        raise ToolDefinitionError(_told(error), hint=_mend(error)) from error
+
+
+def _told(error: DocumentError) -> str:
+    """Return the first faults, the first with file and line, the others with their lines."""
+    shown = error.faults[:_MOST_FAULTS]
+    lines = [0 if fault.span is None else error.source.position(fault.span.start)[0] for fault in shown]
+    place = f"{error.source.name}:{lines[0]}" if lines[0] else error.source.name
+    others = [f"line {line}: {fault.message}" for line, fault in zip(lines[1:], shown[1:], strict=True)]
+    more = len(error.faults) - len(shown)
+    tail = [f"and {more} more"] if more else []
+    return "; ".join([f"{place}: {shown[0].message}", *others, *tail])
+
+
+def _mend(error: DocumentError) -> str:
+    """Return the mend of a misspelt word, which is behind most faults, or else the first there is."""
+    misspelt = [fault.hint for fault in error.faults if fault.kind == "unknown_field" and fault.hint]
+    hints = [fault.hint for fault in error.faults if fault.hint]
+    return next(iter([*misspelt, *hints]), _MEND)
 
 
 def _files(places: Sequence[Path]) -> Iterator[Path]:

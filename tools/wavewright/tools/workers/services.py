@@ -63,7 +63,6 @@ def make_services(
     settings: Settings,
     models: Models | None = None,
     history: CallHistory | None = None,
-    goal: Goal | None = None,
 ) -> Services:
     """Return the services of a project; without models they only describe workers, and run those that need none."""
     return Services(
@@ -74,8 +73,6 @@ def make_services(
         has_model=settings.model is not None,
         worker_tokens=settings.models.worker_tokens,
         max_output_tokens=settings.models.max_output_tokens,
-        preference="auto" if goal is None else goal.model_preference,
-        thinking="medium" if goal is None else goal.thinking_level,
     )
 
 

@@ -210,7 +210,7 @@ def only_fields(schema: JsonSchema, names: Sequence[str], *, all_required: bool 
     required = schema.get("required")
     wanted = list(names) if all_required else required if isinstance(required, list) else []
     return {
-        **schema,
+        **{key: value for key, value in schema.items() if key != "description"},
         "properties": {name: fields[name] for name in names if name in fields},
         "required": [name for name in wanted if name in names],
     }

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
+import anyio.to_thread
 
 from wavewright.planner.ladder import Climb, Clock, Fallen, Landing, Rung, deadline, descend
 from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelError, Models
@@ -153,7 +154,7 @@ class Work:
         if self.worker.draft is not None:
             return self.draft
         assert self.worker.generate is not None
-        made = self.worker.generate(self.call.params)
+        made = await anyio.to_thread.run_sync(self.worker.generate, self.call.params)
         return made if isinstance(made, Fallen) else self._fitting(made, "generated")
 
     async def _forced(self, rung: Rung) -> JsonObject | Fallen:
