@@ -12,7 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 from tests.planner.planning_case import JOB, TOOLS, faulty, goal_of
 from wavewright.planner.checker import check
 from wavewright.planner.goals import AvailableTool, Goal, Job
-from wavewright.planner.planner_prompt import Answered, planner_prompt, repair_reply, shortened
+from wavewright.planner.planned import Answered
+from wavewright.planner.planner_prompt import planner_prompt, repair_reply, shortened
 from wavewright.planner.reader import read_model_answer
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from wavewright.config.documents import Document, Source
+from wavewright.config.documents import Document
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
@@ -21,26 +21,13 @@ from wavewright.planner.ladder import Fallen
 from wavewright.planner.minimal_plan import NoMinimalPlan
 from wavewright.planner.model_port import ModelAnswer
 from wavewright.planner.models import Plan
+from wavewright.planner.planned import Attempt
 from wavewright.planner.reader import PlanText, plan_of, read_model_answer, read_plan
-from wavewright.planner.repairs import Repair
 from wavewright.planner.signatures import ToolSignature
 
-__all__ = ["Attempt", "Bench", "Candidate", "errors_of"]
+__all__ = ["Bench", "Candidate", "errors_of", "fault_summary"]
 
 _MOST_CODES = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One answer of a model, with what was found in it."""
-
-    rung: str
-    answer: str
-    diagnostics: tuple[Diagnostic, ...]
-    repairs: tuple[Repair, ...]
-    """What was read otherwise than it is written."""
-    source: Source
-    """The answer as a text that the diagnostics' places are in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wavewright.planner.candidates import Attempt, Bench, Candidate, fault_summary
+from wavewright.planner.candidates import Bench, Candidate, fault_summary
 from wavewright.planner.emit_schema import emit_schema
 from wavewright.planner.json_calls import read_suggested_calls
 from wavewright.planner.ladder import Fallen, Rung, deadline
 from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelError, Models, OnUse, Turn
-from wavewright.planner.planner_prompt import Answered, planner_prompt, repair_reply
-from wavewright.planner.refusals import CannotPlan, UserQuestion, is_all_words, read_refusal, refuses_in_words
+from wavewright.planner.planned import Answered, Attempt, UserQuestion
+from wavewright.planner.planner_prompt import planner_prompt, repair_reply
+from wavewright.planner.refusals import CannotPlan, is_all_words, read_refusal, refuses_in_words
 from wavewright.planner.spending import CallHistory
 from wavewright.planner.suggested_calls import plan_of_calls
 from wavewright.planner.types import RunId

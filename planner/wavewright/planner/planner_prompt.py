@@ -14,6 +14,7 @@ from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.goals import Goal, Rules
 from wavewright.planner.inferred import schema_of, scope_of
 from wavewright.planner.models import Gate
+from wavewright.planner.planned import Answered
 from wavewright.planner.rendering import render_text
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.tool_lines import ToolEntry, tool_entries
@@ -22,21 +23,13 @@ from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts.blocks import one_line
 from wavewright.prompts.loading import Prompts
 
-__all__ = ["Answered", "PlannerPrompt", "planner_prompt", "repair_reply", "shortened"]
+__all__ = ["PlannerPrompt", "planner_prompt", "repair_reply", "shortened"]
 
 MOST_SHOWN = 50
 """Faults that one reply tells of."""
 
 _MOST_ITEMS = 40
 _LONGEST_TEXT = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A question that the planner asked, and what the user said."""
-
-    question: str
-    answer: str
 
 
 @dataclass(frozen=True, slots=True)

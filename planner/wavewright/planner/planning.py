@@ -9,51 +9,27 @@ of here that has an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from wavewright.config.documents import Document
-from wavewright.planner.allowance import Allowance
-from wavewright.planner.candidates import Attempt, Bench, Candidate
-from wavewright.planner.conversation import Conversation
-from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.goals import Goal
 from wavewright.planner.ladder import Climb, Fallen, Ladder, Rung, RungRecord, descend
-from wavewright.planner.minimal_plan import minimal_plan
-from wavewright.planner.model_port import Models, OnUse
-from wavewright.planner.models import Plan
-from wavewright.planner.planner_prompt import Answered
-from wavewright.planner.refusals import UserQuestion
-from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.spending import CallHistory
-from wavewright.planner.types import RunId
-from wavewright.prompts.loading import Prompts
+from wavewright.planner.planned import Answered, Attempt, Planned, UserQuestion
+
+if TYPE_CHECKING:
+    from wavewright.planner.allowance import Allowance
+    from wavewright.planner.candidates import Bench, Candidate
+    from wavewright.planner.goals import Goal
+    from wavewright.planner.model_port import Models, OnUse
+    from wavewright.planner.models import Plan
+    from wavewright.planner.signatures import ToolSignature
+    from wavewright.planner.spending import CallHistory
+    from wavewright.planner.types import RunId
+    from wavewright.prompts.loading import Prompts
 
 __all__ = ["MOST_QUESTIONS", "Answered", "Attempt", "Planned", "UserQuestion", "make_plan"]
 
 MOST_QUESTIONS = 3
 """Questions that one plan may cost the user; after these the planner decides itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What planning came to."""
-
-    plan: Plan | None
-    """As its author wrote it, unbound; bound to its goal it has no error."""
-    rung: str | None
-    """The rung that gave the plan."""
-    diagnostics: tuple[Diagnostic, ...]
-    """Warnings of the plan, or what is wrong with the last candidate where there is none."""
-    attempts: tuple[Attempt, ...]
-    """Every answer of a model, with what was found in it."""
-    rungs: tuple[RungRecord, ...]
-    """Every rung that was tried, and why it gave nothing."""
-    question: UserQuestion | None = None
-    """What the user has to answer first; nothing below the rung that asked was tried."""
-    cannot_plan: str | None = None
-    """Why the model said that there is no plan, whether or not another rung gave one."""
-    document: Document | None = None
-    """The text that the plan was read from, for places; the template's own plan has its place elsewhere."""
 
 
 async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
@@ -92,6 +68,9 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
     Raises:
         PromptError: one of the planner's templates is faulty.
     """
+    # A run of a plan that is given passes here by, and does not pay for what planning takes.
+    from wavewright.planner.candidates import Bench
+
     bench = Bench(goal, tools, allowance)
     ways: dict[str, Climb[Candidate]] = {}
     if template_plan is not None:
@@ -99,6 +78,8 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
     if models is None:
         landing = await descend(ladder, ways, on_rung=on_rung)
         return _planned(landing.value, landing.rung, bench, landing.records)
+    from wavewright.planner.conversation import Conversation
+
     talk = Conversation(
         bench,
         models,
@@ -129,6 +110,8 @@ def _template_rung(bench: Bench, plan: Plan) -> Climb[Candidate]:
 
 def _minimal_rung(bench: Bench) -> Climb[Candidate]:
     async def climb(_: Rung) -> Candidate | Fallen:
+        from wavewright.planner.minimal_plan import minimal_plan
+
         return bench.weigh_made(minimal_plan(bench.goal, bench.tools), "<minimal>")
 
     return climb

@@ -14,10 +14,11 @@ from wavewright.config.nodes import plain
 from wavewright.planner.answers import take_apart
 from wavewright.planner.json_in_text import json_in_text
 from wavewright.planner.plan_nodes import refusal_of, unwrap
+from wavewright.planner.planned import UserQuestion
 from wavewright.planner.reader import MODEL_LIMITS
 from wavewright.planner.types import Json
 
-__all__ = ["CannotPlan", "UserQuestion", "is_all_words", "read_refusal", "refuses_in_words"]
+__all__ = ["CannotPlan", "is_all_words", "read_refusal", "refuses_in_words"]
 
 _LONGEST = 2000
 _MOST_OPTIONS = 20
@@ -37,15 +38,6 @@ class CannotPlan:
     """The planner says that the goal cannot be reached, and why."""
 
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class UserQuestion:
-    """What the planner wants to know from the user before it plans."""
-
-    question: str
-    options: tuple[str, ...] = ()
-    """Answers to choose from; another answer is as good."""
 
 
 def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
