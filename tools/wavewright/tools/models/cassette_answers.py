@@ -25,7 +25,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.usage import RequestUsage
 
 from wavewright.config.redaction import Redactor
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.models.cassette_requests import as_json, well_formed, without_occasion
 
 _Text: TypeAlias = str | Annotated[tuple[str, ...], Field(strict=False)]
@@ -56,26 +56,32 @@ class RecordedUsage(_Model):
 
 
 class RecordedPart(_Model):
-    """A piece of an answer: exactly one of `text`, `thinking`, `answer`, `call` and `other`."""
+    """A piece of an answer: words, thoughts, the answer in the form that was asked for, or a call of a tool."""
 
     text: _Text | None = None
     thinking: _Text | None = None
     answer: JsonObject | None = None
     """What was answered in the form that was asked for."""
+    answer_as_written: _Text | None = None
+    """The same, where it is no JSON object, or not one that could be written again as it was."""
     call: str | None = None
-    """Name of a tool that was called; with `answer`, the name of the tool that takes the answer."""
+    """Name of a tool that was called; beside an answer, the name of the tool that took it."""
     arguments: JsonObject | None = None
     arguments_as_written: _Text | None = None
-    """Arguments that are no JSON object, or not one that could be written again as it was."""
     written: _Style | None = None
     """How the JSON of `answer` or `arguments` was written; absent where the provider gave no text."""
     other: JsonObject | None = None
     """What only one provider has."""
 
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is in the form that was asked for."""
+        return self.answer is not None or self.answer_as_written is not None
+
     @model_validator(mode="after")
     def _is_one_thing(self) -> RecordedPart:
-        given = [self.text, self.thinking, self.answer, self.other]
-        if self.answer is None:
+        given = [self.text, self.thinking, self.answer, self.answer_as_written, self.other]
+        if not self.is_answer:
             given.append(self.call)
         if sum(one is not None for one in given) != 1:
             raise ValueError("a part is one of text, thinking, answer, call and other")
@@ -132,34 +138,50 @@ def _record_part(
     part: ModelResponsePart, parameters: ModelRequestParameters, redactor: Redactor
 ) -> RecordedPart:
     match part:
+        case TextPart(content=text) if (
+            parameters.output_object is not None and _json_object(text) is not None
+        ):
+            return _record_answer(text, None, redactor)
         case TextPart(content=text):
-            found = _styled(text, redactor) if parameters.output_object is not None else None
-            if found is not None:
-                return RecordedPart(answer=found[0], written=found[1])
             return RecordedPart(text=_lines(redactor.redact(text)))
         case ThinkingPart(content=text):
             return RecordedPart(thinking=_lines(redactor.redact(text)))
+        case ToolCallPart(args=args) if part.tool_name in {tool.name for tool in parameters.output_tools}:
+            return _record_answer(
+                args if isinstance(args, str) else as_json(args or {}), part.tool_name, redactor
+            )
         case ToolCallPart():
-            return _record_call(part, {tool.name for tool in parameters.output_tools}, redactor)
+            return _record_call(part, redactor)
         case _:
             return RecordedPart(other=cast("JsonObject", redactor.redact_json(without_occasion(part))))
 
 
-def _record_call(part: ToolCallPart, answers: set[str], redactor: Redactor) -> RecordedPart:
-    written: _Style | None = None
+def _record_answer(answer: str | Json, tool: str | None, redactor: Redactor) -> RecordedPart:
+    value, style, text = _taken_apart(answer, redactor)
+    return RecordedPart(answer=value, written=style, answer_as_written=text, call=tool)
+
+
+def _record_call(part: ToolCallPart, redactor: Redactor) -> RecordedPart:
     if part.args is None:
         return RecordedPart(call=part.tool_name)
-    if isinstance(part.args, str):
-        found = _styled(part.args, redactor)
-        if found is None:
-            as_written = _lines(redactor.redact(part.args))
-            return RecordedPart(call=part.tool_name, arguments_as_written=as_written)
-        arguments, written = found
-    else:
-        arguments = cast("JsonObject", redactor.redact_json(as_json(part.args)))
-    if part.tool_name in answers:
-        return RecordedPart(answer=arguments, call=part.tool_name, written=written)
-    return RecordedPart(call=part.tool_name, arguments=arguments, written=written)
+    value, style, text = _taken_apart(
+        part.args if isinstance(part.args, str) else as_json(part.args), redactor
+    )
+    return RecordedPart(call=part.tool_name, arguments=value, written=style, arguments_as_written=text)
+
+
+def _taken_apart(
+    given: str | Json, redactor: Redactor
+) -> tuple[JsonObject | None, _Style | None, _Text | None]:
+    """Return JSON and how it was written, or else a text, without secrets."""
+    if not isinstance(given, str):
+        return cast("JsonObject", redactor.redact_json(given)), None, None
+    value = _json_object(given)
+    if value is not None:
+        for style in _STYLES:
+            if _written(value, style) == given:
+                return cast("JsonObject", redactor.redact_json(value)), style, None
+    return None, None, _lines(redactor.redact(given))
 
 
 def _restore_parts(
@@ -168,13 +190,18 @@ def _restore_parts(
     tools = [tool.name for tool in parameters.output_tools]
     for number, part in enumerate(answer.parts, start=1):
         call_id = f"call_{name}_{number}"
-        if part.answer is not None and not tools:
-            yield TextPart(_written(part.answer, part.written or "spaced"))
-        elif part.answer is not None:
+        if part.is_answer and tools:
             tool = part.call if part.call in tools else tools[0]
-            yield ToolCallPart(tool, _as_given(part.answer, part.written), call_id)
+            yield ToolCallPart(
+                tool, _put_together(part.answer, part.written, part.answer_as_written), call_id
+            )
+        elif part.is_answer:
+            text = _put_together(part.answer, part.written or "spaced", part.answer_as_written)
+            yield TextPart(cast("str", text))
         elif part.call is not None:
-            yield ToolCallPart(part.call, _arguments(part), call_id)
+            yield ToolCallPart(
+                part.call, _put_together(part.arguments, part.written, part.arguments_as_written), call_id
+            )
         elif part.text is not None:
             yield TextPart(_text(part.text))
         elif part.thinking is not None:
@@ -188,29 +215,20 @@ def _restore_other(part: JsonObject) -> ModelResponsePart:
     return cast("ModelResponse", message).parts[0]
 
 
-def _arguments(part: RecordedPart) -> str | JsonObject | None:
-    if part.arguments_as_written is not None:
-        return _text(part.arguments_as_written)
-    return None if part.arguments is None else _as_given(part.arguments, part.written)
+def _put_together(
+    value: JsonObject | None, style: _Style | None, as_written: _Text | None
+) -> str | JsonObject | None:
+    if as_written is not None:
+        return _text(as_written)
+    return value if value is None or style is None else _written(value, style)
 
 
-def _as_given(value: JsonObject, style: _Style | None) -> str | JsonObject:
-    return value if style is None else _written(value, style)
-
-
-def _styled(text: str, redactor: Redactor) -> tuple[JsonObject, _Style] | None:
-    """Return the JSON object that a text is, and its style; nothing where writing it again gives another text."""
+def _json_object(text: str) -> JsonObject | None:
     try:
         value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict):
-        return None
-    found = cast("JsonObject", value)
-    for style in _STYLES:
-        if _written(found, style) == text:
-            return cast("JsonObject", redactor.redact_json(found)), style
-    return None
+    return cast("JsonObject", value) if isinstance(value, dict) else None
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -195,6 +195,11 @@ def _read(path: Path) -> tuple[_Entry, ...]:
         raise CassetteError(f"the cassette {path} is damaged at {place}: {first['msg']}", _MEND) from error
 
 
+def _unreadable(path: Path, error: OSError) -> CassetteError:
+    reason = error.strerror or str(error)
+    return CassetteError(f"the cassette {path} cannot be read: {reason}", "name a file that can be read")
+
+
 _MEND = "take an earlier version of the file, or delete it and record it anew"
 
 
@@ -203,6 +208,8 @@ def _state_of(path: Path) -> tuple[int, int, int] | None:
         found = path.stat()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise _unreadable(path, error) from error
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
