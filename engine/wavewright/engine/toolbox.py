@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
 from wavewright.planner.goals import Goal
@@ -20,10 +21,10 @@ from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.packs import Pack, PackError, load_pack, pack_names
 from wavewright.tools.registry import Registry
 from wavewright.tools.user_tools import load_user_tools
-from wavewright.tools.workers.agent import AGENT, agent_tool
-from wavewright.tools.workers.files import load_workers
-from wavewright.tools.workers.making import make_worker
-from wavewright.tools.workers.services import Services, make_services
+from wavewright.tools.workers.services import AGENT, Services, make_services
+
+if TYPE_CHECKING:
+    from wavewright.tools.workers.specs import Worker
 
 
 def gather_tools(goal: Goal, settings: Settings, services: Services | None = None) -> Registry:
@@ -72,7 +73,7 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
         brought = _load(name, _object(settings.packs.get(name)), settings.root, str(settings.file), serving)
         found = {**brought, **found}
     if AGENT not in found:
-        found[AGENT] = agent_tool(serving, found)
+        found[AGENT] = _agent(serving, found)
     return Registry(found.values())
 
 
@@ -90,7 +91,7 @@ def _named_tools(
         found |= {name: tool for name, tool in brought.items() if name in missing}
         missing -= brought.keys()
     if AGENT in names and AGENT not in own:
-        found[AGENT] = agent_tool(services, found, goal)
+        found[AGENT] = _agent(services, found, goal)
     return Registry(found.values())
 
 
@@ -101,15 +102,38 @@ def _own_tools(settings: Settings, services: Services) -> dict[str, Tool]:
         ToolDefinitionError: one cannot be a tool, or two have one name.
     """
     found = {tool.signature.name: tool for tool in load_user_tools(settings.tools, settings.root)}
-    for worker in load_workers(settings.workers):
+    for worker in _own_workers(settings):
         name = worker.spec.name
         if name in found:
             raise ToolDefinitionError(
                 f"{name!r} is a function and a worker of this project",
                 hint="give one of the two another name",
             )
-        found[name] = make_worker(worker, services)
+        found[name] = _made(worker, services)
     return found
+
+
+# What makes workers and agents is loaded where there is one: most checks and runs have none.
+
+
+def _own_workers(settings: Settings) -> tuple[Worker, ...]:
+    if not any(place.suffix or place.exists() for place in settings.workers):
+        return ()
+    from wavewright.tools.workers.files import load_workers
+
+    return load_workers(settings.workers)
+
+
+def _made(worker: Worker, services: Services) -> Tool:
+    from wavewright.tools.workers.making import make_worker
+
+    return make_worker(worker, services)
+
+
+def _agent(services: Services, tools: dict[str, Tool], goal: Goal | None = None) -> Tool:
+    from wavewright.tools.workers.agent import agent_tool
+
+    return agent_tool(services, tools, goal)
 
 
 def _pack_tools(name: str, packs: JsonObject, settings: Settings, services: Services) -> dict[str, Tool]:
@@ -131,7 +155,7 @@ def _tools_of(pack: Pack, services: Services) -> Iterable[Tool]:
     """Yield a pack's tools; a worker of the same name, coming later, takes a tool's place."""
     yield from pack.tools
     for worker in pack.workers:
-        yield make_worker(worker, services)
+        yield _made(worker, services)
 
 
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:

@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wavewright.tools.workers.agent import AGENT, agent_tool
+    from wavewright.tools.workers.agent import agent_tool
     from wavewright.tools.workers.files import load_workers, read_worker_file
     from wavewright.tools.workers.making import make_worker
-    from wavewright.tools.workers.services import Services, make_services
+    from wavewright.tools.workers.services import AGENT, Services, make_services
     from wavewright.tools.workers.specs import AnswerRefused, Finishing, Worker, WorkerSpec
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AGENT": "agent",
+    "AGENT": "services",
     "AnswerRefused": "specs",
     "Finishing": "specs",
     "Services": "services",

@@ -20,10 +20,7 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema, Seconds
 from wavewright.tools.calls import Tool, ToolCall
 from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.workers.making import version_of
-from wavewright.tools.workers.services import Services
-
-AGENT = "agent"
-"""Name of the tool."""
+from wavewright.tools.workers.services import AGENT, Services
 
 _TOKENS_A_REQUEST = 2000
 """Prior of the tokens of one question in the loop."""

@@ -26,11 +26,11 @@ from wavewright.planner.validators import BadSchemaError, validator_of
 from wavewright.prompts import PromptError, data_block
 from wavewright.tools.calls import Tool, ToolCall, ToolError
 from wavewright.tools.workers import faults
-from wavewright.tools.workers.agent import AGENT, AgentLimits
+from wavewright.tools.workers.agent import AgentLimits
 from wavewright.tools.workers.agent_calls import Collector
 from wavewright.tools.workers.answers import read_answer
 from wavewright.tools.workers.conversation import Conversation, Ending, misfit_texts
-from wavewright.tools.workers.services import WORKER_LADDER, Services
+from wavewright.tools.workers.services import AGENT, WORKER_LADDER, Services
 from wavewright.tools.workers.shortening import shorten, size_of
 
 _CONTEXT_CHARS = 60_000

@@ -17,6 +17,8 @@ from wavewright.planner.spending import CallHistory
 from wavewright.planner.types import Json
 from wavewright.prompts import Prompts
 
+AGENT = "agent"
+"""Name of the tool whose way a model finds by itself."""
 WORKER_LADDER = "worker"
 MODEL_MEND = "set WAVEWRIGHT_MODEL, or 'model' in wavewright.yaml, to a model such as openai:gpt-5-mini"
 
