@@ -18,10 +18,9 @@ from wavewright.engine.cli.findings import Finding
 from wavewright.engine.cli.model_lines import amount_words, short
 from wavewright.engine.cli.project import has_journal
 from wavewright.executor.journal_errors import JournalError
-from wavewright.planner.model_port import ModelCall, ModelError, ModelUse, Role
+from wavewright.planner.model_port import ModelCall, ModelError, ModelErrorKind, ModelUse, Role
 from wavewright.reviewer.costs import cost_of, usd_words
 from wavewright.tools.models import ModelConfigError, check_models, choose_model, model_configured
-from wavewright.tools.models.cassette_errors import CassetteError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -36,6 +35,18 @@ _SECONDS = 20.0
 _TOKENS = 512
 """Ceiling of one answer: room for a model that thinks before it says a word."""
 _QUESTION = "Answer with the one word: ready"
+
+_MENDS: dict[ModelErrorKind, str] = {
+    "unreachable": "see that the address is right and that somebody answers there, or set models.fallbacks",
+    "overloaded": "try again later, or set models.fallbacks",
+    "denied": "see that the key is right and may use this model",
+    "refused": "name another model",
+    "bad_answer": "see that the address speaks the provider's language, or name another model",
+    "timeout": "try again later, or set models.fallbacks",
+    "over_budget": "raise the budget in wavewright.yaml",
+    "over_context": "name a model that reads more at once",
+}
+"""What may help where the error itself does not say."""
 
 
 @dataclass(slots=True)
@@ -72,13 +83,10 @@ def model_findings(settings: Settings, *, is_offline: bool) -> Iterator[Finding]
     for choice in chosen:
         yield Finding("model", "ok", _choice_words(choice))
     replays = settings.cassette is not None and settings.cassette_mode == "replay"
+    if settings.cassette is not None:
+        yield anyio.run(_cassette, settings)
     try:
-        if settings.cassette is not None:
-            yield anyio.run(_cassette, settings)
         seen = anyio.run(_look, settings, () if is_offline or replays else chosen)
-    except CassetteError as error:
-        yield Finding("cassette", "fault", error.message, error.hint)
-        return
     except (ModelConfigError, JournalError) as error:
         mend = error.mend if isinstance(error, JournalError) else error.hint
         yield Finding("model", "fault", str(error), mend or "")
@@ -106,16 +114,15 @@ def _choice_words(choice: _Chosen) -> str:
 
 
 async def _cassette(settings: Settings) -> Finding:
-    """Open the cassette and close it again.
-
-    Raises:
-        CassetteError: it is missing, or cannot be read.
-    """
+    """Open the cassette, as a run would, and close it again."""
     from wavewright.executor.purse import MemoryPurse
     from wavewright.tools.models import open_models
 
-    async with open_models(settings, MemoryPurse()):
-        pass
+    try:
+        async with open_models(settings, MemoryPurse()):
+            pass
+    except ModelConfigError as error:  # names and keys were looked at before
+        return Finding("cassette", "fault", str(error), error.hint or "")
     if settings.cassette_mode == "record":
         return Finding("cassette", "note", f"{settings.cassette}: what it lacks is asked and recorded")
     return Finding("cassette", "note", f"answers are replayed from {settings.cassette}; no model is asked")
@@ -169,7 +176,9 @@ async def _answer(models: Models, model: str, role: Role) -> Finding:
     try:
         answer = await models.ask(call, on_use=uses.append)
     except ModelError as error:
-        return Finding("answer", "fault", f"{model} gave none: {short(str(error))}", error.hint or "")
+        return Finding(
+            "answer", "fault", f"{model} gave none: {short(str(error))}", error.hint or _MENDS[error.kind]
+        )
     spent = amount_words(cost_of(uses))
     by = answer.use.model if answer.use.model != model else ""
     instead = f" (a fallback: {model} gave no answer)" if by else ""
