@@ -53,6 +53,7 @@ class ScriptedModels:
         answer = self.script(call) if callable(self.script) else self.script[len(self.asked) - 1]
         outcome: Outcome = "failed" if isinstance(answer, ModelError) else "answered"
         use = ModelUse(call.role, call.name, self.model, outcome, 100, 10, rung=call.rung, step=call.step)
+        use = answer.use if isinstance(answer, ModelAnswer) else use
         if on_use is not None:
             on_use(use)
         if isinstance(answer, ModelError):

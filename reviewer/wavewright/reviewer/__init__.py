@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wavewright.reviewer.files import FileNotWrittenError, write_whole
     from wavewright.reviewer.gates import make_verifier
     from wavewright.reviewer.judging import Judge, ModelJudge
+    from wavewright.reviewer.measuring import Case, Measured, measure_judge, read_cases
     from wavewright.reviewer.model_review import review_by_model
     from wavewright.reviewer.packaging import (
         PackageError,
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Calibration",
+    "Case",
     "FileNotWrittenError",
     "Judge",
+    "Measured",
     "ModelJudge",
     "Package",
     "PackageError",
@@ -45,10 +48,12 @@ __all__ = [
     "build_package",
     "finished_steps",
     "make_verifier",
+    "measure_judge",
     "package_bytes",
     "package_schema",
     "propose_patch",
     "read_calibration",
+    "read_cases",
     "read_package",
     "render_report",
     "render_summary",
@@ -64,8 +69,10 @@ __all__ = [
 
 _HOMES = {
     "Calibration": "calibration",
+    "Case": "measuring",
     "FileNotWrittenError": "files",
     "Judge": "judging",
+    "Measured": "measuring",
     "ModelJudge": "judging",
     "Package": "records",
     "PackageError": "packaging",
@@ -75,10 +82,12 @@ _HOMES = {
     "build_package": "packaging",
     "finished_steps": "replanning",
     "make_verifier": "gates",
+    "measure_judge": "measuring",
     "package_bytes": "packaging",
     "package_schema": "packaging",
     "propose_patch": "recovery",
     "read_calibration": "calibration",
+    "read_cases": "measuring",
     "read_package": "packaging",
     "render_report": "report",
     "render_summary": "summary",

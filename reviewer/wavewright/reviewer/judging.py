@@ -84,6 +84,8 @@ class ModelJudge:
     """What an output may take up of the question."""
     timeout: float | None = None
     """Seconds for one verdict; the configured ones of a call where absent."""
+    model: str | None = None
+    """The model that is asked, before the calibration's and the configured one."""
 
     async def judge(
         self, gate: Gate, step: StepId, output: Json, view: GateView, *, index: int | None
@@ -109,6 +111,8 @@ class ModelJudge:
         return self._decided(gate, step, index, answer, pinned=model)
 
     def _preference(self, gate: Gate) -> str:
+        if self.model is not None:
+            return self.model
         measured = self.calibration.measured(gate)
         return measured.model if measured is not None else "auto"
 
