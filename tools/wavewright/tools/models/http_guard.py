@@ -41,7 +41,7 @@ def guarded_client(
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(None, connect=connect_seconds),
         limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
-        headers={"Accept-Encoding": "gzip, deflate"},
+        headers={"Accept-Encoding": "gzip"},
         event_hooks={"response": [guard]},
     )
 
@@ -87,6 +87,8 @@ class _GuardedStream(httpx2.AsyncByteStream):
             yield unfold.flush()
         except zlib.error as error:
             raise httpx2.DecodingError("the answer is not packed as it says") from error
+        if not unfold.eof:
+            raise httpx2.DecodingError("the answer is not packed as it says: its end is missing")
 
     async def aclose(self) -> None:
         await self._packed.aclose()

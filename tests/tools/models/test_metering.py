@@ -1,0 +1,302 @@
+"""Whatever a question costs is put aside before it is asked, and replaced by what it came to, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.support.scripted_model import (
+    Answer,
+    ScriptedServer,
+    Tokens,
+    cut_at_length,
+    delayed,
+    denied,
+    failing,
+    filtered,
+    no_choices,
+    overloaded,
+    silence,
+    with_tokens,
+)
+from tests.wire.asking import RUN, models_over, question
+from wavewright.config.model_settings import BudgetsSection
+from wavewright.planner.model_port import ModelError, ModelUse
+from wavewright.planner.models import Budget
+from wavewright.planner.spending import Account, Spend
+from wavewright.planner.types import StepId
+
+pytestmark = pytest.mark.anyio
+
+ASKED = len("Be short.\nHow much is it?") / 4
+"""Tokens of the question, estimated."""
+
+
+def budgets(**run: float) -> BudgetsSection:
+    return BudgetsSection.model_validate({"run": run, "recovery_share": 0})
+
+
+async def test_an_answer_is_charged_as_its_provider_counts(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(with_tokens("short", Tokens(read=100, written=20)))
+    async with models_over(
+        model_server, tmp_path, prices={"scripted": {"input": 10, "output": 100}}
+    ) as asking:
+        answer = await asking.models.ask(question(), on_use=asking.uses.append)
+        spent = await asking.spent()
+
+    assert (answer.use.input_tokens, answer.use.output_tokens, answer.use.is_estimated) == (100, 20, False)
+    assert answer.use.usd == pytest.approx(0.003)
+    assert (spent.calls, spent.tokens) == (1, 120)
+    assert spent.usd == pytest.approx(0.003)
+    assert spent.seconds == pytest.approx(answer.use.seconds, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        pytest.param(Tokens(read=0, written=0), id="zero"),
+        pytest.param(Tokens(read=-3, written=-4, total=-7), id="negative"),
+        pytest.param(Tokens(read=10**12, written=10**12), id="beyond belief"),
+        pytest.param("missing", id="missing"),
+    ],
+)
+async def test_a_count_that_cannot_be_is_replaced_by_an_estimate(
+    tokens: Tokens, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(with_tokens("an answer of words", tokens))
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.ask(question())
+        spent = await asking.spent()
+
+    assert answer.use.is_estimated
+    assert ASKED <= answer.use.input_tokens <= ASKED + 1
+    assert 4 <= answer.use.output_tokens <= 5
+    assert spent.tokens == answer.use.tokens
+
+
+async def test_what_is_asked_for_is_put_aside_while_it_is_asked(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(silence())
+    aside = Spend()
+    async with models_over(model_server, tmp_path) as asking, anyio.create_task_group() as group:
+        group.start_soon(asking.models.ask, question(max_tokens=500))
+        await anyio.to_thread.run_sync(model_server.wait_for_requests, 1)
+        aside = await asking.spent()
+        group.cancel_scope.cancel()
+
+    assert aside.calls == 1
+    assert 500 + ASKED <= aside.tokens <= 501 + ASKED
+    assert aside.usd == pytest.approx((ASKED * 1 + 500 * 2) / 1e6, rel=0.01)
+
+
+async def test_a_question_that_was_given_up_counts_as_all_that_was_put_aside(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(silence())
+    async with models_over(model_server, tmp_path) as asking:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: asking.models.ask(question(max_tokens=500), on_use=asking.uses.append))
+            await anyio.to_thread.run_sync(model_server.wait_for_requests, 1)
+            group.cancel_scope.cancel()
+        spent = await asking.spent()
+
+    [use] = asking.uses
+    assert (use.outcome, use.is_estimated) == ("failed", True)
+    assert spent.tokens == use.tokens > 500
+
+
+async def test_a_clock_that_ends_a_question_charges_it_in_full(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(silence())
+    async with models_over(model_server, tmp_path) as asking:
+        with pytest.raises(ModelError) as caught:
+            await asking.models.ask(question(max_tokens=500, timeout=0.2), on_use=asking.uses.append)
+        spent = await asking.spent()
+
+    assert caught.value.use == asking.uses[0]
+    assert (asking.uses[0].outcome, spent.tokens) == ("timeout", asking.uses[0].tokens)
+    assert spent.tokens > 500
+
+
+@pytest.mark.parametrize("fault", [overloaded(0), failing(500), denied()], ids=["429", "500", "403"])
+async def test_an_error_of_a_provider_costs_a_call_and_no_tokens(
+    fault: Answer, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(fault)
+    async with models_over(model_server, tmp_path, attempts=1) as asking:
+        with pytest.raises(ModelError):
+            await asking.models.ask(question(), on_use=asking.uses.append)
+        spent = await asking.spent()
+
+    assert (spent.calls, spent.tokens, spent.usd) == (1, 0, 0.0)
+    assert (asking.uses[0].tokens, asking.uses[0].usd, asking.uses[0].is_estimated) == (0, 0.0, False)
+
+
+async def test_every_attempt_is_a_call_and_only_what_was_used_is_paid(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(overloaded(0), no_choices(), with_tokens("now", Tokens(read=50, written=5)))
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.ask(question(), on_use=asking.uses.append)
+        spent = await asking.spent()
+
+    assert [use.attempts for use in asking.uses] == [3]
+    assert spent.calls == 3
+    # The second answer held nothing, and no count.
+    assert 55 + ASKED <= answer.use.tokens == spent.tokens <= 56 + ASKED
+
+
+async def test_an_attempt_that_would_go_over_the_budget_is_not_made(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(overloaded(0))
+    async with models_over(model_server, tmp_path, budgets=budgets(calls=2), attempts=5) as asking:
+        with pytest.raises(ModelError) as caught:
+            await asking.models.ask(question(), on_use=asking.uses.append)
+
+    assert caught.value.kind == "over_budget"
+    assert len(model_server.requests) == 2
+    assert [(use.outcome, use.attempts) for use in asking.uses] == [("over_budget", 2)]
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [({"tokens": 100}, "token"), ({"usd": 0.0001}, "$"), ({"calls": 1}, "call")],
+    ids=["tokens", "usd", "calls"],
+)
+async def test_what_may_cost_more_than_is_left_is_not_asked(
+    run: dict[str, float], said: str, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer("never")
+    async with models_over(model_server, tmp_path, budgets=budgets(**run)) as asking:
+        if "calls" in run:
+            await asking.models.ask(question(max_tokens=5))
+        with pytest.raises(ModelError) as caught:
+            await asking.models.ask(question(max_tokens=500), on_use=asking.uses.append)
+
+    assert caught.value.kind == "over_budget"
+    assert said in str(caught.value)
+    assert "budgets.run" in (caught.value.hint or "")
+    assert len(model_server.requests) == run.get("calls", 0)
+    assert [(use.outcome, use.attempts, use.tokens) for use in asking.uses] == [("over_budget", 0, 0)]
+
+
+async def test_a_budget_of_time_that_is_used_up_ends_it(model_server: ScriptedServer, tmp_path: Path) -> None:
+    model_server.answer(delayed("late", 0.15))
+    async with models_over(model_server, tmp_path, budgets=budgets(seconds=0.1)) as asking:
+        await asking.models.ask(question())
+        with pytest.raises(ModelError) as caught:
+            await asking.models.ask(question())
+
+    assert caught.value.kind == "over_budget"
+    assert len(model_server.requests) == 1
+
+
+async def test_a_steps_own_budget_holds_too(model_server: ScriptedServer, tmp_path: Path) -> None:
+    model_server.answer("never")
+    async with models_over(model_server, tmp_path) as asking:
+        with pytest.raises(ModelError) as caught:
+            await asking.models.ask(question(step=StepId("s1"), budget=Budget(tokens=50), max_tokens=60))
+
+    assert caught.value.kind == "over_budget"
+    assert model_server.requests == ()
+
+
+async def test_a_model_without_a_price_is_not_asked_under_a_budget_of_money(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer("free?")
+    async with models_over(model_server, tmp_path, prices={}) as asking:
+        answer = await asking.models.ask(question())
+    async with models_over(model_server, tmp_path, prices={}, budgets=budgets(usd=100)) as asking:
+        with pytest.raises(ModelError) as caught:
+            await asking.models.ask(question())
+
+    assert answer.use.usd is None
+    assert caught.value.kind == "over_budget"
+    assert "models.prices" in (caught.value.hint or "")
+    assert len(model_server.requests) == 1
+
+
+async def test_questions_at_once_share_what_is_left(model_server: ScriptedServer, tmp_path: Path) -> None:
+    model_server.answer(with_tokens(delayed("one", 0.05), Tokens(read=10, written=10)))
+    uses: list[ModelUse] = []
+    refused: list[str] = []
+    async with models_over(model_server, tmp_path, budgets=budgets(tokens=1000)) as asking:
+
+        async def ask() -> None:
+            try:
+                await asking.models.ask(question(max_tokens=200), on_use=uses.append)
+            except ModelError as error:
+                refused.append(error.kind)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(10):
+                group.start_soon(ask)
+        spent = await asking.spent()
+
+    assert len(model_server.requests) + len(refused) == len(uses) == 10
+    assert set(refused) == {"over_budget"}
+    assert model_server.most_in_flight == len(model_server.requests) == 4
+    assert spent.tokens == 4 * 20
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ("well", "answered"),
+        (cut_at_length("so f"), "truncated"),
+        (filtered(), "refused"),
+        (denied(), "failed"),
+        (failing(500), "failed"),
+        (no_choices(), "failed"),
+    ],
+    ids=["answered", "cut", "filtered", "denied", "failing", "empty"],
+)
+async def test_every_question_is_told_once_and_as_it_ended(
+    answer: Answer | str, outcome: str, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(answer)
+    async with models_over(model_server, tmp_path, attempts=1) as asking:
+        told: ModelUse | None
+        try:
+            told = (await asking.models.ask(question(), on_use=asking.uses.append)).use
+        except ModelError as error:
+            told = error.use
+
+    [use] = asking.uses
+    assert use.outcome == outcome
+    assert told is not None
+    assert told.tokens == use.tokens
+    assert use.name == "asker"
+
+
+async def test_past_seconds_are_those_of_answered_requests_alone(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(overloaded(0.3), delayed("one", 0.05))
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.ask(question())
+        past = await asking.purse.past_seconds("openai-chat:scripted", "worker")
+
+    assert len(past) == 1
+    # The wait for another attempt is not how long an answer takes.
+    assert 0.05 <= past[0] < answer.use.seconds - 0.25
+
+
+async def test_the_account_is_the_runs_the_jobs_and_the_roles(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(with_tokens("well", Tokens(read=7, written=3)))
+    async with models_over(model_server, tmp_path) as asking:
+        await asking.models.ask(question(job="daily", step=StepId("s1")))
+        left = await asking.purse.left(Account(run=RUN, job="daily", step=StepId("s1")))
+
+    assert [one.spent.tokens for one in (left.run, left.job, left.day, left.step)] == [10, 10, 10, 10]
+    assert left.run.spent - left.job.spent == Spend()

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wavewright.config.redaction import Redactor
+from wavewright.tools.models.streaming import TextGate
+
+KEY = "sk-live-4f9a8b7c6d5e4f3a2b1c"
+PEM = (
+    "-----BEGIN RSA PRIVATE KEY-----\n"
+    "MIIEowIBAAKCAQEAu1SU1LfVLPHCozMxH2Mo\n4lgOEePzNm0tRgeL\n"
+    "-----END RSA PRIVATE KEY-----"
+)
+
+
+def through(pieces: list[str], redactor: Redactor) -> list[str]:
+    shown: list[str] = []
+    gate = TextGate(redactor.redact, shown.append)
+    for piece in pieces:
+        gate.add(piece)
+    gate.close()
+    return shown
+
+
+def cut(text: str, places: list[int]) -> list[str]:
+    ends = sorted({place % (len(text) + 1) for place in places} | {0, len(text)})
+    return [text[start:end] for start, end in pairwise(ends)]
+
+
+texts = st.lists(st.sampled_from(["a line\n", "words ", KEY, f"{PEM}\n", "\n", "x" * 700, "é"])).map("".join)
+
+
+@given(texts, st.lists(st.integers(0, 10_000), max_size=30))
+def test_a_secret_is_taken_out_wherever_the_pieces_end(text: str, places: list[int]) -> None:
+    shown = "".join(through(cut(text, places), Redactor([KEY])))
+
+    assert KEY not in shown
+    assert "MIIEow" not in shown
+    assert shown.count("a line") == text.count("a line")
+
+
+@given(st.text(alphabet="abc \n", max_size=6000), st.lists(st.integers(0, 10_000), max_size=30))
+def test_text_without_secrets_comes_through_whole(text: str, places: list[int]) -> None:
+    assert "".join(through(cut(text, places), Redactor())) == text
+
+
+def test_a_line_is_shown_as_soon_as_it_is_complete() -> None:
+    shown: list[str] = []
+    gate = TextGate(str, shown.append)
+    gate.add("one\ntw")
+    gate.add("o")
+
+    assert shown == ["one\n"]
+
+    gate.close()
+
+    assert shown == ["one\n", "two"]
+
+
+def test_a_long_line_is_shown_in_parts() -> None:
+    shown: list[str] = []
+    gate = TextGate(str, shown.append)
+    gate.add("word " * 1000)
+
+    assert "".join(shown) == "word " * 1000
