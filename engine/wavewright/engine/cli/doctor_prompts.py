@@ -15,23 +15,35 @@ from wavewright.config.documents import DocumentError
 from wavewright.engine.cli.findings import Finding, finding_of_faulty_file
 from wavewright.planner.ladders import read_ladders
 from wavewright.prompts import Prompts
+from wavewright.tools.functions import ToolDefinitionError
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
 
 
+def _of_workers(settings: Settings) -> set[str]:
+    """Return the prompts that the project's workers name; none where a worker is faulty, which is told elsewhere."""
+    from wavewright.tools.workers.files import load_workers
+
+    try:
+        return {worker.spec.prompt for worker in load_workers(settings.workers)}
+    except ToolDefinitionError:
+        return set()
+
+
 def prompt_findings(settings: Settings) -> Iterator[Finding]:
     """Yield what is to be said of the project's own prompt templates; nothing where it has none."""
     shipped = set(Prompts().names())
+    used = shipped | _of_workers(settings)
     own = Prompts(settings.prompts)
     names = [name for name in own.names() if _is_own(own.file_of(name), settings)]
     faulty = [found for name in names if (found := _fault(own.file_of(name))) is not None]
     yield from faulty
     sound = [name for name in names if not any(str(own.file_of(name)) in found.detail for found in faulty)]
-    if replacing := [name for name in sound if name in shipped]:
+    if replacing := [name for name in sound if name in used]:
         yield Finding("prompts", "ok", f"{', '.join(replacing)} of this project's own")
     for name in sound:
-        if name not in shipped:
+        if name not in used:
             near = get_close_matches(name, shipped, n=1)
             mend = f"did you mean {near[0]!r}?" if near else "workers and other templates may still use it"
             yield Finding("prompts", "note", f"{own.file_of(name)} replaces no shipped prompt", mend)
