@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import select
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.engine.conftest import CommandLine
+from tests.engine.terminal import Conversation
 
 
 @pytest.fixture
@@ -33,57 +28,11 @@ def posting_project(project: Path) -> Path:
     return project
 
 
-class Conversation:
-    """A run on a terminal of its own, whose screen is read and whose keys are typed."""
-
-    def __init__(self, folder: Path) -> None:
-        self.master, slave = pty.openpty()
-        self.running = subprocess.Popen(
-            [sys.executable, "-m", "wavewright.engine.main", "run", "post.yaml"],
-            cwd=folder,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"},
-            start_new_session=True,
-        )
-        os.close(slave)
-        self.screen = ""
-
-    def read_until(self, text: str) -> None:
-        deadline = time.monotonic() + 30
-        while text not in self.screen:
-            assert time.monotonic() < deadline, self.screen
-            self._read()
-
-    def read_to_the_end(self) -> int:
-        deadline = time.monotonic() + 30
-        while self._read():
-            assert time.monotonic() < deadline, self.screen
-        return self.running.wait(timeout=30)
-
-    def type(self, text: str) -> None:
-        os.write(self.master, text.encode())
-
-    def _read(self) -> bool:
-        if not select.select([self.master], [], [], 0.1)[0]:
-            return True
-        try:
-            found = os.read(self.master, 65536)
-        except OSError:  # the program has ended and its terminal is closed
-            return False
-        self.screen += found.decode()
-        return bool(found)
-
-
 @pytest.fixture
 def conversation(posting_project: Path) -> Iterator[Conversation]:
-    talk = Conversation(posting_project)
+    talk = Conversation(posting_project, "run", "post.yaml")
     yield talk
-    if talk.running.poll() is None:
-        talk.running.kill()
-    talk.running.wait()
-    os.close(talk.master)
+    talk.end()
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])

@@ -122,10 +122,12 @@ class MakePlan:
     async def _answered(
         self, context: RunContext, question: UserQuestion
     ) -> RunContext | StepResult[RunContext]:
-        answer = await self.ports.asker.ask(question) if self.ports.asker is not None else None
         body: JsonObject = {"question": question.question, "options": [*question.options]}
-        if answer is None:
+        if _pending_question(context.state) is None:
+            # Before it is put to anybody: a run that is stopped at its question has paid for it once.
             context = await note(self.ports, context, "question", body)
+        answer = await self.ports.asker.ask(question) if self.ports.asker is not None else None
+        if answer is None:
             reason = f"the planner asks: {question.question}"
             return halt(await end_interrupted(self.ports, context, reason), reason)
         return await note(self.ports, context, "answer", {**body, "answer": answer})

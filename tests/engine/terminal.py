@@ -1,0 +1,61 @@
+"""A command on a terminal, as a person uses it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+class Conversation:
+    """A command on a terminal of its own, whose screen is read and whose keys are typed."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.master, slave = pty.openpty()
+        self.running = subprocess.Popen(
+            [sys.executable, "-m", "wavewright.engine.main", *arguments],
+            cwd=folder,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"},
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.screen = ""
+
+    def read_until(self, text: str) -> None:
+        deadline = time.monotonic() + 30
+        while text not in self.screen:
+            assert time.monotonic() < deadline, self.screen
+            self._read()
+
+    def read_to_the_end(self) -> int:
+        deadline = time.monotonic() + 30
+        while self._read():
+            assert time.monotonic() < deadline, self.screen
+        return self.running.wait(timeout=30)
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def end(self) -> None:
+        """End the command, if it has not ended, and close the terminal."""
+        if self.running.poll() is None:
+            self.running.kill()
+        self.running.wait()
+        os.close(self.master)
+
+    def _read(self) -> bool:
+        if not select.select([self.master], [], [], 0.1)[0]:
+            return True
+        try:
+            found = os.read(self.master, 65536)
+        except OSError:  # the program has ended and its terminal is closed
+            return False
+        self.screen += found.decode()
+        return bool(found)
