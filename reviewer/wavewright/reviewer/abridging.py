@@ -31,17 +31,7 @@ def abridge(value: Json, room: int, first: Collection[int] = ()) -> Json:
         room: Characters of JSON, escaped for a prompt, that it may take.
         first: Positions of a list's entries, or of an object's fields, that are kept before all others.
     """
-    if size_of(value) <= room:
-        return value
-    match value:
-        case str():
-            return _shorter_text(value, room)
-        case list():
-            return _shorter_list(value, room, first)
-        case dict():
-            return _shorter_object(value, room, first)
-        case _:
-            return value
+    return _abridged(value, size_of(value), room, first)
 
 
 def size_of(value: Json) -> int:
@@ -60,6 +50,21 @@ def share_out(needs: Sequence[int], room: int) -> list[int]:
     return shares
 
 
+def _abridged(value: Json, size: int, room: int, first: Collection[int] = ()) -> Json:
+    # Sizes are handed down: each level of a value is measured once, however deep it stands.
+    if size <= room:
+        return value
+    match value:
+        case str():
+            return _shorter_text(value, room)
+        case list():
+            return _shorter_list(value, room, first)
+        case dict():
+            return _shorter_object(value, room, first)
+        case _:
+            return value
+
+
 def _shorter_text(text: str, room: int) -> str:
     # An escape takes up to twelve characters: halving finds a length that fits whatever the text is made of.
     kept = min(len(text), max(0, room - _NOTE))
@@ -73,16 +78,17 @@ def _shorter_text(text: str, room: int) -> str:
 
 
 def _shorter_list(entries: list[Json], room: int, first: Collection[int]) -> Json:
-    kept = _kept([size_of(entry) + 2 for entry in entries], room - _NOTE, first)
+    sizes = [size_of(entry) for entry in entries]
+    kept = _kept([size + 2 for size in sizes], room - _NOTE, first)
     if not kept:
         return {LEFT_OUT: shape(entries)}
-    shares = share_out([size_of(entries[at]) for at in kept], room - _NOTE - 2 * len(kept))
+    shares = share_out([sizes[at] for at in kept], room - _NOTE - 2 * len(kept))
     shortened: list[Json] = []
     before = -1
     for at, share in zip(kept, shares, strict=True):
         if at > before + 1:
             shortened.append(_gap(at - before - 1))
-        shortened.append(abridge(entries[at], share))
+        shortened.append(_abridged(entries[at], sizes[at], share))
         before = at
     if before < len(entries) - 1:
         shortened.append(_gap(len(entries) - 1 - before))
@@ -92,12 +98,14 @@ def _shorter_list(entries: list[Json], room: int, first: Collection[int]) -> Jso
 def _shorter_object(fields: JsonObject, room: int, first: Collection[int]) -> JsonObject:
     names = list(fields)
     costs = [size_of(name) + 4 for name in names]
-    needs = [size_of(fields[name]) + cost for name, cost in zip(names, costs, strict=True)]
+    sizes = [size_of(fields[name]) for name in names]
+    needs = [size + cost for size, cost in zip(sizes, costs, strict=True)]
     kept = _kept(needs, room - _NOTE, first, ends_count=False)
     left = room - _NOTE - sum(costs[at] for at in kept)
-    shares = share_out([size_of(fields[names[at]]) for at in kept], max(0, left))
+    shares = share_out([sizes[at] for at in kept], max(0, left))
     shortened: JsonObject = {
-        names[at]: abridge(fields[names[at]], share) for at, share in zip(kept, shares, strict=True)
+        names[at]: _abridged(fields[names[at]], sizes[at], share)
+        for at, share in zip(kept, shares, strict=True)
     }
     if len(kept) < len(names):
         shortened[LEFT_OUT] = f"{len(names) - len(kept):,} of {len(names):,} fields"
