@@ -105,6 +105,17 @@ def test_a_prompt_of_the_projects_own_changes_a_packs_worker(home: Path) -> None
     assert all_tools(settings)["summarize_content"].signature.version != before
 
 
+def test_what_a_prompt_includes_belongs_to_its_version(home: Path) -> None:
+    prompts = home / "prompts" / "workers"
+    (prompts / "sort_letter.md.j2").write_text("{% include 'workers/house.md.j2' %}\n{{ inputs.letter }}\n")
+    (prompts / "house.md.j2").write_text("{% include 'workers/sort_letter.md.j2' %} Be brief.\n")
+    before = all_tools(project(home))["sort_letter"].signature.version
+
+    (prompts / "house.md.j2").write_text("Be thorough.\n")
+
+    assert all_tools(project(home))["sort_letter"].signature.version != before
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [

@@ -8,6 +8,7 @@ tool, and nothing that the old one made is taken for its work.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import cast
@@ -19,11 +20,14 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.suggestions import did_you_mean
 from wavewright.planner.types import Json, JsonSchema
 from wavewright.prompts import Prompts
+from wavewright.prompts.loading import SUFFIX
 from wavewright.tools.calls import Tool, ToolCall
 from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.workers.services import Services
 from wavewright.tools.workers.specs import Worker, WorkerSpec, properties
 
+_SHIPPED = "shipped/"
+_INCLUDED = re.compile(r"""\{%-?\s*(?:include|extends|import|from)\s+["']([^"']+)["']""")
 _SHARED_PROMPTS = ("workers/instructions", "workers/repair")
 
 
@@ -107,20 +111,43 @@ def _version(spec: WorkerSpec, prompts: Prompts) -> str:
 
 
 def version_of(name: str, said: Json, used: Sequence[str], prompts: Prompts) -> str:
-    """Return a short hash of a declaration and of the prompts that it uses.
+    """Return a short hash of a declaration and of the prompts that it uses, with those that they include.
 
     Raises:
-        ToolDefinitionError: there is no such prompt.
+        ToolDefinitionError: there is no such prompt, or it cannot be read.
     """
     digest = hashlib.sha256(canonical_json(said))
+    texts: dict[str, bytes] = {}
     for prompt in used:
-        file = prompts.file_of(prompt)
-        if file is None:
+        if prompts.file_of(prompt) is None:
             near = did_you_mean(prompt, prompts.names())
             looked = ", ".join(str(folder) for folder in prompts.folders)
             raise ToolDefinitionError(
                 f"worker {name!r}: there is no prompt {prompt!r}",
-                hint=near or f"write {prompt}.md.j2 in one of {looked}",
+                hint=near or f"write {prompt}{SUFFIX} in one of {looked}",
             )
-        digest.update(b"\0" + file.read_bytes())
+        try:
+            _add_texts(prompt, prompts, texts)
+        except OSError as error:
+            raise ToolDefinitionError(
+                f"worker {name!r}: the prompt {prompt!r} cannot be read: {error.strerror}",
+                hint=f"look at {prompts.file_of(prompt)}",
+            ) from error
+    for text in texts.values():
+        digest.update(b"\0" + text)
     return digest.hexdigest()[:12]
+
+
+def _add_texts(prompt: str, prompts: Prompts, texts: dict[str, bytes]) -> None:
+    """Add the text of a prompt and of all that it includes; what is not there is told when it is rendered."""
+    is_shipped = prompt.startswith(_SHIPPED)
+    file = (
+        prompts.folders[-1] / (prompt.removeprefix(_SHIPPED) + SUFFIX)
+        if is_shipped
+        else prompts.file_of(prompt)
+    )
+    if prompt in texts or file is None or not file.is_file():
+        return
+    texts[prompt] = file.read_bytes()
+    for included in _INCLUDED.findall(texts[prompt].decode(errors="replace")):
+        _add_texts(included.removesuffix(SUFFIX), prompts, texts)
