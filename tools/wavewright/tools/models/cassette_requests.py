@@ -40,9 +40,10 @@ from wavewright.planner.types import Json, JsonObject
 
 _SHAPING = (
     *("frequency_penalty", "logit_bias", "max_tokens", "parallel_tool_calls", "presence_penalty", "seed"),
-    *("stop_sequences", "temperature", "thinking", "tool_choice", "top_k", "top_p"),
+    *("stop_sequences", "temperature", "tool_choice", "top_k", "top_p"),
 )
-"""Settings that change what is answered. Clocks, retries and headers change only whether and when."""
+"""Settings that change what is answered. Clocks, retries and headers change only whether and when; how much a model
+thinks is told each provider in another way, and some cannot be told where others can."""
 _OF_ONE_OCCASION = frozenset(
     {"conversation_id", "id", "identifier", "metadata", "run_id", "signature", "timestamp", "tool_call_id"}
     | {"canonical_system", "provider_details", "provider_name", "retry", "vendor_metadata"}
