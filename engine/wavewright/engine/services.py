@@ -34,6 +34,7 @@ async def open_services(settings: Settings) -> AsyncGenerator[OpenServices]:
 
     Raises:
         ModelConfigError: a model's name, its key or an address is wrong or missing.
+        DocumentError: a ladder of the settings is faulty.
         JournalError: the journal's file, which keeps the budgets, cannot be used.
     """
     if not model_configured(settings):
@@ -47,4 +48,6 @@ async def open_services(settings: Settings) -> AsyncGenerator[OpenServices]:
         SqlitePurse(settings.journal, settings.budgets) as purse,
         open_models(settings, purse) as models,
     ):
-        yield OpenServices(make_services(settings, models, purse), purse)
+        services = make_services(settings, models, purse)
+        services.ladder("planner")  # faulty ladders are told before a run begins
+        yield OpenServices(services, purse)
