@@ -34,6 +34,8 @@ def _shape(clues: str, pattern: str) -> _Shape:
     return _Shape(tuple(clues.split(" ")), re.compile(pattern))
 
 
+_COOKIE_ATTRIBUTES = ("path", "domain", "expires", "max-age", "httponly", "secure", "samesite")
+
 _SHAPES = (
     # Cut off, it goes as far as it is base64, with line ends that may be escaped.
     _shape(
@@ -48,10 +50,12 @@ _SHAPES = (
         "cookie",
         r"(?i)(?P<kept>(?<![a-z0-9])(?:set-)?cookie2?['\"]?\s{0,4}:\s{0,4}b?['\"]?)(?=[\w.-]{1,64}=)[^\n'\"]+",
     ),
-    _shape(
-        "path domain expires max-age httponly secure samesite",
-        r"(?P<kept>(?<![A-Za-z0-9_])[A-Za-z0-9_.-]{1,64}+=)[^\s;,=\[\]\"']{4,4096}+"
-        r"(?=;\s{0,2}(?i:path|domain|expires|max-age|httponly|secure|samesite)\b)",
+    _Shape(
+        tuple(f";{space}{name}" for name in _COOKIE_ATTRIBUTES for space in ("", " ", "  ")),
+        re.compile(
+            r"(?P<kept>(?<![A-Za-z0-9_])[A-Za-z0-9_.-]{1,64}+=)[^\s;,=\[\]\"']{4,4096}+"
+            rf"(?=; {{0,2}}(?i:{'|'.join(_COOKIE_ATTRIBUTES)})\b)"
+        ),
     ),
     _shape(
         "session= sessionid= session_id= sid=",
