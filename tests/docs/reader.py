@@ -114,6 +114,7 @@ class Reader:
         """Run a command and return all that it prints."""
         if command == "echo $?":
             return f"{self.code}\n"
+        self.code = 0  # what is not a program of its own cannot fail here
         if command.startswith("cd "):
             self.folder = (self.folder / command.removeprefix("cd ")).resolve(strict=True)
             return ""

@@ -28,6 +28,8 @@ from wavewright.planner.model_port import ModelUse
 from wavewright.planner.models import Cap, Gate, Plan, Retry, Step
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.user_tools import ToolOptions
+from wavewright.tools.workers.agent import AgentLimits
+from wavewright.tools.workers.specs import WorkerSpec
 
 REFERENCE = ROOT / "docs" / "reference"
 UPDATE = os.environ.get("UPDATE_DOCS") == "1"
@@ -72,6 +74,8 @@ def test_every_function_of_expressions_is_listed() -> None:
         pytest.param("settings.md", PriceSettings, id="prices"),
         pytest.param("settings.md", BudgetsSection, id="budgets"),
         pytest.param("settings.md", BudgetSettings, id="budget"),
+        pytest.param("workers.md", WorkerSpec, id="worker"),
+        pytest.param("workers.md", AgentLimits, id="agent"),
         pytest.param("package.md", Package, id="package"),
         pytest.param("package.md", ReviewResult, id="review"),
     ],
