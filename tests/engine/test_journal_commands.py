@@ -69,6 +69,7 @@ def test_runs_are_listed_newest_first_up_to_the_limit(
         "ok": 3,
         "failed": 0,
         "owner": None,
+        "tokens": 0,
     }
     assert newest == listed[:1]
 

@@ -146,7 +146,12 @@ def test_what_models_cost_is_shown_with_the_run(
     uses = [event["use"] for event in events if event["kind"] == "model_called"]
     shown = wavewright("show", run).out
 
+    head, row = wavewright("runs").out.splitlines()
+
     assert all(use["usd"] > 0 for use in uses)
+    assert head.split()[-1] == "tokens"
+    assert row.split()[-1] == f"{sum(use['input_tokens'] + use['output_tokens'] for use in uses):,}"
+    assert row.index(row.split()[-2]) < head.index("tokens")
     assert "planner" in shown
     assert "reviewer" in shown
     assert f"{sum(use['input_tokens'] + use['output_tokens'] for use in uses):,}" in shown

@@ -200,9 +200,21 @@ class JournalReader:
                           no, run, job, created, finished, status, steps, ok, failed
                    FROM run ORDER BY created DESC, run DESC"""
             ).fetchall()
-            return [self._summary(read_hold(row[:9]), *row[9:15], counts=row[15:]) for row in rows]
+            tokens = self._tokens_by_run()
+            return [
+                self._summary(read_hold(row[:9]), *row[9:15], counts=row[15:], tokens=tokens.get(row[10], 0))
+                for row in rows
+            ]
         except sqlite3.Error as error:
             raise explain_use(error, self.path, self._connection) from error
+
+    def _tokens_by_run(self) -> dict[str, int]:
+        """Return what the purse holds against each run; a file of format 1 that can only be read has no purse."""
+        named = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'purse_total'"
+        if self._connection.execute(named).fetchone() is None:
+            return {}
+        sums = "SELECT name, tokens FROM purse_total WHERE pot = 'run' AND step = ''"
+        return dict(self._connection.execute(sums).fetchall())
 
     def _summary(
         self,
@@ -215,6 +227,7 @@ class JournalReader:
         status: RunStatus | None,
         *,
         counts: tuple[int | None, int, int],
+        tokens: int,
     ) -> RunRow:
         steps, ok, failed = counts
         if steps is None:
@@ -230,6 +243,7 @@ class JournalReader:
             ok=ok,
             failed=failed,
             owner=str(hold.owner) if hold is not None and is_owned else None,
+            tokens=tokens,
         )
 
     def find_run(self, prefix: str) -> RunId:

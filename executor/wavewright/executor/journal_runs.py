@@ -36,6 +36,8 @@ class RunRow:
     failed: int
     owner: str | None = None
     """Who has it open, for people: `pid 4711 on ada`."""
+    tokens: int = 0
+    """Tokens of models that the purse in the same file has spent on it or put aside for it."""
 
 
 def new_run_id(now: float, random: Callable[[int], bytes] = secrets.token_bytes) -> RunId:

@@ -113,18 +113,21 @@ def _row_json(row: RunRow) -> dict[str, object]:
         "ok": row.ok,
         "failed": row.failed,
         "owner": row.owner,
+        "tokens": row.tokens,
     }
 
 
 def _table(rows: Sequence[RunRow]) -> list[str]:
     job_width = min(_LONGEST_JOB, max(len("job"), *(len(row.job) for row in rows)))
-    lines = [f"{'run':<24}{'job':<{job_width + 2}}{'status':<14}{'started':<21}{'steps':>7}"]
+    costs = any(row.tokens for row in rows)
+    head = f"{'run':<24}{'job':<{job_width + 2}}{'status':<14}{'started':<21}{'steps':>7}"
+    lines = [f"{head}{'tokens':>12}" if costs else head]
     for row in rows:
         status = row.status.replace("_", " ")
         started = _instant(row.started)[:19].replace("T", " ")
-        lines.append(
-            f"{row.run:<24}{_cut(row.job, job_width):<{job_width + 2}}{status:<14}{started:<21}{row.ok:>3}/{row.steps}"
-        )
+        steps = f"{row.ok:>3}/{row.steps}"
+        line = f"{row.run:<24}{_cut(row.job, job_width):<{job_width + 2}}{status:<14}{started:<21}{steps}"
+        lines.append(f"{line:<{len(head)}}{row.tokens:>12,}" if costs else line)
     return lines
 
 
