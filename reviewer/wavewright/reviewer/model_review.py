@@ -39,7 +39,7 @@ from wavewright.reviewer.records import Opinion, RecoveryAction, ReviewResult
 from wavewright.reviewer.rungs import Ceiling, ceiling_of
 from wavewright.reviewer.times import iso
 from wavewright.reviewer.values import shorten
-from wavewright.reviewer.verdict_text import confidence_sentence, mends, reasons, remarks
+from wavewright.reviewer.verdict_text import confidence_sentence, mends, reasons, remarks, sentence
 
 OUTPUT_TOKENS: Final = 24_000
 """Tokens of outputs that a review is shown, where nobody says otherwise."""
@@ -200,7 +200,7 @@ class _Reviewed:
         yield from remarks(self.found)
         if not by_code.goal_achieved:
             yield from mends(self.found, self.goal)
-        yield f"{opinion.model} says: {opinion.summary}"
+        yield sentence(f"{opinion.model} says: {opinion.summary}")
 
 
 @dataclass(frozen=True, slots=True)

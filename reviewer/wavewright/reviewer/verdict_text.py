@@ -30,9 +30,9 @@ def missing_data(found: Assessment) -> tuple[str, ...]:
 def reasons(found: Assessment) -> Iterator[str]:
     """Yield the sentences that say why a goal is not achieved."""
     for gate in found.stopping[:5]:
-        yield f"Gate {gate.gate!r} stopped {_named(gate.step, gate.labels)}: {gate.message}."
+        yield sentence(f"Gate {gate.gate!r} stopped {_named(gate.step, gate.labels)}: {gate.message}")
     for end in [end for end in found.failing if end.status != "blocked"][:5]:
-        yield f"Step {_named(end.step, end.labels)!r} {_end_text(end)}."
+        yield sentence(f"Step {_named(end.step, end.labels)!r} {_end_text(end)}")
     blocked = [end for end in found.ends if end.status == "blocked"]
     lacking = (*found.result.missing, *found.faults)
     if blocked:
@@ -40,7 +40,7 @@ def reasons(found: Assessment) -> Iterator[str]:
         more = f" and {len(blocked) - _MOST_LABELS} more" if len(blocked) > _MOST_LABELS else ""
         yield f"So nothing could be built on it: {names}{more} did not run."
     elif lacking:
-        yield f"Lacking: {'; '.join(lacking[:4])}."
+        yield sentence(f"Lacking: {'; '.join(lacking[:4])}")
 
 
 def remarks(found: Assessment) -> Iterator[str]:
@@ -56,7 +56,7 @@ def mends(found: Assessment, goal: Goal) -> Iterator[str]:
     actions = recovery_actions(found.stopping, found.failing, goal)
     hints = list(dict.fromkeys(action.hint for action in actions))
     if hints:
-        yield f"What would mend it: {'; '.join(hints[:4])}."
+        yield sentence(f"What would mend it: {'; '.join(hints[:4])}")
 
 
 def confidence_sentence(confidence: Confidence) -> str:
@@ -64,6 +64,11 @@ def confidence_sentence(confidence: Confidence) -> str:
     if confidence.capped < confidence.raw:
         return f"Confidence {confidence.capped:.2f}, lowered by caps from {confidence.raw:.2f}."
     return f"Confidence {confidence.capped:.2f}."
+
+
+def sentence(text: str) -> str:
+    """Return a text with a full stop behind it, unless whoever wrote its end has put a sign there."""
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def _named(step: StepId, labels: Sequence[str]) -> str:
