@@ -90,6 +90,28 @@ async def test_a_compatible_endpoint_is_made_to_call_the_answers_tool(
     assert "response_format" not in request.body
 
 
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("openai-chat:qwen3", "max_tokens"),
+        ("openai-chat:openai/gpt-6-luna", "max_completion_tokens"),
+        ("ollama:gpt-oss", "max_tokens"),
+        ("vllm:qwen3", "max_tokens"),
+    ],
+)
+async def test_the_ceiling_is_sent_under_the_name_that_is_read(
+    model: str, name: str, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer("well")
+    settings = replace(settings_for(model_server, tmp_path), model=model)
+    async with MemoryPurse(settings.budgets) as purse, open_models(settings, purse, environment={}) as models:
+        await models.ask(question(max_tokens=77))
+
+    body = model_server.requests[0].body
+    assert body is not None
+    assert {key: value for key, value in body.items() if "max" in key} == {name: 77}
+
+
 async def test_arguments_that_are_no_json_come_back_as_they_came(
     model_server: ScriptedServer, tmp_path: Path
 ) -> None:

@@ -30,10 +30,13 @@ def model(*, native: bool = True, tools: bool = True) -> Model:
 @pytest.mark.parametrize(
     ("provider", "is_foreign", "schema", "native", "tools", "way"),
     [
-        ("openai", False, OPEN, True, True, "native"),
-        ("google", False, OPEN, True, True, "native"),
+        ("openai", False, CLOSED, True, True, "native"),
+        ("openai", False, OPEN, True, True, "tool"),
+        ("google", False, CLOSED, True, True, "native"),
+        ("google", False, OPEN, True, True, "tool"),
         ("vllm", True, OPEN, True, True, "native"),
-        ("openai-chat", False, OPEN, True, True, "native"),
+        ("openai-chat", False, CLOSED, True, True, "native"),
+        ("openai-chat", False, OPEN, True, True, "tool"),
         ("openai-chat", True, CLOSED, True, True, "tool"),
         ("openai-chat", True, CLOSED, True, False, "prompted"),
         ("anthropic", False, CLOSED, True, True, "native"),

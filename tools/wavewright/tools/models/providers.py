@@ -66,20 +66,31 @@ def _openai_chat(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
     client = _openai_client(endpoint, http)
     if not endpoint.is_foreign:
         return OpenAIChatModel(
-            endpoint.name, provider=OpenAIProvider(openai_client=client), profile=_strict_streams()
+            endpoint.name, provider=OpenAIProvider(openai_client=client), profile=_chat_profile(endpoint)
         )
     return OpenAIChatModel(
         endpoint.name,
         provider=OpenAICompatibleProvider("openai-compatible", openai_client=client),
-        profile=_strict_streams(),
+        profile=_chat_profile(endpoint),
     )
 
 
-def _strict_streams() -> ModelProfile:
-    """Return the wish to be told of a stream that does not say why it ends: the library would take it for whole."""
+_OPENAI_NAMES = ("gpt-5", "gpt-6", "o1", "o3", "o4", "chatgpt")
+
+
+def _chat_profile(endpoint: Endpoint) -> ModelProfile:
+    """Return what is said of every model of the chat language.
+
+    A stream that does not say why it ends was cut: the library would take it for whole. The ceiling of an answer is
+    sent under its older name, which nearly everybody reads, but to OpenAI's models, which refuse it.
+    """
     from pydantic_ai.profiles.openai import OpenAIModelProfile
 
-    return OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
+    is_openai = not endpoint.is_foreign or endpoint.name.rpartition("/")[2].startswith(_OPENAI_NAMES)
+    return OpenAIModelProfile(
+        openai_chat_streaming_requires_finish_reason=True,
+        openai_chat_supports_max_completion_tokens=is_openai and endpoint.provider not in {"ollama", "vllm"},
+    )
 
 
 def _anthropic(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
@@ -104,7 +115,7 @@ def _ollama(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.providers.ollama import OllamaProvider
 
     provider = OllamaProvider(openai_client=_openai_client(endpoint, http))
-    return OllamaModel(endpoint.name, provider=provider, profile=_strict_streams())
+    return OllamaModel(endpoint.name, provider=provider, profile=_chat_profile(endpoint))
 
 
 def _vllm(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
@@ -114,5 +125,5 @@ def _vllm(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
     return OpenAIChatModel(
         endpoint.name,
         provider=VLLMProvider(openai_client=_openai_client(endpoint, http)),
-        profile=_strict_streams(),
+        profile=_chat_profile(endpoint),
     )

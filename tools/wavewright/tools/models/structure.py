@@ -20,18 +20,19 @@ from wavewright.planner.types import Json, JsonSchema
 
 Way: TypeAlias = Literal["native", "tool", "prompted"]
 
-_NATIVE_PROVIDERS = frozenset({"openai", "google", "ollama", "vllm"})
-"""Providers whose structured output takes any schema. Whoever else speaks OpenAI's chat language may ignore it."""
+_GUIDED = frozenset({"ollama", "vllm"})
+"""Providers that hold a model to any schema while it writes."""
+_STRICT = frozenset({"openai", "google", "anthropic"})
+"""Providers that hold a model to a schema that names every field; of an open one they refuse or empty what is open."""
 
 
 def way_to_ask(provider: str, model: Model, schema: JsonSchema, *, is_foreign: bool) -> Way:
     """Return the way that a model keeps to best, by what its provider's profile says."""
     profile = model.profile
+    # Whoever else speaks OpenAI's chat language may take a schema, and ignore it.
+    is_strict = provider in _STRICT or (provider == "openai-chat" and not is_foreign)
     if profile.get("supports_json_schema_output", False) and (
-        provider in _NATIVE_PROVIDERS
-        or (provider == "openai-chat" and not is_foreign)
-        # Anthropic's closes every object: what is open in the schema would always come back empty.
-        or (provider == "anthropic" and is_closed(schema))
+        provider in _GUIDED or (is_strict and is_closed(schema))
     ):
         return "native"
     return "tool" if profile.get("supports_tools", True) else "prompted"
