@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wavewright.config.documents import DocumentError
+from wavewright.config.settings import load_settings
 from wavewright.planner.ladder import Clock, Fallen, Ladder, Rung, RungRecord, deadline, descend
 from wavewright.planner.ladders import RUNGS, read_ladders
 from wavewright.planner.types import Json
@@ -203,3 +206,18 @@ def test_a_faulty_ladder_is_named_with_its_place_and_a_mend(
     (fault,) = caught.value.faults
     assert (caught.value.source.name, fault.pointer) == ("wavewright.yaml", pointer)
     assert (fault.message, fault.hint) == (message, hint)
+
+
+def test_a_faulty_ladder_of_a_settings_file_is_shown_at_its_line(tmp_path: Path) -> None:
+    (tmp_path / "wavewright.yaml").write_text(
+        "version: 1\nladders:\n  planner:\n    - name: llm\n    - {name: minimal, ceilng: 1}\n  writer: []\n"
+    )
+    settings = load_settings(tmp_path, {})
+
+    with pytest.raises(DocumentError) as caught:
+        read_ladders(settings.ladders, settings.document)
+
+    source = caught.value.source
+    places = [source.position(fault.span.start) for fault in caught.value.faults if fault.span is not None]
+    assert source.name == str(tmp_path / "wavewright.yaml")
+    assert places == [(5, 23), (6, 3)]

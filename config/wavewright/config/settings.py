@@ -114,6 +114,8 @@ class Settings:
     templates: tuple[Path, ...] = ()
     packs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     tools: tuple[JsonValue, ...] = ()
+    document: Document | None = field(default=None, repr=False, compare=False)
+    """The file as it was read: parts of it are looked at later, and their faults have their places there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,8 @@ def load_settings(start: Path, environment: Mapping[str, str] = os.environ) -> S
     """
     folder = start.absolute()
     file = find_settings_file(folder)
-    given = SettingsFile.model_construct() if file is None else _read_settings(file)
+    document = None if file is None else _mapping(file)
+    given = SettingsFile.model_construct() if document is None else _read_settings(document)
     root = folder if file is None else file.parent
     from_environment = _from_environment(environment)
     # A path from the environment is relative to where the command is given, as paths on a command line are.
@@ -178,6 +181,7 @@ def load_settings(start: Path, environment: Mapping[str, str] = os.environ) -> S
         templates=tuple(root / name for name in given.templates),
         packs=given.packs,
         tools=tuple(given.tools),
+        document=document,
     )
 
 
@@ -197,9 +201,9 @@ def settings_schema() -> dict[str, JsonValue]:
     return published_schema(SettingsFile, "settings", "Settings of a project, in wavewright.yaml")
 
 
-def _read_settings(file: Path) -> SettingsFile:
+def _read_settings(document: Document) -> SettingsFile:
     try:
-        return read_shape(_mapping(file), SettingsFile)
+        return read_shape(document, SettingsFile)
     except DocumentError as error:
         raise _without_keys(error) from None
 
@@ -227,7 +231,7 @@ def _mapping(file: Path) -> Document:
         document = read_document_file(file, limits=_LIMITS)
     except DocumentError as error:
         if [fault.message for fault in error.faults] != [EMPTY_DOCUMENT]:
-            raise
+            raise _without_keys(error) from None
         from wavewright.config.nodes import ScalarNode
 
         return Document({}, error.source, root=ScalarNode(None, 0, 0))

@@ -32,7 +32,7 @@ RUNGS: Final[Mapping[str, tuple[str, ...]]] = {
 """The rungs that there is code for, by ladder, best first."""
 
 SETTINGS = "wavewright.yaml"
-"""Where a project's ladders stand, for the places of faults."""
+"""Where a project's ladders stand, for faults of ladders that come from no file."""
 
 
 class _Rungs(Model):
@@ -41,15 +41,22 @@ class _Rungs(Model):
     rungs: tuple[Rung, ...] = Field(strict=False)
 
 
-def read_ladders(settings_ladders: Mapping[str, Json]) -> Mapping[str, Ladder]:
+def read_ladders(
+    settings_ladders: Mapping[str, Json], settings_file: Document | None = None
+) -> Mapping[str, Ladder]:
     """Return all ladders by name.
+
+    Args:
+        settings_ladders: A project's own ladders.
+        settings_file: The file that they stand in, under `ladders`; without it faults have no line.
 
     Raises:
         DocumentError: a ladder of the settings is faulty; each fault names the rung and the mend.
     """
-    value: Json = {"ladders": dict(settings_ladders)}
-    document = Document(value, Source(SETTINGS, ""), keeps_places=False)
-    return {**shipped_ladders(), **_ladders(settings_ladders, document, "/ladders")}
+    if settings_file is None:
+        value: Json = {"ladders": dict(settings_ladders)}
+        settings_file = Document(value, Source(SETTINGS, ""), keeps_places=False)
+    return {**shipped_ladders(), **_ladders(settings_ladders, settings_file, "/ladders")}
 
 
 @cache

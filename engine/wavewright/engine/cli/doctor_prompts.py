@@ -52,7 +52,7 @@ def prompt_findings(settings: Settings) -> Iterator[Finding]:
 def ladder_findings(settings: Settings) -> Iterator[Finding]:
     """Yield what is to be said of the project's own ladders; nothing where it has none."""
     try:
-        read_ladders(settings.ladders)
+        read_ladders(settings.ladders, settings.document)
     except DocumentError as error:
         yield finding_of_faulty_file("ladders", error, "mend `ladders` in wavewright.yaml")
         return

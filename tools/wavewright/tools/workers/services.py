@@ -14,7 +14,6 @@ from wavewright.planner.goals import Goal, ThinkingLevel
 from wavewright.planner.ladder import Ladder
 from wavewright.planner.model_port import Models
 from wavewright.planner.spending import CallHistory
-from wavewright.planner.types import Json
 from wavewright.prompts import Prompts
 
 AGENT = "agent"
@@ -70,7 +69,7 @@ def make_services(
     return Services(
         models=models,
         prompts=Prompts(settings.prompts),
-        ladders=_LaterLadders(settings.ladders),
+        ladders=_LaterLadders(settings),
         history=history,
         has_model=settings.model is not None,
         worker_tokens=settings.models.worker_tokens,
@@ -82,7 +81,7 @@ def make_services(
 class _LaterLadders(Mapping[str, Ladder]):
     """Ladders that are read when one is first asked for: whoever only lists tools does not wait for that."""
 
-    given: Mapping[str, Json]
+    settings: Settings
     _read: dict[str, Ladder] = field(default_factory=dict[str, Ladder])
 
     def __getitem__(self, name: str) -> Ladder:
@@ -98,5 +97,5 @@ class _LaterLadders(Mapping[str, Ladder]):
         if not self._read:
             from wavewright.planner.ladders import read_ladders
 
-            self._read.update(read_ladders(self.given))
+            self._read.update(read_ladders(self.settings.ladders, self.settings.document))
         return self._read
