@@ -28,6 +28,7 @@ from wavewright.executor.events import (
     WaveStarted,
 )
 from wavewright.executor.state import SUCCESSES
+from wavewright.planner.rendering import printable
 
 if TYPE_CHECKING:
     from wavewright.engine.cli.at_work import AtWork
@@ -171,11 +172,12 @@ def lines_of(event: Event) -> Iterator[str]:
             yield step_line(event)
             yield from (f"    {line}" for line in gate_lines(event.gates))
         case Noted(topic="recovery"):
-            yield f"recovery: {event.body.get('reason', '')}"
+            # A model may have written it.
+            yield f"recovery: {printable(str(event.body.get('reason', '')))}"
         case Noted(topic="patch_refused"):
             yield "patch refused: the plan that it makes is not sound"
         case Noted(topic="warning"):
-            yield f"warning: {event.body.get('message', '')}"
+            yield f"warning: {printable(str(event.body.get('message', '')))}"
         case ModelCalled(use=use) if use.index is None or use.outcome != "answered":
             yield f"  {use_line(use)}"
         case RungTaken(rung=rung):
@@ -190,7 +192,8 @@ def step_line(event: StepFinished) -> str:
     attempts = (
         f", {event.attempts} attempts" if event.attempts > 1 + (event.items[1] if event.items else 0) else ""
     )
-    why = event.error.message if event.error else (event.reason or "")
+    # What a tool says of its failure may hold anything, a terminal's orders included.
+    why = printable(event.error.message if event.error else (event.reason or ""))
     return (
         f"  {event.step:<24}{event.status}{items}  {event.seconds:.2f} s{attempts}{'  ' + why if why else ''}"
     )

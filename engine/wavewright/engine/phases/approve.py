@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from wavewright.engine.context import ApprovalRequest, Ports, RunContext
@@ -10,7 +12,11 @@ from wavewright.engine.recording import note, record
 from wavewright.executor.events import RunFinished
 from wavewright.planner.models import Step
 from wavewright.planner.plan_diff import diff_plans
-from wavewright.planner.types import JsonObject
+from wavewright.planner.rendering import printable
+from wavewright.planner.types import Json, JsonObject, StepId
+
+_MOST_SHOWN = 4_000
+"""Characters of one parameter that whoever approves is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +28,12 @@ class Approve:
 
     async def run(self, context: RunContext) -> StepResult[RunContext]:
         """Go on where nobody need be asked or the answer is yes; the answer is journaled either way."""
-        needs = _needs(context)
+        asked = _steps_to_ask_for(context)
+        needs = _needs(context, asked)
         if not needs:
             return go_on(context)
-        request = ApprovalRequest("patch" if context.patch else "plan", _text(context), needs)
+        text = _text(context, tuple(asked))
+        request = ApprovalRequest("patch" if context.patch else "plan", text, needs)
         approved = await self.ports.approver.approve(request)
         body: JsonObject = {"subject": request.subject, "needs": [*needs], "approved": approved}
         context = await note(self.ports, context, "approval", body)
@@ -39,26 +47,31 @@ class Approve:
         return branch(context, "build_package", "the recovery patch was not approved")
 
 
-def _needs(context: RunContext) -> tuple[str, ...]:
+def _steps_to_ask_for(context: RunContext) -> dict[StepId, str]:
+    """Return the steps that a person must agree to, each with why."""
     assert context.candidate is not None
-    assert context.goal is not None
     known = {step.id for step in context.plan.steps} if context.plan else set[str]()
-    needs = [
-        f"step {step.id!r} calls {step.tool!r}, which needs approval"
+    asked = {
+        step.id: f"step {step.id!r} calls {step.tool!r}, which needs approval"
         for step in context.candidate.steps
         if step.id not in known
         and step.tool in context.tools
         and context.tools[step.tool].signature.needs_approval
-    ]
+    }
     for step_id in context.side_effects:
         step = context.candidate.step(step_id)
         signature = context.tools[step.tool].signature
         effects = ", ".join(sorted(signature.effects - {"read"}))
-        if effects and not _is_second_reading(step, context):
-            needs.append(f"the patch brings step {step_id!r}, which calls {signature.name!r} ({effects})")
-    if context.patch is not None and not context.goal.auto_approve and not needs:
-        needs.append("the goal lets no patch apply without a person's word")
-    return tuple(needs)
+        if step_id not in asked and effects and not _is_second_reading(step, context):
+            asked[step_id] = f"the patch brings step {step_id!r}, which calls {signature.name!r} ({effects})"
+    return asked
+
+
+def _needs(context: RunContext, asked: Mapping[StepId, str]) -> tuple[str, ...]:
+    assert context.goal is not None
+    if context.patch is not None and not context.goal.auto_approve and not asked:
+        return ("the goal lets no patch apply without a person's word",)
+    return tuple(asked.values())
 
 
 def _is_second_reading(step: Step, context: RunContext) -> bool:
@@ -78,8 +91,20 @@ def _is_second_reading(step: Step, context: RunContext) -> bool:
     )
 
 
-def _text(context: RunContext) -> str:
+def _text(context: RunContext, asked: Collection[StepId]) -> str:
+    """Return what would happen; of the steps that are asked for, everything that their tools would be given."""
     assert context.candidate is not None
     if context.plan is not None:
-        return str(diff_plans(context.plan, context.candidate, context.signatures))
-    return "\n".join(f"{step.id}: {step.tool}" for step in context.candidate.steps)
+        lines = str(diff_plans(context.plan, context.candidate, context.signatures)).split("\n")
+    else:
+        lines = [f"{step.id}: {step.tool}" for step in context.candidate.steps]
+    for step_id in asked:
+        step = context.candidate.step(step_id)
+        lines += ["", f"{step.id} calls {step.tool} with"]
+        lines += [f"    {name}: {_whole(value)}" for name, value in step.params.items()]
+    return "\n".join(printable(line) for line in lines)
+
+
+def _whole(value: Json) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text):,} characters in all)"
