@@ -312,3 +312,19 @@ def test_a_preference_that_stands_for_no_model_is_a_fault_at_its_place(
     assert "quotes.job.yaml:5:31" in ran.err
     assert "did you mean 'sonnet'?" in ran.err
     assert len(desk.ledger) == 0
+
+
+def test_a_review_that_the_run_s_time_limit_cuts_off_is_by_code_and_says_so(
+    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+) -> None:
+    write_desk(tmp_path, template=TEMPLATE + "limits: {run_timeout: 2s}\n", job=UNPLANNED)
+    desk.reset()
+    desk.answer(PLAN, when=asked_for("plan"))
+    desk.answer(silence(), when=asked_for("review"))
+
+    assert wavewright("run", "quotes.job.yaml").code == 0
+    package = package_of(tmp_path)
+    taken = [(rung.rung, rung.outcome) for rung in package.rungs if rung.ladder == "reviewer"]
+    assert taken == [("model", "fallen"), ("code", "reached")]
+    assert package.review is not None
+    assert package.review.confidence <= 0.8

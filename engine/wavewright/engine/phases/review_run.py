@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.model_phases import Recorder, ask_models
 from wavewright.engine.pipeline import StepResult, go_on, halt
-from wavewright.engine.recording import STOPPED, end_interrupted, note
+from wavewright.engine.recording import STOPPED, end_interrupted, note, record
+from wavewright.executor.events import RungTaken
+from wavewright.planner.ladder import RungRecord
+from wavewright.reviewer.caps import CODE_REVIEW_CEILING
 from wavewright.reviewer.model_review import review_by_model
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.review import review_by_code
@@ -32,8 +35,26 @@ class ReviewRun:
             if asked.was_stopped:
                 return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
             review = asked.value or review
+            if asked.value is None:
+                context = await self._cut_off(context)
         context = await note(self.ports, context, "review", review.model_dump(mode="json"))
         return go_on(replace(context, review=review))
+
+    async def _cut_off(self, context: RunContext) -> RunContext:
+        """Journal that the review by code stands because the run's time was up."""
+        at = self.ports.clock().timestamp()
+        reason = "the run's time limit was reached"
+        rungs = (
+            RungRecord("reviewer", "model", "fallen", reason),
+            RungRecord(
+                "reviewer",
+                "code",
+                "reached",
+                ceiling=CODE_REVIEW_CEILING.max,
+                because=CODE_REVIEW_CEILING.because,
+            ),
+        )
+        return await record(self.ports, context, *(RungTaken(at, rung) for rung in rungs))
 
     def _by_model(
         self, context: RunContext, by_code: ReviewResult
