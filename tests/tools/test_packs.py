@@ -22,6 +22,15 @@ def test_the_equities_pack_brings_its_five_tools_and_its_template() -> None:
     assert pack.goal_templates["stock_analysis"].is_file()
 
 
+def test_the_text_pack_brings_workers_and_takes_no_settings() -> None:
+    pack = load_pack("text")
+
+    assert pack.tools == ()
+    assert pack.tool_names == {"summarize_content", "extract_records", "cross_reference"}
+    with pytest.raises(PackError, match=r"setting 'text\.depth' is not known"):
+        load_pack("text", {"depth": 3})
+
+
 def test_packs_are_named_without_being_imported() -> None:
     code = (
         "import sys; from wavewright.tools import pack_names; names = pack_names();"
@@ -34,8 +43,10 @@ def test_packs_are_named_without_being_imported() -> None:
 
 def test_the_pack_is_described_without_its_heavy_libraries() -> None:
     code = (
-        "import sys; from wavewright.tools import load_pack; load_pack('equities', {'prices': 'x'});"
-        "heavy = {'pandas', 'numpy', 'pyarrow', 'httpx', 'vega_datasets', 'networkx'} & set(sys.modules);"
+        "import sys; from wavewright.tools import load_pack;"
+        "load_pack('equities', {'prices': 'x'}); load_pack('text');"
+        "heavy = {'pandas', 'numpy', 'pyarrow', 'httpx', 'vega_datasets', 'networkx', 'jinja2', 'pydantic_ai'};"
+        "heavy &= set(sys.modules);"
         "assert not heavy, heavy"
     )
 
@@ -44,8 +55,9 @@ def test_the_pack_is_described_without_its_heavy_libraries() -> None:
 
 def test_a_pack_is_found_by_the_tools_it_brings() -> None:
     (found,) = find_packs({"fetch_stock_data"}, {})
+    (by_worker,) = find_packs({"summarize_content"}, {})
 
-    assert found.name == "equities"
+    assert (found.name, by_worker.name) == ("equities", "text")
     assert find_packs({"no_such_tool"}, {}) == ()
     assert find_packs((), {}) == ()
 

@@ -84,7 +84,7 @@ READING = ["count", "crash", "hang", "look_up", "read_archive"]
 def goal(config: JsonObject | None = None) -> Goal:
     tools = [AvailableTool(name=name) for name in NAMES if name not in {"agent", "look_up"}]
     tools.append(AvailableTool(name="agent", config=config or {}))
-    tools.append(AvailableTool(name="look_up", config={"unit": "souls"}, worker_type="atlas"))
+    tools.append(AvailableTool(name="look_up", description="Count a city.", config={"unit": "souls"}))
     return Goal(name="g", job="j", text="Know the world.", inputs={}, tools=tuple(tools))
 
 
@@ -153,7 +153,9 @@ def test_only_tools_of_the_goal_that_only_read_are_offered(tmp_path: Path) -> No
 
     desk.call()
 
-    assert sorted(tool.name for tool in desk.models.offered) == READING
+    offered = {tool.name: tool.description for tool in desk.models.offered}
+    assert sorted(offered) == READING
+    assert (offered["look_up"], offered["count"]) == ("Count a city.", "Count entries.")
 
 
 @pytest.mark.parametrize("name", ["burn", "ask_leave", "agent", "no_such_tool"])

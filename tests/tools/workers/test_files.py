@@ -174,6 +174,13 @@ def test_an_output_that_is_no_object_is_refused(home: Path) -> None:
         all_tools(project(home))
 
 
+def test_a_freshness_field_that_the_output_has_not_is_refused(home: Path) -> None:
+    write(home, "sort_letter.yaml", SORT + "freshness_field: as_of\n")
+
+    with pytest.raises(ToolDefinitionError, match="freshness_field 'as_of' is no field of its output"):
+        all_tools(project(home))
+
+
 def test_two_of_one_name_are_refused_with_both_files(home: Path) -> None:
     other = write(home, "zzz.yaml", SORT)
 

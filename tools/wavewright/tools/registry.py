@@ -102,7 +102,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
     contract = read_contract(function, shown)
     declared = frozenset(effects)
     if freshness_field is not None:
-        _check_freshness_field(shown, freshness_field, contract.output_schema)
+        check_freshness_field(shown, freshness_field, contract.output_schema)
     fields: dict[str, object] = {
         "name": shown,
         "description": contract.description if description is None else description,
@@ -180,8 +180,12 @@ def _reserved_arguments(request: ToolCall, reserved: frozenset[str]) -> dict[str
     return {name: value for name, value in given.items() if name in reserved}
 
 
-def _check_freshness_field(name: str, path: str, schema: JsonSchema) -> None:
-    """Raise where a dotted path leads to a field that the output schema does not have."""
+def check_freshness_field(name: str, path: str, schema: JsonSchema) -> None:
+    """Hold a freshness field against the output schema of its tool.
+
+    Raises:
+        ToolDefinitionError: the dotted path leads to a field that the schema does not have.
+    """
     node: Json = schema
     for part in path.split("."):
         properties = node.get("properties") if isinstance(node, dict) else None

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from wavewright.planner.goals import Goal
+from wavewright.planner.goals import AvailableTool, Goal
 from wavewright.planner.models import Model
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema, Seconds
@@ -53,8 +53,7 @@ def agent_tool(services: Services, tools: Mapping[str, Tool], goal: Goal | None 
         ToolDefinitionError: the goal's configuration of the tool is wrong.
     """
     limits = _limits(goal)
-    configs = {} if goal is None else {tool.name: tool.config for tool in goal.tools}
-    worker_types = {} if goal is None else {tool.name: tool.worker_type for tool in goal.tools}
+    said = {} if goal is None else {tool.name: tool for tool in goal.tools}
     open_ones = {name: tool for name, tool in tools.items() if is_open_to_agents(tool.signature)}
     signature = ToolSignature(
         name=AGENT,
@@ -73,20 +72,19 @@ def agent_tool(services: Services, tools: Mapping[str, Tool], goal: Goal | None 
         max_items=100,
         untrusted_output=True,
     )
-    return Tool(signature, partial(_call, services, open_ones, limits, configs, worker_types))
+    return Tool(signature, partial(_call, services, open_ones, limits, said))
 
 
 async def _call(
     services: Services,
     tools: Mapping[str, Tool],
     limits: AgentLimits,
-    configs: Mapping[str, JsonObject],
-    worker_types: Mapping[str, str | None],
+    said: Mapping[str, AvailableTool],
     call: ToolCall,
 ) -> Json:
     from wavewright.tools.workers.agent_work import AgentWork
 
-    return await AgentWork(services, tools, limits, configs, worker_types, call).run()
+    return await AgentWork(services, tools, limits, said, call).run()
 
 
 def is_open_to_agents(signature: ToolSignature) -> bool:

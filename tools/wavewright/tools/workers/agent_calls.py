@@ -15,6 +15,7 @@ from functools import partial
 
 import anyio
 
+from wavewright.planner.goals import AvailableTool
 from wavewright.planner.hashing import step_key
 from wavewright.planner.model_port import LoopTool, LoopToolError
 from wavewright.planner.signatures import ToolSignature
@@ -38,8 +39,8 @@ class Collector:
     tools: Mapping[str, Tool]
     """Those that the agent may call, and no other."""
     limits: AgentLimits
-    configs: Mapping[str, JsonObject]
-    worker_types: Mapping[str, str | None]
+    said: Mapping[str, AvailableTool]
+    """What the goal says of its tools."""
     call: ToolCall
     """The agent's own."""
     records: list[JsonObject] = field(default_factory=list[JsonObject])
@@ -53,12 +54,18 @@ class Collector:
         return [
             LoopTool(
                 name,
-                _described(tool.signature),
+                self._described(name, tool.signature),
                 _open_to_handles(tool.signature.input_schema),
                 partial(self.make, name),
             )
             for name, tool in self.tools.items()
         ]
+
+    def _described(self, name: str, signature: ToolSignature) -> str:
+        """Return what the goal says of a tool, or else what the tool says of itself."""
+        said = self.said.get(name)
+        own = said.description if said is not None else None
+        return own or signature.description.partition("\n")[0] or name
 
     async def make(self, name: str, params: JsonObject) -> Json:
         """Make a call and return what the model is shown of its output.
@@ -112,7 +119,8 @@ class Collector:
 
     def _request(self, name: str, signature: ToolSignature, params: JsonObject) -> ToolCall:
         call = self.call
-        config = self.configs.get(name)
+        said = self.said.get(name)
+        config = None if said is None else said.config
         key = step_key(
             signature,
             params,
@@ -130,7 +138,7 @@ class Collector:
             key=key,
             now=call.now,
             index=call.index,
-            worker_type=self.worker_types.get(name),
+            worker_type=None if said is None else said.worker_type,
             config=config,
             job=call.job,
             budget=call.budget,
@@ -213,10 +221,6 @@ def _entry(
     entry: JsonObject = {"id": handle, "tool": tool, "params": params, "status": status}
     entry["seconds"] = round(seconds, 3)
     return {**entry, "message": message} if message else entry
-
-
-def _described(signature: ToolSignature) -> str:
-    return signature.description.partition("\n")[0] or signature.name
 
 
 def _open_to_handles(schema: JsonSchema) -> JsonSchema:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from wavewright.planner.goals import AvailableTool
 from wavewright.planner.json_calls import SuggestedCall, read_suggested_calls
 from wavewright.planner.ladder import Climb, Fallen, Landing, Rung, descend
 from wavewright.planner.model_port import (
@@ -49,8 +50,8 @@ class AgentWork:
     tools: Mapping[str, Tool]
     """Those of the goal that an agent may call."""
     limits: AgentLimits
-    configs: Mapping[str, JsonObject]
-    worker_types: Mapping[str, str | None]
+    said: Mapping[str, AvailableTool]
+    """What the goal says of its tools."""
     call: ToolCall
     last: ModelAnswer | None = None
     error: ModelError | None = None
@@ -67,7 +68,7 @@ class AgentWork:
         if models is None:
             raise faults.no_model(AGENT)
         self._check_schema()
-        self.collector = Collector(self._allowed(), self.limits, self.configs, self.worker_types, self.call)
+        self.collector = Collector(self._allowed(), self.limits, self.said, self.call)
         self.ending = Ending.after(self.limits.seconds)
 
         async def agent(rung: Rung) -> JsonObject | Fallen:

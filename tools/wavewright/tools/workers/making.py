@@ -23,6 +23,7 @@ from wavewright.prompts import Prompts
 from wavewright.prompts.loading import SUFFIX
 from wavewright.tools.calls import Tool, ToolCall
 from wavewright.tools.functions import ToolDefinitionError
+from wavewright.tools.registry import check_freshness_field
 from wavewright.tools.workers.services import Services
 from wavewright.tools.workers.specs import Worker, WorkerSpec, properties
 
@@ -42,6 +43,8 @@ def make_worker(worker: Worker, services: Services) -> Tool:
     if worker.draft is not None and not services.has_model:
         return worker.draft
     spec = _completed(worker)
+    if spec.freshness_field is not None:
+        check_freshness_field(spec.name, spec.freshness_field, spec.output_schema)
     signature = ToolSignature(
         name=spec.name,
         description=spec.description,

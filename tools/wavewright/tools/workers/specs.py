@@ -6,7 +6,7 @@ it gives. One implementation serves all of them, so a declaration says everythin
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
@@ -185,9 +185,6 @@ class Worker:
     """Turns an answer into the output; raises `AnswerRefused` where the answer is wrong."""
     join: Callable[[Sequence[Json]], Json] | None = None
     """Joins the answers to the parts of a long input; texts are joined by blank lines where absent."""
-
-
-Compute: TypeAlias = Callable[[JsonObject], Awaitable[Json]]
 
 
 def properties(schema: JsonSchema) -> JsonObject:
