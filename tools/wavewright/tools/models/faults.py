@@ -31,7 +31,15 @@ from pydantic_ai.exceptions import (
 from wavewright.planner.model_port import ModelErrorKind, Outcome
 from wavewright.tools.models.http_guard import AnswerTooLarge
 
-UNUSABLE_BODY = (ValueError, TypeError, LookupError, AttributeError)
+UNUSABLE_BODY = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RuntimeError,
+)
 """What the providers' libraries raise over a body that is not what they expect."""
 FAULTS = (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError, OSError, *UNUSABLE_BODY)
 """Everything that asking a provider may raise and that is no mistake of ours."""

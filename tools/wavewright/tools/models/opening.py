@@ -59,6 +59,8 @@ async def open_models(
 
     # A count that cannot be believed is replaced by an estimate, and that is on record.
     warnings.simplefilter("ignore", UsageExtractionFailedWarning)
+    # The libraries' own copies of a strange body: what can be read of it is, and the rest is a bad answer.
+    warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     redactor = Redactor(known_secrets(settings, environment))
     cassette = _open_cassette(settings, redactor)
     async with guarded_client() as http:
