@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 HEAVY = ("pydantic", "networkx", "anyio", "mcp", "jinja2", "cel_expr_python", "httpx", "yaml")
+
+
+OF_MODELS = {
+    "pydantic_ai",
+    "openai",
+    "anthropic",
+    "google.genai",
+    "httpx2",
+    "stamina",
+    "genai_prices",
+    "aiolimiter",
+}
+"""Libraries that only a configured model needs: together they take a second to import."""
 
 
 def modules_after(*arguments: str) -> set[str]:
@@ -46,3 +60,32 @@ def test_checking_a_plan_imports_no_networkx_and_no_event_loop(
 
     assert "wavewright.planner.checker" in loaded
     assert loaded & {"networkx", "mcp", "httpx", "rich.live", "cel_expr_python"} == set()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "plans/words.job.yaml"),
+        ("dry-run", "plans/words.job.yaml"),
+        ("plan", "plans/words.job.yaml"),
+        ("run", "plans/words.job.yaml"),
+        ("runs",),
+        ("tools",),
+        ("diff", "plans/words.job.yaml", "plans/words.job.yaml"),
+        ("schema", "settings"),
+        ("schema", "worker"),
+    ],
+    ids=" ".join,
+)
+def test_without_a_model_nothing_of_one_is_imported(
+    project: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("WAVEWRIGHT_MODEL", raising=False)
+
+    assert project.is_dir()
+    assert modules_after(*arguments) & OF_MODELS == set()
+
+
+def test_a_plan_that_is_given_is_shown_without_a_template_language(project: Path) -> None:
+    assert project.is_dir()
+    assert "jinja2" not in modules_after("plan", "plans/words.job.yaml")

@@ -1,8 +1,8 @@
 """What Ctrl-C and SIGTERM do to a run.
 
-While steps run, the first signal is *gentle*: the run stops, all that is finished stays journaled, and the run can be
-resumed. At any other time (a file that is read, a module that is imported, a question that waits) there is nothing
-to wind down, and the command ends at once, as it does at the second signal.
+While steps run or a model is asked, the first signal is *gentle*: the run stops, all that is finished stays journaled,
+and the run can be resumed. At any other time (a file that is read, a module that is imported, a question that waits)
+there is nothing to wind down, and the command ends at once, as it does at the second signal.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Interruption:
         """The run, as soon as it is in the journal."""
         self._say = say
         self._is_gentle = False
+        self._was_told = False
 
     def watch(self, event: Event) -> None:
         """Learn from an event how far the run is."""
@@ -52,9 +53,9 @@ class Interruption:
         loop = asyncio.get_running_loop()
 
         def stop(_number: int, _frame: FrameType | None) -> None:
-            if not self._is_gentle:
+            if self._was_told or not (self._is_gentle or self.stopper.has_work):
                 raise KeyboardInterrupt
-            self._is_gentle = False
+            self._was_told = True
             loop.call_soon_threadsafe(self._stop)
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

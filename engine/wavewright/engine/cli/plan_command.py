@@ -14,6 +14,7 @@ import anyio
 from wavewright.config.documents import DocumentError, read_document_file
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.asking import CommandLineAsker, can_ask
+from wavewright.engine.cli.dates import instant_of
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.plan_progress import PlanProgress
 from wavewright.engine.cli.plan_report import report_json, report_text, sound_plan
@@ -48,8 +49,6 @@ def plan(options: PlanOptions, *, output_format: str) -> int:
         CommandError: the plan cannot be kept where `--out` says.
         DocumentError, PlanError: the job, its template or the plan that it names is faulty.
     """
-    from wavewright.engine.cli.run_command import instant_of
-
     if options.out is not None:
         _refuse_unusable(options.out)
     request = RunRequest(job_file=options.job, as_of=instant_of(options.as_of))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.approving import approver_of
 from wavewright.engine.cli.asking import asker_of
 from wavewright.engine.cli.at_work import models_at_work
+from wavewright.engine.cli.dates import instant_of
 from wavewright.engine.cli.failures import CommandError, print_error
 from wavewright.engine.cli.interrupting import Interruption
 from wavewright.engine.cli.progress import Progress, progress_for
@@ -175,19 +175,3 @@ def _unanswered(run: RunId) -> int:
     hint = f"go on with: wavewright resume {run} --answer TEXT"
     print_error(f"run {run} waits for the answer to its planner's question", hint)
     return exit_codes.INTERRUPTED
-
-
-def instant_of(text: str | None) -> dt.datetime | None:
-    """Return the instant that `--as-of` names.
-
-    Raises:
-        CommandError: it is no date.
-    """
-    if text is None:
-        return None
-    try:
-        instant = dt.datetime.fromisoformat(text)
-        return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
-    except (ValueError, OverflowError) as error:
-        msg = f"--as-of {text!r} is no date"
-        raise CommandError(msg, hint="write it as 2010-03-01 or 2010-03-01T12:00:00+00:00") from error
