@@ -24,6 +24,7 @@ from wavewright.prompts import Prompts
 
 CORPUS = Path(__file__).parents[3] / "shared" / "cases" / "bad_plans"
 CASES = list(cases(CORPUS)) if CORPUS.is_dir() else []
+PROMPTS = Prompts()
 BY_A_MODEL = {"llm", "repaired", "suggested"}
 SAID_ON_THE_WIRE = {"truncated", "bad_unicode"}
 """Reasons that only a wire has: an answer longer than any answer may be, and half a character."""
@@ -40,7 +41,7 @@ async def planned_over(
             goal_of([*allowed]),
             tools,
             models=asking.models,
-            prompts=Prompts(),
+            prompts=PROMPTS,
             ladder=read_ladders({})["planner"],
             template_plan=None,
         )

@@ -34,7 +34,7 @@ from tests.support.scripted_model import (
 )
 from tests.wire.asking import models_over, question
 from tests.wire.fault_rows import LIST, ROWS, row
-from wavewright.planner.model_port import LoopLimits, LoopTool, ModelError
+from wavewright.planner.model_port import LoopLimits, LoopTool, ModelError, Turn
 from wavewright.planner.types import Json, JsonObject
 
 pytestmark = pytest.mark.anyio
@@ -340,3 +340,31 @@ async def test_nobody_at_the_address_is_unreachable(tmp_path: Path) -> None:
             await asking.models.ask(question())
 
     assert caught.value.kind == "unreachable"
+
+
+async def test_half_a_character_in_a_question_keeps_nobody_from_asking(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer("forty-two")
+    turns = (Turn("half \udfff", "whole, please \ud800"),)
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.ask(question("why \ud83d", turns=turns))
+
+    assert answer.text == "forty-two"
+    assert model_server.requests[0].last == "whole, please ?"
+
+
+@every_wire
+async def test_half_a_character_from_a_tool_keeps_no_agent_from_going_on(
+    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    async def call(arguments: JsonObject) -> Json:
+        return {"said": ["half \ud83d"]}
+
+    tool = LoopTool("look", "Look.", {"type": "object", "properties": {}}, call)
+    model_server.answer(calling("look"), "done")
+    async with models_over(model_server, tmp_path, wire) as asking:
+        answer = await asking.models.work(question(), [tool], LoopLimits())
+
+    assert answer.text == "done"
+    assert "half ?" in model_server.requests[1].last

@@ -34,6 +34,7 @@ from wavewright.planner.model_port import (
 )
 from wavewright.planner.spending import Purse
 from wavewright.planner.types import Json
+from wavewright.tools.models.characters import whole_text
 from wavewright.tools.models.choosing import choose_model, thinking_level
 from wavewright.tools.models.endpoints import Endpoint, find_endpoint
 from wavewright.tools.models.faults import Fault, Unanswered, falls_back, merged, outcome_of
@@ -245,14 +246,16 @@ def is_truncated(response: ModelResponse, meter: Meter) -> bool:
 
 def messages_of(call: ModelCall) -> list[ModelMessage]:
     """Return a conversation as the library sends it."""
-    said = [ModelRequest(parts=[UserPromptPart(call.prompt)], instructions=call.instructions or None)]
-    messages: list[ModelMessage] = [*said]
+    instructions = whole_text(call.instructions) or None
+    messages: list[ModelMessage] = [_request(call.prompt, instructions)]
     for turn in call.turns:
-        messages.append(ModelResponse(parts=[TextPart(turn.answer)]))
-        messages.append(
-            ModelRequest(parts=[UserPromptPart(turn.reply)], instructions=call.instructions or None)
-        )
+        messages.append(ModelResponse(parts=[TextPart(whole_text(turn.answer))]))
+        messages.append(_request(turn.reply, instructions))
     return messages
+
+
+def _request(text: str, instructions: str | None) -> ModelRequest:
+    return ModelRequest(parts=[UserPromptPart(whole_text(text))], instructions=instructions)
 
 
 def what_is_sent(call: ModelCall, tools: Sequence[LoopTool] = ()) -> str:

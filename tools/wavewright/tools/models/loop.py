@@ -38,6 +38,7 @@ from wavewright.planner.model_port import (
 )
 from wavewright.planner.types import Json
 from wavewright.tools.models.asking import messages_of, what_is_sent
+from wavewright.tools.models.characters import whole_json, whole_text
 from wavewright.tools.models.faults import outcome_of
 from wavewright.tools.models.structure import read_answer
 
@@ -71,7 +72,7 @@ async def work_in_loop(
     agent = Agent(
         model,
         output_type=str if call.schema is None else _answer_tool(call.schema_name),
-        instructions=call.instructions or None,
+        instructions=whole_text(call.instructions) or None,
         toolsets=[_LoopToolset(tools, limits, models)],
         retries={"tools": limits.requests, "output": _OUTPUT_RETRIES},
         end_strategy="early",
@@ -257,9 +258,10 @@ class _LoopToolset(AbstractToolset[object]):
         self.made += 1
         wanted = next(one for one in self.tools if one.name == name)
         try:
-            return await wanted.call({key: self._clean(value) for key, value in tool_args.items()})
+            output = await wanted.call({key: self._clean(value) for key, value in tool_args.items()})
         except LoopToolError as error:
-            raise ToolFailed(str(error)) from error
+            raise ToolFailed(whole_text(str(error))) from error
+        return whole_json(output)
 
     def _clean(self, value: Json) -> Json:
         """Return an argument without known secrets: whatever calls a tool is shown and kept."""
