@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from tests.tools.calling import request
@@ -21,6 +22,8 @@ from wavewright.planner.validators import validator_of
 from wavewright.tools import Registry, Tool, ToolDefinitionError, ToolError, make_tool
 from wavewright.tools.calls import Emission, LoopCall, ToolCall
 from wavewright.tools.workers import agent_tool, make_services
+from wavewright.tools.workers.agent import AgentLimits
+from wavewright.tools.workers.agent_calls import Collector
 
 
 class World:
@@ -251,6 +254,31 @@ def test_the_same_call_is_made_once(tmp_path: Path) -> None:
     assert desk.world.reached == [("look_up", "Rome")]
     assert desk.models.shown[0] == desk.models.shown[1]
     assert desk.calls[1].message == "the same call as call_1"
+
+
+@pytest.mark.anyio
+async def test_equal_calls_at_once_are_made_once_and_a_tool_runs_no_more_often_than_it_bears() -> None:
+    under_way: list[str] = []
+    most: list[int] = []
+
+    async def ask(question: str) -> str:
+        """Ask somebody."""
+        under_way.append(question)
+        most.append(len(under_way))
+        await anyio.lowlevel.checkpoint()
+        under_way.remove(question)
+        return question
+
+    collector = Collector({"ask": make_tool(ask, concurrency=1)}, AgentLimits(), {}, request({}))
+    async with anyio.create_task_group() as group:
+        for question in ("who", "who", "what", "who"):
+            params: JsonObject = {"question": question}
+            group.start_soon(collector.make, "ask", params)
+
+    assert len(most) == 2
+    assert max(most) == 1
+    assert len(collector.records) == 4
+    assert sorted(map(str, collector.collected.values())) == ["what", "who"]
 
 
 def test_calls_beyond_the_goals_limit_are_refused(tmp_path: Path) -> None:

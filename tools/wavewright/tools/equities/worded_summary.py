@@ -80,7 +80,10 @@ def worded(found: Finishing) -> Json:
         AnswerRefused: a conclusion states a figure that the document does not hold, or the result breaks its schema.
     """
     assert isinstance(found.answer, dict)
-    conclusions = [str(line).strip() for line in _list(found.answer.get("conclusions"))]
+    written = [str(line).strip() for line in _list(found.answer.get("conclusions"))]
+    conclusions = [line for line in written if line]
+    if not conclusions:
+        raise AnswerRefused(["the conclusions are empty"])
     seen = shown(found.params, found.draft)
     faults = [
         f"the conclusion {one_line(line)[:80]!r} states {', '.join(wrong)}, which stands nowhere in the document: "

@@ -7,6 +7,7 @@ passes the whole of it to the next tool by its handle, so that large data never 
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -48,6 +49,8 @@ class Collector:
     _begun: int = 0
     """Calls that were made, those under way included."""
     _known: dict[StepKey, str] = field(default_factory=dict[StepKey, str])
+    _under_way: dict[StepKey, anyio.Event] = field(default_factory=dict[StepKey, anyio.Event])
+    _turns: dict[str, anyio.CapacityLimiter] = field(default_factory=dict[str, anyio.CapacityLimiter])
 
     def loop_tools(self) -> list[LoopTool]:
         """Return the tools as the model is given them."""
@@ -77,8 +80,6 @@ class Collector:
         tool = self.tools.get(name)
         if tool is None:
             raise self._refused(name, params, f"there is no tool {name!r}; there are {', '.join(self.tools)}")
-        if self._begun >= self.limits.tool_calls:
-            raise self._refused(name, params, f"all {self.limits.tool_calls} calls are made: answer now")
         whole = self._with_outputs(name, params)
         misfits = validator_of(tool.signature.input_schema).misfits(whole)
         if misfits:
@@ -87,20 +88,34 @@ class Collector:
             )
             raise self._refused(name, params, f"the parameters do not fit: {told}")
         request = self._request(name, tool.signature, whole)
+        while request.key in self._under_way:
+            await self._under_way[request.key].wait()
         if request.key in self._known:
             handle = self._known[request.key]
             self._record(name, params, "ok", 0.0, f"the same call as {handle}")
             return self._view(handle)
+        if self._begun >= self.limits.tool_calls:
+            raise self._refused(name, params, f"all {self.limits.tool_calls} calls are made: answer now")
         self._begun += 1
+        ended = self._under_way[request.key] = anyio.Event()
         try:
-            output = await _output(tool, request)
+            async with self._turn(tool.signature):
+                output = await _output(tool, request)
         except LoopToolError as error:
             self._record(name, params, "failed", time.monotonic() - started, str(error))
             raise
+        finally:
+            del self._under_way[request.key]
+            ended.set()
         handle = self._record(name, params, "ok", time.monotonic() - started)
         self.collected[handle] = output
         self._known[request.key] = handle
         return self._view(handle)
+
+    def _turn(self, signature: ToolSignature) -> anyio.CapacityLimiter:
+        """Return what lets no more calls of a tool run at once than it bears."""
+        most = signature.concurrency or math.inf
+        return self._turns.setdefault(signature.name, anyio.CapacityLimiter(most))
 
     def views(self) -> JsonObject:
         """Return what the model is shown of everything collected so far."""
