@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from tests.support.scripted_model import ScriptedRequest, ScriptedServer, asked_
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest
 from wavewright.engine.pipeline import PipelineRun
-from wavewright.engine.session import run_request
+from wavewright.engine.session import ignore_event, run_request
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event, ModelCalled, PlanAccepted, RunFinished
 from wavewright.executor.journal_sqlite import SqliteJournal
@@ -241,9 +244,30 @@ def test_a_stop_while_the_planner_thinks_leaves_a_run_that_can_be_resumed(
     assert seen[-1].status == "interrupted"
     assert any(isinstance(event, ModelCalled) for event in seen), "what was asked is charged"
     run = outcome.context.run
-    resumed = anyio.run(in_process, tmp_path, RunRequest(run=run), lambda _: None)
+    resumed = anyio.run(in_process, tmp_path, RunRequest(run=run), ignore_event)
     assert resumed.context.package is not None
     assert resumed.context.package.status == "achieved"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_model_is_asked_stops_the_run_gently(
+    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer, number: signal.Signals
+) -> None:
+    desk.answer(silence(), when=asked_for("plan"))
+    command = [sys.executable, "-m", "wavewright.engine.main", "run", "quotes.job.yaml"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        desk.wait_for_requests(1)
+        running.send_signal(number)
+        _, told = running.communicate(timeout=30)
+
+    [run] = json.loads(wavewright("runs", "--format", "json").out)
+    assert running.returncode == 130
+    assert f"go on with: wavewright resume {run['run']}" in told
+    assert "given up before an answer came" in told, "what was asked is charged"
+    assert "Traceback" not in told
+    assert run["status"] == "interrupted"
 
 
 def test_the_run_s_time_limit_holds_while_planning(

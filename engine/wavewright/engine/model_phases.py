@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
@@ -36,11 +36,17 @@ class Recorder:
 
     def use(self, use: ModelUse) -> None:
         """Record what a model call cost."""
-        self._send.send_nowait(ModelCalled(self._ports.clock().timestamp(), use))
+        self._tell(ModelCalled(self._ports.clock().timestamp(), use))
 
     def rung(self, rung: RungRecord) -> None:
         """Record a rung that was tried."""
-        self._send.send_nowait(RungTaken(self._ports.clock().timestamp(), rung))
+        self._tell(RungTaken(self._ports.clock().timestamp(), rung))
+
+    def _tell(self, event: Event) -> None:
+        # Where the program ends at once, every task is cancelled, and the one that journals may be gone already: then
+        # the purse alone knows what the call cost.
+        with suppress(anyio.BrokenResourceError):
+            self._send.send_nowait(event)
 
     def close(self) -> None:
         """Let nothing more be known; `journal` returns once the rest is durable."""

@@ -15,6 +15,11 @@ class Stopper:
         self._scopes: list[anyio.CancelScope] = []
         self.is_stopped = False
 
+    @property
+    def has_work(self) -> bool:
+        """Whether something runs that `stop` would cancel."""
+        return bool(self._scopes)
+
     def stop(self) -> None:
         """Cancel every open scope."""
         self.is_stopped = True
