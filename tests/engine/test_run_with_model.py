@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import PLAN, REVIEW, misspelt, write_job
 from tests.engine.wording import worded
-from tests.support.scripted_model import API_KEY, ScriptedServer, asked_for
+from tests.support.scripted_model import API_KEY, ScriptedServer, asked_for, silence
 from wavewright.planner.types import JsonObject
 
 ASK: JsonObject = {"ask": {"question": "Which notes?", "options": ["all of them", "the newest"]}}
@@ -186,6 +187,32 @@ def test_the_key_is_in_nothing_that_a_run_leaves(
 
     assert API_KEY not in answer.out + answer.err + page
     assert API_KEY.encode() not in written
+
+
+@pytest.mark.parametrize(
+    "command", [("plan", "plans/ranking.job.yaml"), ("run", "plans/ranking.job.yaml"), ("doctor",)]
+)
+def test_ctrl_c_ends_a_command_that_waits_for_a_model(
+    project: Path, planning: ScriptedServer, command: tuple[str, ...]
+) -> None:
+    planning.answer(silence())
+    running = subprocess.Popen(
+        [sys.executable, "-m", "wavewright.engine.main", *command],
+        cwd=project,
+        env=os.environ | planning.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    planning.wait_for_requests(1)
+
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=30)
+
+    assert running.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
 
 
 def test_a_run_in_a_pipe_shows_no_streamed_text(project: Path, planning: ScriptedServer) -> None:

@@ -175,9 +175,9 @@ def no_plan(goal: Goal, source: Source) -> PlanError:
     """Return the error of a job without a plan, to be raised."""
     missing = Diagnostic(
         code="E114",
-        message=f"there is no plan for job {goal.job!r}: neither it nor its goal template has one, "
-        "and no planner model is configured",
-        hint="add 'plan: FILE' to the job, or 'plan:' to the goal template",
+        message=f"there is no plan for job {goal.job!r}: neither it nor its goal template has one",
+        hint="add 'plan: FILE' to the job, or 'plan:' to the goal template; a language model can make one: "
+        "set WAVEWRIGHT_MODEL and call `wavewright plan JOB --out FILE`",
     )
     return PlanError((missing,), source)
 
