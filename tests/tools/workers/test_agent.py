@@ -312,6 +312,30 @@ def test_a_tool_that_fails_is_told_to_the_model_and_fails_nothing_else(
     assert (desk.calls[0].status, desk.calls[0].message) == ("failed", told)
 
 
+def test_a_call_that_the_loops_clock_cuts_off_is_on_record_too(tmp_path: Path) -> None:
+    async def wait() -> str:
+        """Give no answer."""
+        await anyio.sleep_forever()
+        return "never"
+
+    services, models = serving(tmp_path, "never said")
+    models.steps.append(Step((("wait", {}),)))
+    limited = Goal(
+        name="g",
+        job="j",
+        text="t",
+        inputs={},
+        tools=(AvailableTool(name="wait"), AvailableTool(name="agent", config={"seconds": 0.05})),
+    )
+    emitted: list[Emission] = []
+    tool = agent_tool(services, Registry([make_tool(wait)]), limited)
+
+    with pytest.raises(ToolError, match=r"no answer within 0\.05 s"):
+        anyio.run(tool.call, replace(request({"task": "x"}), emit=emitted.append))
+
+    assert [one.message for one in emitted if isinstance(one, LoopCall)] == ["the agent's time was up"]
+
+
 def test_an_output_that_breaks_its_tools_schema_is_never_shown(tmp_path: Path) -> None:
     def count_all() -> int:
         """Count."""

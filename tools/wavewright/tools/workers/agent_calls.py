@@ -104,6 +104,9 @@ class Collector:
         except LoopToolError as error:
             self._record(name, params, "failed", time.monotonic() - started, str(error))
             raise
+        except anyio.get_cancelled_exc_class():
+            self._record(name, params, "failed", time.monotonic() - started, "the agent's time was up")
+            raise
         finally:
             del self._under_way[request.key]
             ended.set()
