@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from immutables import Map
 
@@ -34,6 +34,8 @@ from wavewright.executor.events import (
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, PlanHash, RunId, StepId, StepKey
 
+_E = TypeVar("_E")
+
 SUCCESSES: frozenset[StepStatus] = frozenset({"ok", "empty", "reused"})
 """Statuses with which a step has an output."""
 
@@ -55,7 +57,9 @@ _NO_ITEMS_OF_STEP: Map[int, ItemFinished] = Map()
 _NO_CALLS: Map[tuple[StepId, StepKey], StepStarted] = Map()
 _NO_WAVES: Map[tuple[int, int], WaveRecord] = Map()
 _NO_USES: Map[int, ModelUse] = Map()
-_NO_LOOP_CALLS: Map[StepId, tuple[LoopToolCalled, ...]] = Map()
+_NO_RUNGS: Map[int, RungTaken] = Map()
+_NO_LOOP_CALLS: Map[StepId, Map[int, LoopToolCalled]] = Map()
+_NO_LOOP_CALLS_OF_STEP: Map[int, LoopToolCalled] = Map()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -76,10 +80,10 @@ class RunState:
     notes: tuple[Noted, ...] = ()
     uses: Map[int, ModelUse] = _NO_USES
     """What each model call cost, numbered from 0 as they were settled."""
-    rungs: tuple[RungTaken, ...] = ()
-    """Every rung of a fallback ladder that was tried."""
-    loop_calls: Map[StepId, tuple[LoopToolCalled, ...]] = _NO_LOOP_CALLS
-    """Tools that agents called inside their steps."""
+    rung_records: Map[int, RungTaken] = _NO_RUNGS
+    """Every rung of a fallback ladder that was tried, numbered from 0: a run of many items takes many."""
+    loop_records: Map[StepId, Map[int, LoopToolCalled]] = _NO_LOOP_CALLS
+    """Tools that agents called inside their steps, numbered from 0 in each step."""
     finished: RunFinished | None = None
     """How the run ended; `None` again as soon as a resumed run does anything."""
 
@@ -91,6 +95,16 @@ class RunState:
     def run(self) -> RunId | None:
         """The run's id."""
         return self.started.run if self.started else None
+
+    @property
+    def rungs(self) -> tuple[RungTaken, ...]:
+        """Every rung that was tried, in order; put together anew at each look."""
+        return _in_order(self.rung_records)
+
+    @property
+    def loop_calls(self) -> dict[StepId, tuple[LoopToolCalled, ...]]:
+        """Tools that agents called inside their steps, in order; put together anew at each look."""
+        return {step: _in_order(calls) for step, calls in self.loop_records.items()}
 
     @property
     def accepted(self) -> PlanAccepted | None:
@@ -196,10 +210,12 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
         case ModelCalled():
             return replace(state, uses=state.uses.set(len(state.uses), event.use), finished=None)
         case RungTaken():
-            return replace(state, rungs=(*state.rungs, event), finished=None)
+            taken = state.rung_records.set(len(state.rung_records), event)
+            return replace(state, rung_records=taken, finished=None)
         case LoopToolCalled():
-            made = (*state.loop_calls.get(event.step, ()), event)
-            return replace(state, loop_calls=state.loop_calls.set(event.step, made), finished=None)
+            made = state.loop_records.get(event.step, _NO_LOOP_CALLS_OF_STEP)
+            calls = state.loop_records.set(event.step, made.set(len(made), event))
+            return replace(state, loop_records=calls, finished=None)
         case OutputStreamed():
             return state if state.finished is None else replace(state, finished=None)
         case Noted():
@@ -236,8 +252,8 @@ def _with_step(state: RunState, ending: StepFinished) -> RunState:
         state.wave_records,
         state.notes,
         state.uses,
-        state.rungs,
-        state.loop_calls,
+        state.rung_records,
+        state.loop_records,
     )
 
 
@@ -257,8 +273,8 @@ def _with_steps(state: RunState, endings: Iterable[StepFinished]) -> RunState:
         state.wave_records,
         state.notes,
         state.uses,
-        state.rungs,
-        state.loop_calls,
+        state.rung_records,
+        state.loop_records,
     )
 
 
@@ -269,6 +285,10 @@ def _without(
     if ending.key is None or ending.status == "cancelled" or (ending.step, ending.key) not in begun:
         return begun
     return begun.delete((ending.step, ending.key))
+
+
+def _in_order(numbered: Map[int, _E]) -> tuple[_E, ...]:
+    return tuple(numbered[number] for number in range(len(numbered)))
 
 
 def _with_finished_wave(state: RunState, event: WaveFinished) -> RunState:

@@ -117,8 +117,8 @@ def _by(uses: Iterable[ModelUse], name_of: Callable[[ModelUse], str | None]) -> 
 
 
 def _loop_calls(state: RunState) -> Iterator[LoopToolCalled]:
-    for step in sorted(state.loop_calls):
-        yield from state.loop_calls[step][:_MOST_LOOP_CALLS]
+    for _, made in sorted(state.loop_calls.items()):
+        yield from made[:_MOST_LOOP_CALLS]
 
 
 def _loop_call(made: LoopToolCalled) -> LoopCallReport:
