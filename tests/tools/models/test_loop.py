@@ -221,6 +221,21 @@ async def test_a_loop_ends_in_the_form_that_was_asked_for(
     assert offered.schema["required"] == ["title"]
 
 
+async def test_an_answer_that_is_no_object_is_asked_for_in_words(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(calling("look"), '["one", "two"]')
+    schema: JsonSchema = {"type": "array", "items": {"type": "string"}}
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.work(
+            question(schema=schema, schema_name="list"), [Desk().tool()], LoopLimits()
+        )
+
+    assert answer.text == '["one", "two"]'
+    assert '"items": {"type": "string"}' in model_server.requests[0].instructions
+    assert model_server.requests[0].tool_names == ("look",)
+
+
 async def test_words_in_place_of_the_form_are_asked_for_again_and_then_taken(
     model_server: ScriptedServer, tmp_path: Path
 ) -> None:

@@ -43,6 +43,8 @@ def model(*, native: bool = True, tools: bool = True) -> Model:
         ("anthropic", False, OPEN, True, True, "tool"),
         ("anthropic", False, CLOSED, False, True, "tool"),
         ("ollama", False, OPEN, False, False, "prompted"),
+        ("openai", False, {"type": "array", "items": CLOSED}, True, True, "prompted"),
+        ("openai-chat", True, {"anyOf": [CLOSED, {"type": "string"}]}, True, True, "prompted"),
     ],
 )
 def test_the_way_to_ask_is_the_one_that_the_model_keeps_to(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 import pydantic_ai
 from pydantic_ai import Agent, RunContext, StructuredDict, ToolOutput, UsageLimits, capture_run_messages
-from pydantic_ai.exceptions import ToolFailed, UnexpectedModelBehavior, UsageLimitExceeded
+from pydantic_ai.exceptions import ToolFailed, UnexpectedModelBehavior, UsageLimitExceeded, UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
@@ -32,6 +32,7 @@ from wavewright.planner.model_port import (
     ModelCall,
     ModelChoice,
     ModelError,
+    ModelErrorKind,
     ModelUse,
     OnUse,
     Outcome,
@@ -40,7 +41,7 @@ from wavewright.planner.types import Json
 from wavewright.tools.models.asking import messages_of, what_is_sent
 from wavewright.tools.models.characters import whole_json, whole_text
 from wavewright.tools.models.faults import outcome_of
-from wavewright.tools.models.structure import read_answer
+from wavewright.tools.models.structure import is_object, read_answer
 
 if TYPE_CHECKING:
     from wavewright.tools.models.asking import ProviderModels
@@ -67,43 +68,54 @@ async def work_in_loop(
     """
     choice = models.choose(call.preference, call.role)
     model = _LoopModel(models, choice, call, tools, limits, on_use)
-    # One run's greeting would end up in the middle of another program's output.
-    pydantic_ai.BANNER_ENABLED = False
-    agent = Agent(
-        model,
-        output_type=str if call.schema is None else _answer_tool(call.schema_name),
-        instructions=whole_text(call.instructions) or None,
-        toolsets=[_LoopToolset(tools, limits, models)],
-        retries={"tools": limits.requests, "output": _OUTPUT_RETRIES},
-        end_strategy="early",
-        model_settings=models.settings_of(call),
-    )
-    said = messages_of(call)
+    agent = _make_agent(model, _LoopToolset(tools, limits, models), models.settings_of(call))
     with capture_run_messages() as exchanged:
         try:
             with anyio.fail_after(call.timeout):
-                await agent.run(
-                    _last_prompt(said),
-                    message_history=said[:-1] or None,
-                    usage_limits=UsageLimits(request_limit=limits.requests),
-                )
+                await _run(agent, messages_of(call), limits)
         except ModelError as error:
-            told = outcome_of(error.kind)
-            raise ModelError(
-                error.kind,
-                str(error),
-                hint=error.hint,
-                use=model.summed(told, str(error)),
-                retry_after=error.retry_after,
-            ) from None
+            raise model.failed(error.kind, str(error), error.hint, error.retry_after) from None
+        except UserError as error:
+            # The library refuses what the model cannot do, a loop with tools for one.
+            raise model.failed("denied", f"{choice.model} cannot work in a loop: {error.message}") from None
         except TimeoutError:
-            message = (
-                f"{choice.model} came to no end in {call.timeout:g} s" if call.timeout else "no end in time"
-            )
-            raise ModelError("timeout", message, use=model.summed("timeout", message)) from None
+            seconds = f"{call.timeout:g} s" if call.timeout is not None else "time"
+            raise model.failed("timeout", f"{choice.model} came to no end in {seconds}") from None
         except (UsageLimitExceeded, UnexpectedModelBehavior):
-            return _last_words(models, model, exchanged, call)
+            """It has had its say."""
     return _last_words(models, model, exchanged, call)
+
+
+def _make_agent(model: _LoopModel, toolset: _LoopToolset, settings: ModelSettings) -> Agent[object, object]:
+    call = model.call
+    # One run's greeting would end up in the middle of another program's output.
+    pydantic_ai.BANNER_ENABLED = False
+    has_tool = call.schema is not None and is_object(call.schema)
+    output: ToolOutput[dict[str, Any]] | type[str] = _answer_tool(call.schema_name) if has_tool else str
+    return Agent(
+        model,
+        output_type=output,
+        instructions=whole_text(_instructions(call)) or None,
+        toolsets=[toolset],
+        retries={"tools": toolset.limits.requests, "output": _OUTPUT_RETRIES},
+        end_strategy="early",
+        model_settings=settings,
+    )
+
+
+async def _run(agent: Agent[object, object], said: list[ModelMessage], limits: LoopLimits) -> None:
+    await agent.run(
+        _last_prompt(said),
+        message_history=said[:-1] or None,
+        usage_limits=UsageLimits(request_limit=limits.requests),
+    )
+
+
+def _instructions(call: ModelCall) -> str:
+    if call.schema is None or is_object(call.schema):
+        return call.instructions
+    form = json.dumps(call.schema, ensure_ascii=False)
+    return f"{call.instructions}\n\nGive the answer as JSON that fits this schema, and nothing else:\n{form}"
 
 
 def _answer_tool(name: str) -> ToolOutput[dict[str, Any]]:
@@ -131,8 +143,9 @@ def _last_words(
         if text.strip() and model.meter is not None:
             answer = models.answer_in(message, call, model.meter)
             return replace(answer, calls=(), use=model.summed(answer.use.outcome))
-    told = f"{model.choice.model} called tools until its limit, and answered nothing"
-    raise ModelError("bad_answer", told, use=model.summed("failed", told))
+    raise model.failed(
+        "bad_answer", f"{model.choice.model} called tools until its limit, and answered nothing"
+    )
 
 
 class _LoopModel(WrapperModel):
@@ -151,7 +164,7 @@ class _LoopModel(WrapperModel):
         self.choice = choice
         self.meter: Meter | None = None
         self._models = models
-        self._call = call
+        self.call = call
         self._frame = what_is_sent(replace(call, prompt="", turns=()), tools)
         self._limits = limits
         self._on_use = on_use
@@ -168,7 +181,7 @@ class _LoopModel(WrapperModel):
         Raises:
             ModelError: there is none.
         """
-        meter = self._models.meter(self._call, self.choice.model, self._frame + _text_of(messages))
+        meter = self._models.meter(self.call, self.choice.model, self._frame + _text_of(messages))
         self.meter = meter
         chain = self._models.chain(self.choice, meter, is_formed=False)
         settings = self._told(model_settings)
@@ -183,7 +196,7 @@ class _LoopModel(WrapperModel):
     def summed(self, outcome: Outcome, message: str = "") -> ModelUse:
         """Return what the whole loop came to."""
         if not self._uses:
-            asked = self._models.meter(self._call, self.choice.model, self._frame)
+            asked = self._models.meter(self.call, self.choice.model, self._frame)
             return asked.use(outcome, message)
         prices = [one.usd for one in self._uses if one.usd is not None]
         return replace(
@@ -198,6 +211,13 @@ class _LoopModel(WrapperModel):
             is_estimated=any(one.is_estimated for one in self._uses),
         )
 
+    def failed(
+        self, kind: ModelErrorKind, message: str, hint: str | None = None, retry_after: float | None = None
+    ) -> ModelError:
+        """Return the error that the whole loop ends in."""
+        use = self.summed(outcome_of(kind), message)
+        return ModelError(kind, message, hint=hint, use=use, retry_after=retry_after)
+
     def _remember(self, use: ModelUse) -> None:
         self._uses.append(use)
         if self._on_use is not None:
@@ -208,7 +228,7 @@ class _LoopModel(WrapperModel):
         return merge_model_settings(settings, ModelSettings(tool_choice="none")) if is_last else settings
 
     def _with_schema(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
-        schema = self._call.schema
+        schema = self.call.schema
         if schema is None:
             return parameters
         answers = [replace(tool, parameters_json_schema=dict(schema)) for tool in parameters.output_tools]

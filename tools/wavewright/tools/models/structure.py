@@ -28,6 +28,9 @@ _STRICT = frozenset({"openai", "google", "anthropic"})
 
 def way_to_ask(provider: str, model: Model, schema: JsonSchema, *, is_foreign: bool) -> Way:
     """Return the way that a model keeps to best, by what its provider's profile says."""
+    if not is_object(schema):
+        # Neither a tool's arguments nor a strict provider's output can be anything but an object.
+        return "prompted"
     profile = model.profile
     # Whoever else speaks OpenAI's chat language may take a schema, and ignore it.
     is_strict = provider in _STRICT or (provider == "openai-chat" and not is_foreign)
@@ -36,6 +39,11 @@ def way_to_ask(provider: str, model: Model, schema: JsonSchema, *, is_foreign: b
     ):
         return "native"
     return "tool" if profile.get("supports_tools", True) else "prompted"
+
+
+def is_object(schema: JsonSchema) -> bool:
+    """Tell whether a schema is one of objects at its root."""
+    return schema.get("type") == "object" or "properties" in schema
 
 
 def is_closed(schema: Json) -> bool:
