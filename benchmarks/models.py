@@ -32,7 +32,7 @@ from wavewright.executor.execution import execute
 from wavewright.executor.purse import MemoryPurse
 from wavewright.planner.goals import AvailableTool, Goal, Limits
 from wavewright.planner.ladders import read_ladders
-from wavewright.planner.model_port import ModelCall, Models
+from wavewright.planner.model_port import ModelCall, Models, ModelUse
 from wavewright.planner.models import Plan
 from wavewright.planner.planning import make_plan
 from wavewright.planner.signatures import ToolSignature
@@ -176,9 +176,17 @@ class Bench:
         prompts, ladder = Prompts(), read_ladders({})["planner"]
         async with open_models(self.settings, MemoryPurse(), environment=self.environment) as models:
 
+            uses: list[ModelUse] = []
+
             async def plan() -> None:
                 planned = await make_plan(
-                    GOAL, TOOLS, models=models, prompts=prompts, ladder=ladder, template_plan=None
+                    GOAL,
+                    TOOLS,
+                    models=models,
+                    prompts=prompts,
+                    ladder=ladder,
+                    template_plan=None,
+                    on_use=uses.append,
                 )
                 if planned.rung != "llm":
                     raise AssertionError(f"the measured planner ended on {planned.rung!r}")
@@ -187,7 +195,8 @@ class Bench:
                 await models.ask(ModelCall("planner", "bench", "Be short.", "PING"))
 
             async with httpx2.AsyncClient() as client:
-                body = _raw_body("PING " * 600)
+                await plan()
+                body = _raw_body("PING ".ljust(uses[0].input_chars, "."))
 
                 async def request() -> None:
                     await _post(client, f"{self.url}/chat/completions", body)
