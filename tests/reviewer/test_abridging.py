@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wavewright.planner.types import Json
 from wavewright.prompts import prompt_json
+from wavewright.reviewer import abridging
 from wavewright.reviewer.abridging import LEFT_OUT, abridge, share_out, size_of
 
 JSON: st.SearchStrategy[Json] = st.recursive(
@@ -73,6 +75,25 @@ def test_the_entries_that_are_wanted_first_are_kept() -> None:
 
     assert isinstance(shown, list)
     assert {"day": 250} in shown
+
+
+def test_of_a_very_long_list_only_what_may_be_kept_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[Json] = []
+
+    def counted(value: object) -> str:
+        measured.append(value)  # type: ignore[arg-type]
+        return prompt_json(value)
+
+    monkeypatch.setattr(abridging, "prompt_json", counted)
+    shown = abridge([{"n": number} for number in range(100_000)], 1000)
+
+    assert isinstance(shown, list)
+    assert shown[-1] == {"n": 99_999}
+    assert len(measured) < 500
+
+
+def test_positions_that_there_are_not_are_not_wanted() -> None:
+    assert abridge([*range(400)], 200, first=[7, 4000]) == abridge([*range(400)], 200, first=[7])
 
 
 def test_a_long_text_ends_at_a_word_and_says_how_much_is_missing() -> None:

@@ -7,7 +7,8 @@ JSON again, and nothing in it was written by anybody but its author, the notes o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from wavewright.planner.types import Json, JsonObject
@@ -21,6 +22,8 @@ _LEAST = 24
 """Characters below which a value is told by its shape alone."""
 _NOTE = 48
 """Characters that a note on what is left out takes at most."""
+_MOST_MISSES = 100
+"""Entries in a row that there is no room for, before none of the others is looked at."""
 
 
 def abridge(value: Json, room: int, first: Collection[int] = ()) -> Json:
@@ -58,9 +61,9 @@ def _abridged(value: Json, size: int, room: int, first: Collection[int] = ()) ->
         case str():
             return _shorter_text(value, room)
         case list():
-            return _shorter_list(value, room, first)
+            return _shorter_list(value, room, [at for at in first if at < len(value)])
         case dict():
-            return _shorter_object(value, room, first)
+            return _shorter_object(value, room, [at for at in first if at < len(value)])
         case _:
             return value
 
@@ -78,10 +81,11 @@ def _shorter_text(text: str, room: int) -> str:
 
 
 def _shorter_list(entries: list[Json], room: int, first: Collection[int]) -> Json:
-    sizes = [size_of(entry) for entry in entries]
-    kept = _kept([size + 2 for size in sizes], room - _NOTE, first)
-    if not kept:
+    order = _inwards(len(entries))
+    sizes = _fitting(order, lambda at: size_of(entries[at]), room - _NOTE, first, gap=_NOTE // 2)
+    if not sizes:
         return {LEFT_OUT: shape(entries)}
+    kept = sorted(sizes)
     shares = share_out([sizes[at] for at in kept], room - _NOTE - 2 * len(kept))
     shortened: list[Json] = []
     before = -1
@@ -97,51 +101,70 @@ def _shorter_list(entries: list[Json], room: int, first: Collection[int]) -> Jso
 
 def _shorter_object(fields: JsonObject, room: int, first: Collection[int]) -> JsonObject:
     names = list(fields)
-    costs = [size_of(name) + 4 for name in names]
-    sizes = [size_of(fields[name]) for name in names]
-    needs = [size + cost for size, cost in zip(sizes, costs, strict=True)]
-    kept = _kept(needs, room - _NOTE, first, ends_count=False)
-    left = room - _NOTE - sum(costs[at] for at in kept)
-    shares = share_out([sizes[at] for at in kept], max(0, left))
+
+    def size_at(at: int) -> int:
+        return size_of(names[at]) + 2 + size_of(fields[names[at]])
+
+    sizes = _fitting(range(len(names)), size_at, room - _NOTE, first)
+    kept = sorted(sizes)
+    frames = {at: size_of(names[at]) + 2 for at in kept}
+    left = room - _NOTE - sum(frames.values()) - 2 * len(kept)
+    inner = [sizes[at] - frames[at] for at in kept]
     shortened: JsonObject = {
-        names[at]: _abridged(fields[names[at]], sizes[at], share)
-        for at, share in zip(kept, shares, strict=True)
+        names[at]: _abridged(fields[names[at]], size, share)
+        for at, size, share in zip(kept, inner, share_out(inner, max(0, left)), strict=True)
     }
     if len(kept) < len(names):
         shortened[LEFT_OUT] = f"{len(names) - len(kept):,} of {len(names):,} fields"
     return shortened
 
 
-def _kept(needs: list[int], room: int, first: Collection[int], *, ends_count: bool = True) -> list[int]:
-    """Return the positions that are kept, in their order: those wanted first, then from both ends inwards.
+def _fitting(
+    order: Iterable[int],
+    size_at: Callable[[int], int],
+    room: int,
+    first: Collection[int],
+    *,
+    gap: int = 0,
+) -> dict[int, int]:
+    """Return the positions that are kept with their sizes: those wanted first, then in the order given.
 
-    Each kept entry gets room to say something: its own size, or a few lines where it is larger. Of a series the
-    newest entries count as much as the oldest, so both ends of a list are kept; an object's fields come in order.
+    Each kept entry gets room to say something: its own size, or a few lines where it is larger. What comes after
+    many entries without room is not even measured, so a value of any length takes time by what is kept of it.
+    `gap` is what the note before a wanted entry takes up.
     """
-    order = [at for at in dict.fromkeys(first) if at < len(needs)]
-    order += _inwards(len(needs)) if ends_count else range(len(needs))
     enough = max(_LEAST * 3, room // 8)
-    kept: set[int] = set()
-    gaps = _NOTE // 2 if ends_count else 0
-    for at in dict.fromkeys(order):
-        cost = min(needs[at], enough) + gaps * (at in first)
+    wanted = frozenset(first)
+    kept: dict[int, int] = {}
+    misses = 0
+    for at in chain(first, order):
+        if at in kept:
+            continue
+        size = size_at(at)
+        cost = min(size + 2, enough) + gap * (at in wanted)
         if cost <= room:
-            kept.add(at)
+            kept[at] = size
             room -= cost
-    return sorted(kept)
+            misses = 0
+        elif (misses := misses + 1) > _MOST_MISSES:
+            break
+    return kept
 
 
-def _inwards(count: int) -> list[int]:
-    """Return positions two from the front, one from the back, until they meet."""
-    order: list[int] = []
+def _inwards(count: int) -> Iterator[int]:
+    """Yield positions two from the front, one from the back, until they meet.
+
+    Of a series the newest entries count as much as the oldest, so both ends of a list are kept.
+    """
     front, back = 0, count - 1
     while front <= back:
-        order += [front, front + 1] if front < back else [front]
+        yield front
+        if front < back:
+            yield front + 1
         front += 2
         if front <= back:
-            order.append(back)
+            yield back
             back -= 1
-    return order
 
 
 def _gap(count: int) -> JsonObject:

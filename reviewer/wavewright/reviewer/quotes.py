@@ -31,11 +31,13 @@ class Quotable:
     def holds(self, quote: str) -> bool:
         """Whether a quote stands in the output."""
         spaced = _spaced(quote)
-        readings = {spaced, spaced.strip(_QUOTATION)}
-        if any(reading in self._values for reading in readings):
-            return bool(spaced)
-        return any(
-            len(reading) >= _LEAST and any(reading in text for text in self._texts) for reading in readings
+        readings = {spaced, spaced.strip(_QUOTATION)} - {""}
+        long = [reading for reading in readings if len(reading) >= _LEAST]
+        # Taking a large output apart takes much longer than a look into the whole of it.
+        return (
+            any(reading in whole for whole in self._wholes for reading in long)
+            or any(reading in self._values for reading in readings)
+            or any(reading in value for value in self._values for reading in long)
         )
 
     @cached_property
@@ -43,10 +45,9 @@ class Quotable:
         return frozenset(_spaced(text) for text in _leaves(self._output))
 
     @cached_property
-    def _texts(self) -> tuple[str, ...]:
-        """The output's own texts, and the output as JSON: as it is usually written, and as a prompt shows it."""
-        whole = (json.dumps(self._output, ensure_ascii=False), prompt_json(self._output))
-        return (*(value for value in self._values if len(value) >= _LEAST), *map(_spaced, whole))
+    def _wholes(self) -> tuple[str, str]:
+        """The output as JSON: as it is usually written, and as a prompt shows it."""
+        return _spaced(json.dumps(self._output, ensure_ascii=False)), _spaced(prompt_json(self._output))
 
 
 def _spaced(text: str) -> str:
