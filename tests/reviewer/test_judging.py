@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable
+import threading
+from collections.abc import Awaitable, Sequence
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -13,7 +14,9 @@ from wavewright.planner.model_port import ModelCall, ModelError, ModelUse
 from wavewright.planner.types import GateId, Json, JsonObject, RunId, StepId
 from wavewright.prompts import Prompts
 from wavewright.reviewer import Calibration, ModelJudge, make_verifier
+from wavewright.reviewer.actions import recovery_actions
 from wavewright.reviewer.calibration import Measurement
+from wavewright.reviewer.findings import RedGate
 
 pytestmark = pytest.mark.anyio
 
@@ -136,6 +139,50 @@ async def test_a_judge_that_cannot_be_reached_leaves_an_error_and_raises_nothing
 
     assert (record.verdict, record.severity) == ("error", "warn")
     assert record.message == "the judge could not be asked: nobody there"
+
+
+@pytest.mark.parametrize(
+    ("script", "hint"),
+    [
+        pytest.param(
+            ["It passes.", "It does."], "let another model judge: set models.roles.judge", id="unfit"
+        ),
+        pytest.param(
+            [ModelError("over_budget", "spent", hint="raise budgets.run")], "raise budgets.run", id="mend"
+        ),
+        pytest.param(
+            [ModelError("unreachable", "nobody there")],
+            "see what 'wavewright doctor' says of the model, and run it again",
+            id="no_mend_known",
+        ),
+    ],
+)
+async def test_where_a_model_gave_no_verdict_the_hint_is_what_would_get_one(
+    script: Sequence[Scripted], hint: str
+) -> None:
+    record = await judge_one(*script)
+    gate = RedGate(
+        record.gate, record.step, "warn", "judge", (), record.message, record.hint, None, is_undecided=True
+    )
+
+    assert record.hint == hint
+    assert [action.hint for action in recovery_actions([gate], [], None)] == [hint]
+
+
+async def test_a_question_is_made_and_its_answer_read_away_from_the_event_loop() -> None:
+    threads: set[int] = set()
+
+    class Watched(Prompts):
+        def render(self, name: str, /, **values: object) -> str:
+            threads.add(threading.get_ident())
+            return super().render(name, **values)
+
+    plan = plan_of({"id": STEP}, gates=[{"id": "reasons", "on": STEP, "judge": {"rubric": RUBRIC}}])
+    asked = ModelJudge(ScriptedModels([passing(QUOTE)]), Watched())
+    await asked.judge(plan.gates[0], STEP, OUTPUT, View(), index=None)
+
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def measured(**more: object) -> Calibration:

@@ -22,9 +22,7 @@ from wavewright.reviewer.evidence import superseded_steps
 from wavewright.reviewer.items import item_labels
 from wavewright.reviewer.results import Result
 from wavewright.reviewer.values import shape, shorten
-
-CHARS_PER_TOKEN = 4
-"""What a token is taken for, as budgets do."""
+from wavewright.tools.models.estimates import CHARS_PER_TOKEN
 
 _SHARES = (0.6, 0.75, 1.0)
 """The part of what is left that the steps of each rank may take up."""

@@ -87,7 +87,7 @@ def make_verifier(
 async def _ask_with_judge(
     judge: Judge, gates: Sequence[_PreparedGate], step: StepId, output: Json, view: GateView
 ) -> GateRecords:
-    """Return what all gates found, in their order; code is asked first, the judge of all calls at the same time."""
+    """Return what all gates found, in their order; a judge is asked about several calls at the same time."""
     found: list[GateRecords] = []
     for gate in gates:
         if gate.is_judged:
@@ -134,7 +134,8 @@ class _PreparedGate:
 
     def completed(self, record: GateRecord) -> GateRecord:
         """Return a judge's record with what only the plan and the goal know."""
-        hint = self.gate.hint if record.is_red else None
+        # The author's hint mends the output; where nobody could judge that, the judge's own says what would.
+        hint = record.hint or (self.gate.hint if record.is_red else None)
         return replace(record, hint=hint, template_gate=self.template_gate)
 
 

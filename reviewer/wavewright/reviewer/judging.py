@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, Protocol
 
+import anyio
 from pydantic import Field
 
 from wavewright.executor.events import GateRecord
@@ -24,6 +25,7 @@ from wavewright.reviewer.calibration import Calibration
 from wavewright.reviewer.model_answers import Fitting, Misfit, Said, ask_until_fit, read_answer
 from wavewright.reviewer.quotes import Quotable
 from wavewright.reviewer.values import is_empty, shorten
+from wavewright.tools.models.estimates import CHARS_PER_TOKEN
 
 OUTPUT_TOKENS: Final = 16_000
 """Tokens of an output that a judge is shown."""
@@ -31,9 +33,9 @@ TRIES: Final = 2
 """Questions in all, where an answer does not fit."""
 
 _ANSWER_TOKENS = 4_000
-_CHARS_PER_TOKEN = 4
 _MOST_QUOTES = 8
 _ROOM = 160
+_ANOTHER_JUDGE = "let another model judge: set models.roles.judge"
 
 _SCHEMA: Final[JsonSchema] = {
     "type": "object",
@@ -95,19 +97,22 @@ class ModelJudge:
         preference = self._preference(gate)
         try:
             model = self.models.choose(preference, "judge").model
+            # Away from the event loop: abridging an output of megabytes takes a while.
+            call = await anyio.to_thread.run_sync(self._call, gate, step, output, view, index, preference)
             answer = await ask_until_fit(
                 self.models,
-                self._call(gate, gate.judge.rubric, step, output, view, index, preference),
+                call,
                 _reader(output),
                 tries=TRIES,
                 repair=lambda faults: self.prompts.render("judge/repair", faults=faults),
                 on_use=self.on_use,
             )
         except (ModelError, PromptError) as error:
-            return self._undecided(gate, step, index, None, f"the judge could not be asked: {error}")
+            message = f"the judge could not be asked: {error}"
+            return self._undecided(gate, step, index, None, message, _mend(error))
         if not isinstance(answer, Fitting):
-            faults = "; ".join(answer.faults)
-            return self._undecided(gate, step, index, answer.model, f"no verdict that counts: {faults}")
+            message = f"no verdict that counts: {'; '.join(answer.faults)}"
+            return self._undecided(gate, step, index, answer.model, message, _ANOTHER_JUDGE)
         return self._decided(gate, step, index, answer, pinned=model)
 
     def _preference(self, gate: Gate) -> str:
@@ -119,18 +124,18 @@ class ModelJudge:
     def _call(
         self,
         gate: Gate,
-        rubric: str,
         step: StepId,
         output: Json,
         view: GateView,
         index: int | None,
         preference: str,
     ) -> ModelCall:
-        shown = abridge(output, self.tokens * _CHARS_PER_TOKEN)
+        assert gate.judge is not None
+        shown = abridge(output, self.tokens * CHARS_PER_TOKEN)
         items = dict(view.items or ()) if index is not None else {}
         request = self.prompts.render(
             "judge/request",
-            rubric=rubric,
+            rubric=gate.judge.rubric,
             step=step,
             item=abridge(items[index], 400) if index is not None and index in items else "",
             output=shown,
@@ -173,7 +178,7 @@ class ModelJudge:
         )
 
     def _undecided(
-        self, gate: Gate, step: StepId, index: int | None, model: str | None, message: str
+        self, gate: Gate, step: StepId, index: int | None, model: str | None, message: str, hint: str
     ) -> GateRecord:
         name = model or self._named(gate)
         return GateRecord(
@@ -184,6 +189,7 @@ class ModelJudge:
             verdict="error",
             looked_at=f"{_rubric(gate)}, put to {name}",
             message=shorten(message, 400),
+            hint=hint,
             index=index,
         )
 
@@ -196,6 +202,11 @@ class ModelJudge:
     def _severity(self, gate: Gate, model: str) -> GateSeverity:
         """Return `block` only where the gate asks for it and the model was measured on it."""
         return "block" if gate.severity == "block" and self.calibration.may_block(gate, model) else "warn"
+
+
+def _mend(error: ModelError | PromptError) -> str:
+    """Return what would let the judge be asked."""
+    return error.hint or "see what 'wavewright doctor' says of the model, and run it again"
 
 
 def _rubric(gate: Gate) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
+import anyio
 from pydantic import BaseModel, ConfigDict
 
 from wavewright.config.documents import Document, DocumentError
@@ -82,7 +83,7 @@ async def ask_until_fit(
     Args:
         models: Who is asked.
         call: The first question.
-        read: Makes the value of an answer; raises `Misfit`, or `GivenUp`.
+        read: Makes the value of an answer, in a thread of its own; raises `Misfit`, or `GivenUp`.
         tries: Questions in all.
         repair: Makes the next question of what was wrong.
         on_use: Told of each question's cost.
@@ -105,7 +106,8 @@ async def ask_until_fit(
             return Unfit((f"the model gave no answer: {error}",), model)
         model = answer.use.model
         try:
-            return Fitting(_read_whole(answer, read), model)
+            # Away from the event loop: looking something up in an output of megabytes takes a while.
+            return Fitting(await anyio.to_thread.run_sync(_read_whole, answer, read), model)
         except Misfit as misfit:
             faults = misfit.faults
         except GivenUp as given_up:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+import anyio
+
 from wavewright.executor.state import RunState
 from wavewright.planner.goals import Goal
 from wavewright.planner.ladder import Fallen, Ladder, Rung, RungRecord, descend
@@ -223,7 +225,8 @@ class _Question:
         """
         tokens = self.tokens
         while True:
-            call = self._call(rung, tokens)
+            # Away from the event loop: abridging outputs of megabytes takes a while.
+            call = await anyio.to_thread.run_sync(self._call, rung, tokens)
             timed = replace(call, timeout=await rung_seconds(rung, call, self.models, self.history))
             try:
                 return await ask_until_fit(
