@@ -19,7 +19,6 @@ OF_MODELS = {
     "httpx2",
     "stamina",
     "genai_prices",
-    "aiolimiter",
 }
 """Libraries that only a configured model needs: together they take a second to import."""
 

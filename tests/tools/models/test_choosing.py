@@ -206,7 +206,7 @@ def test_choosing_imports_no_providers_library() -> None:
         "one = load_settings(Path('/'), {'WAVEWRIGHT_MODEL': 'openai:x'})\n"
         "keys = {'OPENAI_API_KEY': 'k'}\n"
         "check_models(one, keys), choose_model(one, 'flash', 'planner', keys), model_configured(one)\n"
-        "heavy = 'pydantic_ai openai anthropic google.genai httpx2 stamina genai_prices aiolimiter jinja2 anyio'\n"
+        "heavy = 'pydantic_ai openai anthropic google.genai httpx2 stamina genai_prices jinja2 anyio'\n"
         "print([name for name in heavy.split() if name in sys.modules])\n"
     )
     shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
