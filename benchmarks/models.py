@@ -175,7 +175,6 @@ class Bench:
         """Print what the planner phase takes when its model takes nothing."""
         prompts, ladder = Prompts(), read_ladders({})["planner"]
         async with open_models(self.settings, MemoryPurse(), environment=self.environment) as models:
-
             uses: list[ModelUse] = []
 
             async def plan() -> None:

@@ -105,3 +105,73 @@ async def test_an_answer_that_holds_a_plan_comes_out_as_that_plan_at_once(
     assert planned.plan is not None
     assert steps_of(planned.plan) == case.steps
     assert len(model_server.requests) == 1
+
+
+STEP = '{"id": "a", "tool": "look_up", "params": {"word": "wave"}}'
+REFUSED = {
+    "cut inside a step": '{"steps": [{"id": "a", "tool": "look_up", "params": {"word": "wa',
+    "one key twice": f'{{"steps": [{STEP}], "steps": []}}',
+    "two plans": f'{{"steps": [{STEP}]}}\n\nor\n\n{{"steps": [{STEP.replace("wave", "tide")}]}}',
+    "a tool that is not": f'{{"steps": [{STEP.replace("look_up", "erase")}]}}',
+    "a number that is none": f'{{"steps": [{STEP.replace(chr(34) + "wave" + chr(34), "NaN")}]}}',
+    "itself": '{"steps": [{"id": "a", "tool": "look_up", "params": {"word": "${steps.a}"}}]}',
+    "nothing": '{"steps": []}',
+}
+READ = {
+    "plain": f'{{"steps": [{STEP}]}}',
+    "fenced": f'Here it is:\n```json\n{{"steps": [{STEP},]}}\n```\nI hope that helps.',
+    "called": f'{{"name": "plan", "arguments": {{"steps": [{STEP}]}}}}',
+}
+LOOK_UP = ToolSignature.model_validate(
+    {
+        "name": "look_up",
+        "input_schema": {
+            "type": "object",
+            "properties": {"word": {"type": "string"}},
+            "required": ["word"],
+            "additionalProperties": False,
+        },
+        "output_schema": {"type": "string"},
+    }
+)
+
+
+@pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
+async def test_no_plan_comes_of_an_answer_of_ours_that_must_be_refused(
+    text: str, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(text)
+
+    planned = await planned_over(model_server, tmp_path, ["look_up"], {"look_up": LOOK_UP})
+
+    assert planned.rung not in BY_A_MODEL
+    assert all(attempt.diagnostics for attempt in planned.attempts)
+    assert len(model_server.requests) == 4
+
+
+@pytest.mark.parametrize("text", READ.values(), ids=READ)
+async def test_an_answer_of_ours_that_holds_a_plan_comes_out_as_that_plan(
+    text: str, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(text)
+
+    planned = await planned_over(model_server, tmp_path, ["look_up"], {"look_up": LOOK_UP})
+
+    assert planned.rung == "llm"
+    assert planned.plan is not None
+    assert steps_of(planned.plan) == [
+        {"id": "a", "tool": "look_up", "params": {"word": "wave"}, "depends_on": []}
+    ]
+
+
+async def test_a_plan_that_is_mended_in_the_third_round_is_taken(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    refused = REFUSED["a tool that is not"]
+    model_server.answer(refused, refused, REFUSED["nothing"], READ["plain"])
+
+    planned = await planned_over(model_server, tmp_path, ["look_up"], {"look_up": LOOK_UP})
+
+    assert planned.rung == "repaired"
+    assert len(planned.attempts) == 4
+    assert "'erase'" in model_server.requests[1].last
