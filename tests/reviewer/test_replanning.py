@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.reviewer.scripted import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
-from tests.reviewer.scripted_models import Scripted, ScriptedModels, reached, recovery_ladder
+from tests.reviewer.scripted_models import Scripted, ScriptedModels, cut_off, reached, recovery_ladder
 from tests.reviewer.test_recovery import FETCH, FRESH, NEW, OLD, go_on, stale_run
 from wavewright.executor.events import StepFinished
 from wavewright.planner.goals import Goal
@@ -183,6 +183,15 @@ async def test_rounds_of_repair_are_bounded_and_the_last_faults_are_kept() -> No
     assert [diagnostic.code for diagnostic in found.diagnostics] == ["E409"]
     assert "has finished and cannot be changed" in found.reasons[1]
     assert reached(found.rungs) == [("recipe", "fallen"), ("model", "fallen")]
+
+
+async def test_the_reason_is_what_was_wrong_with_the_last_answer() -> None:
+    patch: JsonObject = {"reason": "x", "ops": [{"op": "remove", "id": "nothing"}]}
+    found, _ = await mend(no_recipe(), patch, cut_off("{"))
+
+    assert "was cut off before its end" in found.reasons[-1]
+    assert found.diagnostics
+    assert not any(each.message in found.reasons[-1] for each in found.diagnostics)
 
 
 async def test_a_patch_that_was_tried_against_the_same_gates_is_refused() -> None:

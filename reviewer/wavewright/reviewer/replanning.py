@@ -134,7 +134,7 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
         except (ModelError, PromptError) as error:
             return Fallen(shorten(f"the model could not be asked: {error}", 300))
         if isinstance(answer, Unfit):
-            first = refused[0].message if refused else answer.faults[0]
+            first = answer.faults[0].partition("\n")[0]
             return Fallen(shorten(f"{answer.model} gave no patch that can be applied: {first}", 300))
         return answer.value
 
