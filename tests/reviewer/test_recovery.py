@@ -16,7 +16,7 @@ from wavewright.planner.patches import apply_patch, fingerprint
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer import Replanned, propose_patch, review_by_code, view_for_recovery
 from wavewright.reviewer.records import RecoveryAction
-from wavewright.reviewer.recovery import RecoveryView, RedGateView, StepView, WantedView
+from wavewright.reviewer.recovery import EndView, RecoveryView, RedGateView, WantedView
 
 FRESH: JsonObject = {"id": "fresh", "on_tool": "fetch", "fresh_within": "24h"}
 RECIPE: JsonObject = {
@@ -228,7 +228,7 @@ def is_closed(leaf: object) -> bool:
 
 
 def test_no_field_of_what_a_recovery_sees_could_hold_a_text_from_outside() -> None:
-    views = (RecoveryView, StepView, RedGateView, WantedView)
+    views = (RecoveryView, EndView, RedGateView, WantedView)
 
     assert set().union(*map(open_fields, views)) == FROM_FIXED_LISTS
     assert open_fields(Replanned) >= {("Replanned", "reasons")}
@@ -259,5 +259,5 @@ def test_a_recovery_sees_of_an_error_its_kind_alone() -> None:
 
     assert fold(run.events).steps[plan.steps[0].id].error is not None
     assert view_for_recovery(run.plan, run.goal, run.state).steps == (
-        StepView(plan.steps[0].id, "failed", "timeout"),
+        EndView(plan.steps[0].id, "failed", "timeout"),
     )

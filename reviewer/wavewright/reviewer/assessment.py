@@ -119,7 +119,7 @@ def settle(
     return Settled(settle_confidence(weigh_evidence(plan, state, tools), stated, caps), caps)
 
 
-def instant_of(state: RunState) -> dt.datetime:
+def run_instant(state: RunState) -> dt.datetime:
     """Return the instant that a run takes for now."""
     assert state.started is not None, "a run is reviewed after it has started"
     return dt.datetime.fromtimestamp(state.started.now, dt.UTC)

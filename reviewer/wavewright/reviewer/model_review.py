@@ -25,7 +25,7 @@ from wavewright.planner.spending import CallHistory
 from wavewright.planner.types import Json
 from wavewright.prompts import PromptError, Prompts
 from wavewright.reviewer.abridging import abridge
-from wavewright.reviewer.assessment import Assessment, assess, instant_of, settle
+from wavewright.reviewer.assessment import Assessment, assess, run_instant, settle
 from wavewright.reviewer.caps import CODE_REVIEW_CEILING
 from wavewright.reviewer.digest import Digest, digest_run
 from wavewright.reviewer.model_answers import Fitting, Unfit, ask_until_fit, rung_seconds
@@ -88,7 +88,7 @@ async def review_by_model(  # noqa: PLR0913 - what it works with, each by its na
         on_rung: Told of every rung that was tried.
         tokens: What the outputs may take up of the question; less is shown where that is too much.
     """
-    run = _Reviewed(plan, goal, state, tools, assess(plan, goal, state, tools, instant_of(state)))
+    run = _Reviewed(plan, goal, state, tools, assess(plan, goal, state, tools, run_instant(state)))
     question = _Question(run, by_code, models, prompts, history, on_use, tokens)
     unread: list[str] = []
 
@@ -135,7 +135,7 @@ class _Reviewed:
             self.goal,
             self.state,
             self.tools,
-            instant_of(self.state),
+            run_instant(self.state),
             self.found.result,
             ceiling=ceiling,
             claims=claims,
@@ -163,7 +163,7 @@ class _Reviewed:
         """Return the review by code, under the ceiling of its rung; an answer that was no review fails it."""
         review = by_code
         if ceiling is not None and ceiling.max < CODE_REVIEW_CEILING.max:
-            now = instant_of(self.state)
+            now = run_instant(self.state)
             settled = settle(
                 self.plan, self.goal, self.state, self.tools, now, self.found.result, ceiling=ceiling
             )
@@ -239,7 +239,7 @@ class _Question:
 
     def _call(self, rung: Rung, tokens: int) -> ModelCall:
         plan, goal, state = self.run.plan, self.run.goal, self.run.state
-        now = instant_of(state)
+        now = run_instant(state)
         digest = digest_run(plan, goal, state, self.run.found.result, now, tokens=tokens)
         return ModelCall(
             role="reviewer",

@@ -24,6 +24,7 @@ from wavewright.planner.models import Plan, Step
 from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject
+from wavewright.reviewer.assessment import run_instant
 from wavewright.reviewer.calls import list_calls
 from wavewright.reviewer.costs import list_loop_calls, list_rungs, sum_uses, token_shares
 from wavewright.reviewer.evidence import superseded_steps
@@ -32,7 +33,6 @@ from wavewright.reviewer.harvest import harvest
 from wavewright.reviewer.items import item_labels
 from wavewright.reviewer.records import Package, PatchReport, ReviewResult, RunStatus, StepReport, Timings
 from wavewright.reviewer.results import read_result, terminal_steps
-from wavewright.reviewer.review import instant_of
 from wavewright.reviewer.rungs import PLANNER, REVIEWER, patch_rungs
 from wavewright.reviewer.times import iso_of_epoch
 from wavewright.reviewer.values import shape, shorten
@@ -69,7 +69,7 @@ def build_package(
         warnings: What a phase above has to say.
         now: What `now()` gives; the run's own instant where absent.
     """
-    now = now or instant_of(state)
+    now = now or run_instant(state)
     assert state.started is not None
     replaced = superseded_steps(plan)
     outputs = state.outputs()

@@ -17,17 +17,17 @@ from wavewright.planner.patches import fingerprint
 from wavewright.planner.types import GATE_JOINT, GateId, StepId
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.recovery_view import (
+    EndView,
     RecoveryView,
     RedGateView,
-    StepView,
     WantedView,
     view_for_recovery,
 )
 
 __all__ = [
+    "EndView",
     "RecoveryView",
     "RedGateView",
-    "StepView",
     "WantedView",
     "patch_from_recipes",
     "propose_patch",

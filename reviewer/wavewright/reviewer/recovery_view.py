@@ -16,7 +16,7 @@ from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Gate, Plan
 from wavewright.planner.types import GateId, Json, StepId
-from wavewright.reviewer.assessment import instant_of
+from wavewright.reviewer.assessment import run_instant
 from wavewright.reviewer.findings import red_gates
 from wavewright.reviewer.records import Action, ReviewResult
 from wavewright.reviewer.values import is_empty, look_up
@@ -27,7 +27,7 @@ _MOST_ITEMS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class StepView:
+class EndView:
     """How a step ended, without a word of what it brought."""
 
     step: StepId
@@ -65,7 +65,7 @@ class RecoveryView:
     """All that a recovery planner may see of a run, besides the approved plan and the goal."""
 
     round: int
-    steps: tuple[StepView, ...]
+    steps: tuple[EndView, ...]
     red: tuple[RedGateView, ...]
     wanted: tuple[WantedView, ...] = ()
 
@@ -80,11 +80,11 @@ def view_for_recovery(
     plan: Plan, goal: Goal, state: RunState, review: ReviewResult | None = None
 ) -> RecoveryView:
     """Return the view: statuses in the plan's order, the red block gates that count, and what a model asks for."""
-    steps: list[StepView] = []
+    steps: list[EndView] = []
     for step in plan.steps:
         end = state.steps.get(step.id)
         error = end.error.kind if end and end.error else None
-        steps.append(StepView(step.id, end.status if end else None, error, end.items if end else None))
+        steps.append(EndView(step.id, end.status if end else None, error, end.items if end else None))
     gates = {gate.id: gate for gate in plan.gates}
     red = tuple(
         RedGateView(
@@ -95,7 +95,7 @@ def view_for_recovery(
             _red_items(state, found.step, found.gate),
             tuple(_missing_fields(gates[found.gate], state, found.step)),
         )
-        for found in red_gates(plan, goal, state, instant_of(state))
+        for found in red_gates(plan, goal, state, run_instant(state))
         if found.severity == "block" and found.gate in gates
     )
     return RecoveryView(state.round, tuple(steps), red, tuple(_wanted(plan, goal, review)))

@@ -18,12 +18,10 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
 from wavewright.planner.signatures import ToolSignature
 from wavewright.reviewer.actions import recovery_actions
-from wavewright.reviewer.assessment import Assessment, Settled, assess, instant_of, settle
+from wavewright.reviewer.assessment import Assessment, Settled, assess, run_instant, settle
 from wavewright.reviewer.caps import CODE_REVIEW_CEILING
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.verdict_text import confidence_sentence, mends, missing_data, reasons, remarks
-
-__all__ = ["instant_of", "review_by_code"]
 
 
 def review_by_code(
@@ -43,7 +41,7 @@ def review_by_code(
         tools: Signatures by name.
         now: What `now()` gives; the run's own instant where absent.
     """
-    now = now or instant_of(state)
+    now = now or run_instant(state)
     found = assess(plan, goal, state, tools, now)
     settled = settle(plan, goal, state, tools, now, found.result, ceiling=CODE_REVIEW_CEILING)
     return ReviewResult(
