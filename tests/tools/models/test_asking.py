@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
+from tests.support.model_answers import RawBody
 from tests.support.scripted_model import (
     API_KEY,
     WIRES,
@@ -302,6 +304,49 @@ async def test_an_answer_that_ignores_its_ceiling_is_cut_by_us(
 
     assert len(answer.text) == 160
     assert answer.is_truncated
+    assert [use.outcome for use in asking.uses] == [answer.use.outcome] == ["truncated"]
+
+
+async def test_a_key_that_lies_where_an_answer_is_cut_is_taken_out_before(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer("x" * 150 + " " + API_KEY + " long" * 1000)
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.ask(question(max_tokens=10))
+
+    assert API_KEY[:9] not in answer.text
+
+
+async def test_a_key_that_lies_where_an_error_is_cut_is_taken_out(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(replace(denied(401), message="No. " * 73 + API_KEY + " is no key" * 10))
+    async with models_over(model_server, tmp_path) as asking:
+        with pytest.raises(ModelError) as caught:
+            await asking.models.ask(question())
+
+    assert API_KEY[:6] not in str(caught.value)
+    assert str(caught.value).endswith("No. …")
+
+
+async def test_a_stream_that_turns_strange_after_a_word_is_not_shown_from_the_start_again(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    chunk = {"index": 0, "delta": {"content": "first words\n"}, "finish_reason": None}
+    begun = {
+        "id": "1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "scripted",
+        "choices": [chunk],
+    }
+    body = b"data: " + json.dumps(begun).encode() + b"\n\ndata: [1, 2]\n\n"
+    model_server.answer(RawBody(body, headers=(("content-type", "text/event-stream"),)), "all of it")
+    pieces: list[str] = []
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.ask(question(), on_text=pieces.append)
+
+    assert (answer.text, answer.is_truncated, pieces) == ("first words\n", True, ["first words\n"])
 
 
 async def test_a_slow_stream_is_not_a_late_one(model_server: ScriptedServer, tmp_path: Path) -> None:

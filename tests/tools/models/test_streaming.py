@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,15 @@ def test_a_secret_is_taken_out_wherever_the_pieces_end(text: str, places: list[i
 @given(st.text(alphabet="abc \n", max_size=6000), st.lists(st.integers(0, 10_000), max_size=30))
 def test_text_without_secrets_comes_through_whole(text: str, places: list[int]) -> None:
     assert "".join(through(cut(text, places), Redactor())) == text
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_a_key_with_headers_in_its_block_is_let_go_in_one_piece(size: int) -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEow1\n-----END RSA PRIVATE KEY-----"
+    text = f"before\n{key}\nafter\n"
+    shown = through([text[at : at + size] for at in range(0, len(text), size)], Redactor())
+
+    assert "".join(shown) == "before\n[redacted]\nafter\n"
 
 
 def test_a_line_is_shown_as_soon_as_it_is_complete() -> None:

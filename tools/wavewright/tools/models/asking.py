@@ -195,10 +195,10 @@ class ProviderModels:
     def answer_in(self, response: ModelResponse, call: ModelCall, meter: Meter) -> ModelAnswer:
         """Return what a response says, without secrets."""
         text, calls = read_answer(response, call.schema_name)
-        longest = _LONGEST_ANSWER * self.ceiling(call)
-        is_cut = is_truncated(response, meter) or len(text) > longest
+        is_cut = is_truncated(response, meter)
         return ModelAnswer(
-            text=self.redactor.redact(text[:longest]),
+            # Cut first, a secret could lose the end by which it is known.
+            text=self.redactor.redact(text)[: _LONGEST_ANSWER * meter.max_tokens],
             use=meter.use("truncated" if is_cut else "answered"),
             is_truncated=is_cut,
             calls=tuple(replace(one, arguments=self.redactor.redact(one.arguments)) for one in calls),
@@ -240,8 +240,11 @@ def _tell_nobody(use: ModelUse) -> None:
 
 
 def is_truncated(response: ModelResponse, meter: Meter) -> bool:
-    """Tell whether an answer was cut off: at its ceiling, or by a stream that ended early."""
-    return meter.is_cut or response.finish_reason == "length"
+    """Tell whether an answer was cut off: at its ceiling, by a stream that ended early, or by us."""
+    text, _ = read_answer(response, meter.call.schema_name)
+    return (
+        meter.is_cut or response.finish_reason == "length" or len(text) > _LONGEST_ANSWER * meter.max_tokens
+    )
 
 
 def messages_of(call: ModelCall) -> list[ModelMessage]:

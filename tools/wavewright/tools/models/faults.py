@@ -190,7 +190,10 @@ def _message_in(body: object) -> str:
 
 
 def _quoted(text: str, asked: str) -> str:
-    line = " ".join(text.split())[:_LONGEST_QUOTE]
+    line = " ".join(text.split())
+    if len(line) > _LONGEST_QUOTE:
+        # Cut between words: a key that was cut could not be known for one, and taken out.
+        line = line[:_LONGEST_QUOTE].rpartition(" ")[0] + " …"
     pieces = (line[at : at + _SHARED_WORDS] for at in range(max(1, len(line) - _SHARED_WORDS + 1)))
     flat = " ".join(asked.split())
     if len(line) >= _SHARED_WORDS and any(piece in flat for piece in pieces):

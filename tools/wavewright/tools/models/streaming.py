@@ -6,10 +6,10 @@ is complete, after its secrets are taken out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
-import httpx2
-from pydantic_ai.exceptions import ModelAPIError
+from pydantic_ai.exceptions import ContentFilterError
 from pydantic_ai.messages import (
     ModelResponse,
     ModelResponseStreamEvent,
@@ -23,11 +23,14 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import StreamedResponse
 
 from wavewright.planner.model_port import OnText
+from wavewright.tools.models.faults import FAULTS
 
 _LONGEST_TAIL = 2_000
 """Characters that are held back at most, where no line ends."""
 _BLOCK_START = "-----BEGIN"
-_BLOCK_END = "-----END"
+_BLOCK_END = re.compile(r"-----END [^-]{1,80}-----")
+_LONGEST_BLOCK = 16_000
+"""Characters of a private key: what goes on for longer is none."""
 
 
 class TextGate:
@@ -53,14 +56,15 @@ class TextGate:
             self._on_text(self._redact(rest))
 
     def _safe_end(self) -> int:
-        start = self._held.rfind(_BLOCK_START)
-        if start >= 0 and _BLOCK_END not in self._held[start:]:
-            return 0 if len(self._held) < 8 * _LONGEST_TAIL else len(self._held)
         end = self._held.rfind("\n") + 1
-        if end or len(self._held) < _LONGEST_TAIL:
+        if not end and len(self._held) >= _LONGEST_TAIL:
+            # No secret on one line holds a space, so one that is cut here begins after it.
+            end = self._held.rfind(" ") + 1
+        # One of several lines is let go whole, its last line with it.
+        start = self._held.rfind(_BLOCK_START, 0, end)
+        if start < 0 or _BLOCK_END.search(self._held, start, end):
             return end
-        # No secret holds a space, so one that is cut here begins after it.
-        return max(self._held.rfind(" ") + 1, 0)
+        return start if len(self._held) - start < _LONGEST_BLOCK else end
 
 
 async def read_stream(
@@ -68,21 +72,25 @@ async def read_stream(
 ) -> tuple[ModelResponse, bool]:
     """Return a streamed answer, and whether it is whole: it says itself how it ended.
 
-    A connection that breaks after something came leaves what came; before that it is a fault.
+    What breaks after something came leaves what came, for that has been shown; before that it is a fault.
     """
     has_text = False
     answering: set[int] = set()
-    try:
-        async for event in stream:
-            begun()
-            text = _text_in(event, answer_tool, answering)
-            if text:
-                has_text = True
-                on_text(text)
-    except (ModelAPIError, httpx2.TransportError, OSError):
-        if not has_text:
-            raise
-        return stream.get(), False
+    events = aiter(stream)
+    while True:
+        try:
+            event = await anext(events)
+        except StopAsyncIteration:
+            break
+        except FAULTS as error:
+            if not has_text or isinstance(error, ContentFilterError):
+                raise
+            return stream.get(), False
+        begun()
+        text = _text_in(event, answer_tool, answering)
+        if text:
+            has_text = True
+            on_text(text)
     response = stream.get()
     return response, response.finish_reason is not None
 
