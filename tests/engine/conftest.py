@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from wavewright.config.settings import VARIABLES
 from wavewright.engine.main import main
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -31,7 +32,8 @@ def wavewright(
 ) -> CommandLine:
     """Call the command line; its working directory is the test's folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("WAVEWRIGHT_STATE", raising=False)
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable.name, raising=False)
 
     def call(*arguments: str | Path) -> Answer:
         code = main([str(argument) for argument in arguments])
