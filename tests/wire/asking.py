@@ -39,6 +39,7 @@ def settings_for(
     wire: Wire = "chat",
     *,
     budgets: BudgetsSection | None = None,
+    is_forced: bool = True,
     **models: Any,
 ) -> Settings:
     """Return the settings of a project in a folder whose model is the server."""
@@ -46,7 +47,7 @@ def settings_for(
     section = ModelsSection.model_validate(
         {"attempt_seconds": 20.0, "prices": {"scripted": {"input": 1, "output": 2}}, **models}
     )
-    return replace(settings, models=section, budgets=budgets or BudgetsSection())
+    return replace(settings, models=section, budgets=budgets or BudgetsSection(), model_is_forced=is_forced)
 
 
 @asynccontextmanager
@@ -56,10 +57,11 @@ async def models_over(
     wire: Wire = "chat",
     *,
     budgets: BudgetsSection | None = None,
+    is_forced: bool = True,
     **models: Any,
 ) -> AsyncGenerator[Asking]:
     """Open the models of such a project; `models` is the section of that name."""
-    settings = settings_for(server, folder, wire, budgets=budgets, **models)
+    settings = settings_for(server, folder, wire, budgets=budgets, is_forced=is_forced, **models)
     async with (
         MemoryPurse(settings.budgets) as purse,
         open_models(settings, purse, environment=server.environment(wire)) as opened,

@@ -368,3 +368,33 @@ async def test_half_a_character_from_a_tool_keeps_no_agent_from_going_on(
 
     assert answer.text == "done"
     assert "half ?" in model_server.requests[1].last
+
+
+@every_wire
+async def test_a_body_that_breaks_off_is_asked_for_again(
+    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(cut_stream("so far", connection=True), "all of it")
+    async with models_over(model_server, tmp_path, wire) as asking:
+        answer = await asking.models.ask(question(), on_use=asking.uses.append)
+        spent = await asking.spent()
+
+    assert (answer.text, answer.is_truncated) == ("all of it", False)
+    assert [use.attempts for use in asking.uses] == [2]
+    assert spent.calls == 2
+
+
+async def test_a_model_that_is_down_is_replaced_by_the_next_of_the_chain(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(failing(503), when=lambda request: request.model == "scripted")
+    model_server.answer("from the other", when=lambda request: request.model == "other")
+    async with models_over(
+        model_server, tmp_path, attempts=2, fallbacks=["openai-chat:other"], is_forced=False
+    ) as asking:
+        answer = await asking.models.ask(question(), on_use=asking.uses.append)
+
+    assert answer.text == "from the other"
+    assert answer.use.model == "openai-chat:other"
+    assert [request.model for request in model_server.requests] == ["scripted", "scripted", "other"]
+    assert [use.attempts for use in asking.uses] == [3]
