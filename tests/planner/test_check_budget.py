@@ -173,3 +173,47 @@ def test_a_plan_is_refused_exactly_where_its_estimate_is_more_than_what_is_left(
     is_over = 50 + 1_000 * sum(items) > left
 
     assert codes(found(plan, Allowance(day=Left(tokens=left)))) == (["E703"] if is_over else [])
+
+
+def test_money_is_expected_at_the_price_of_the_allowance() -> None:
+    plan = plan_of({"id": "a", "tool": "ask", "for_each": [1, 2, 3]}, {"id": "b", "tool": "ask"})
+
+    (diagnostic,) = found(plan, Allowance(day=Left(usd=0.0079), usd_per_1000_tokens=0.002))
+
+    assert diagnostic.code == "E703"
+    assert diagnostic.message == (
+        "the plan is expected to take $0.0080, and the day has $0.0079 left:"
+        " 'a' $0.0060 (3 items), 'b' $0.0020"
+    )
+
+
+@pytest.mark.parametrize(
+    ("usd", "price"),
+    [
+        pytest.param(0.3, 0.1, id="exactly what is left, whatever floats make of it"),
+        pytest.param(0.01, None, id="a price that nobody knows"),
+    ],
+)
+def test_money_that_is_left_or_cannot_be_counted_is_no_fault(usd: float, price: float | None) -> None:
+    plan = plan_of({"id": "a", "tool": "ask", "for_each": [1, 2, 3]})
+
+    assert found(plan, Allowance(run=Left(usd=usd), usd_per_1000_tokens=price)) == []
+
+
+def test_a_step_is_held_to_its_own_money() -> None:
+    plan = plan_of({"id": "a", "tool": "ask", "for_each": [1, 2], "budget": {"usd": 0.003}})
+
+    (diagnostic,) = found(plan, Allowance(usd_per_1000_tokens=0.002))
+
+    assert (diagnostic.code, diagnostic.pointer) == ("E704", "/steps/0/budget/usd")
+    assert "to take $0.0040 (2 items), and its budget is $0.0030" in diagnostic.message
+
+
+def test_items_that_have_run_are_expected_to_take_nothing_any_more() -> None:
+    plan = plan_of({"id": "a", "tool": "ask", "for_each": [1, 2, 3]})
+    left = Allowance(run=Left(tokens=1_000))
+
+    resumed = check(plan, None, TOOLS, allowance=left, items_done={StepId("a"): 2})
+
+    assert codes(found(plan, left)) == ["E701"]
+    assert [one.code for one in resumed if one.severity == "error"] == []

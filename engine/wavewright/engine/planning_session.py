@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from wavewright.engine.context import Asker, RunRequest
 from wavewright.engine.jobs import Order, read_order
 from wavewright.engine.services import OpenServices, left_to_spend, open_services
 from wavewright.engine.toolbox import gather_tools, signatures_to_check
+from wavewright.executor.journal_runs import new_run_id
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic
@@ -78,10 +80,10 @@ async def plan_request(
         return _given(order, settings)
     async with open_services(settings) as opened:
         tools = gather_tools(order.goal, settings, opened.services).signatures
-        planned = await _planned(order, tools, opened, asker, watch)
+        planned = await _planned(order, tools, settings, opened, asker, watch)
     bound = bind_plan(planned.plan, order.goal, tools) if planned.plan is not None else None
-    found = tuple(check(bound, order.goal, tools)) if bound is not None else planned.diagnostics
-    return PlanReport(order.goal, planned, bound, found, tuple(watch.uses), _estimate(bound, tools))
+    uses, tokens = tuple(watch.uses), _estimate(bound, tools)
+    return PlanReport(order.goal, planned, bound, planned.diagnostics, uses, tokens)
 
 
 def _given(order: Order, settings: Settings) -> PlanReport:
@@ -97,13 +99,19 @@ def _given(order: Order, settings: Settings) -> PlanReport:
 async def _planned(
     order: Order,
     tools: dict[str, ToolSignature],
+    settings: Settings,
     opened: OpenServices,
     asker: Asker | None,
     watch: _Watch,
 ) -> Planned:
     """Plan, and put the planner's questions to whoever can answer them."""
-    services = opened.services
-    allowance = await left_to_spend(opened.purse, None, order.goal.job)
+    services, purse = opened.services, opened.purse
+    template_plan = order.draft.plan if order.draft is not None else None
+    # Planning is held to the budgets of a run, and its plan to what such a run would have left.
+    run = new_run_id(time.time())
+    if purse is not None:
+        purse.limit_run(run, order.goal.limits.budget)
+    allowance = await left_to_spend(purse, services, settings, order.goal, run=run, plan=template_plan)
     answers: list[Answered] = []
     while True:
         planned = await make_plan(
@@ -112,7 +120,8 @@ async def _planned(
             models=services.models,
             prompts=services.prompts,
             ladder=services.ladders["planner"],
-            template_plan=order.draft.plan if order.draft is not None else None,
+            template_plan=template_plan,
+            run=run,
             answers=answers,
             history=services.history,
             allowance=allowance,

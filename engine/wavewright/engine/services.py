@@ -2,21 +2,63 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wavewright.config.settings import Settings
 from wavewright.planner.allowance import Allowance, OpenPurse
+from wavewright.planner.goals import Goal
+from wavewright.planner.model_port import ModelError
+from wavewright.planner.models import Plan
 from wavewright.planner.spending import Account
 from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
 from wavewright.tools.workers.services import Services, make_services
 
+_READ_OF_1000 = 750
+"""Tokens of 1,000 that a worker is taken to read; the others it writes. Written ones cost a few times as much, and a
+tool says of itself how many tokens a call takes, not which: workers are mostly given far more than they answer."""
 
-async def left_to_spend(purse: OpenPurse | None, run: RunId | None, job: str) -> Allowance | None:
-    """Return what a run's steps may still spend; none where nothing costs anything."""
-    return None if purse is None else await purse.left(Account(run=run, job=job, role="worker"))
+
+async def left_to_spend(
+    purse: OpenPurse | None,
+    services: Services,
+    settings: Settings,
+    goal: Goal,
+    *,
+    run: RunId,
+    plan: Plan | None = None,
+) -> Allowance | None:
+    """Return what a run's steps may still spend; none where nothing costs anything.
+
+    Where a budget of money is set, also by a step of the plan, the price of a token comes with it, of the model that
+    a worker without a preference of its own would ask.
+    """
+    if purse is None:
+        return None
+    allowance = await purse.left(Account(run=run, job=goal.job, role="worker"))
+    steps = plan.steps if plan is not None else ()
+    if not allowance.bounds_usd and all(step.budget is None or step.budget.usd is None for step in steps):
+        return allowance
+    return replace(allowance, usd_per_1000_tokens=_worker_price(services, settings, goal))
+
+
+def _worker_price(services: Services, settings: Settings, goal: Goal) -> float | None:
+    """Return the price of 1,000 tokens; None where nobody knows it, and then calls are refused as they are made."""
+    from wavewright.tools.models.endpoints import find_endpoint
+    from wavewright.tools.models.prices import price_of
+
+    if services.models is None:
+        return None
+    try:
+        model = services.models.choose(goal.model_preference, "worker").model
+        endpoint = find_endpoint(model, settings, os.environ)
+    except ModelError:
+        return None
+    url = endpoint.url if endpoint.is_foreign else None
+    return price_of(model, _READ_OF_1000, 1000 - _READ_OF_1000, 0, settings.models.prices, base_url=url)
 
 
 @dataclass(frozen=True, slots=True)

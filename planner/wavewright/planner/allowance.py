@@ -35,6 +35,13 @@ class Allowance:
     job: Left = field(default_factory=Left)
     day: Left = field(default_factory=Left)
     step: Left = field(default_factory=Left)
+    usd_per_1000_tokens: float | None = None
+    """Price of 1,000 tokens of the model that a worker would ask; None where it is not known, or no budget asks."""
+
+    @property
+    def bounds_usd(self) -> bool:
+        """Whether one of the budgets is of money."""
+        return any(left.usd is not None for left in (self.run, self.job, self.day, self.step))
 
 
 class OpenPurse(Purse, Protocol):

@@ -37,6 +37,7 @@ def check(
     limits: Limits | None = None,
     allowance: Allowance | None = None,
     finished: Collection[StepId] = frozenset(),
+    items_done: Mapping[StepId, int] | None = None,
 ) -> list[Diagnostic]:
     """Return everything that is wrong with a bound plan, in file order.
 
@@ -47,6 +48,7 @@ def check(
         limits: Bounds of size; the goal's, or the defaults, where absent.
         allowance: What is left of the budgets; where it is absent, only the goal's own budget is known.
         finished: Steps that have run, so that they take nothing any more.
+        items_done: Of steps that run once an item and have not ended, how many items have run.
     """
     subject = Subject(plan, goal, tools, limits or (goal.limits if goal else Limits()))
     found = [
@@ -55,7 +57,7 @@ def check(
         *check_references(subject),
         *check_graph(subject),
         *_goal_rules(subject),
-        *check_budget(subject, allowance, finished),
+        *check_budget(subject, allowance, finished, items_done or {}),
     ]
     return in_file_order(found or lint(subject), plan)
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from wavewright.planner.known_values import known_items
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.replacements import replacements
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import StepId
+
+_NONE_DONE: Final[Mapping[StepId, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,11 @@ class PlanEstimate:
 
 
 def estimate_tokens_of_plan(
-    plan: Plan, tools: Mapping[str, ToolSignature], *, finished: Collection[StepId] = frozenset()
+    plan: Plan,
+    tools: Mapping[str, ToolSignature],
+    *,
+    finished: Collection[StepId] = frozenset(),
+    items_done: Mapping[StepId, int] = _NONE_DONE,
 ) -> PlanEstimate:
     """Return what the steps of a plan may take that are still to run.
 
@@ -62,6 +70,7 @@ def estimate_tokens_of_plan(
         plan: The plan.
         tools: Signatures; a step whose tool is not among them counts as nothing.
         finished: Steps that have run. One that another step supersedes does not run again either.
+        items_done: Of steps that run once an item and have not ended, how many items have run.
     """
     done = {*finished, *replacements(plan)}
     found: list[StepEstimate] = []
@@ -69,9 +78,9 @@ def estimate_tokens_of_plan(
         signature = tools.get(step.tool)
         if signature is None or not signature.expected_tokens or step.id in done:
             continue
-        calls = _calls(plan, step)
-        tokens = signature.expected_tokens * (1 if calls is None else calls)
-        found.append(StepEstimate(step.id, number, 1 if calls is None else calls, tokens, calls is None))
+        known = _calls(plan, step)
+        calls = 1 if known is None else max(0, known - items_done.get(step.id, 0))
+        found.append(StepEstimate(step.id, number, calls, signature.expected_tokens * calls, known is None))
     return PlanEstimate(tuple(found))
 
 

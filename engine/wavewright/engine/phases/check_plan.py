@@ -12,10 +12,12 @@ from wavewright.engine.recording import found_json, note, record
 from wavewright.engine.services import left_to_spend
 from wavewright.engine.toolbox import signatures_to_check
 from wavewright.executor.events import RunFinished
+from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, PlanError
 from wavewright.planner.models import Plan
+from wavewright.planner.types import StepId
 from wavewright.reviewer.replanning import finished_steps
 
 
@@ -36,8 +38,9 @@ class CheckPlan:
             context.candidate,
             context.goal,
             context.signatures,
-            allowance=await _allowance(self.ports, context),
+            allowance=await _allowance(self.ports, context, context.candidate),
             finished=finished_steps(context.state),
+            items_done=_items_done(context.state),
         )
         if not _errors(found):
             return go_on(replace(context, diagnostics=tuple(found)))
@@ -50,7 +53,7 @@ class CheckPlan:
     ) -> StepResult[RunContext]:
         assert context.goal is not None
         tools = signatures_to_check(draft.plan, context.goal, self.ports.settings)
-        allowance = await _allowance(self.ports, context)
+        allowance = await _allowance(self.ports, context, candidate)
         found = draft.origin.place(check(candidate, context.goal, tools, allowance=allowance))
         if _errors(found):
             context = await note(self.ports, context, "plan_refused", {"diagnostics": [*found_json(found)]})
@@ -74,17 +77,28 @@ class RecheckPlan:
             context.plan,
             context.goal,
             context.signatures,
-            allowance=await _allowance(self.ports, context),
+            allowance=await _allowance(self.ports, context, context.plan),
             finished=finished_steps(context.state),
+            items_done=_items_done(context.state),
         )
         if _errors(found):
             raise PlanError(tuple(found), Source(f"the plan of run {context.run}", ""))
         return go_on(context)
 
 
-async def _allowance(ports: Ports, context: RunContext) -> Allowance | None:
+async def _allowance(ports: Ports, context: RunContext, plan: Plan) -> Allowance | None:
     assert context.goal is not None
-    return await left_to_spend(ports.purse, context.run, context.goal.job)
+    return await left_to_spend(
+        ports.purse, ports.services, ports.settings, context.goal, run=context.run, plan=plan
+    )
+
+
+def _items_done(state: RunState) -> dict[StepId, int]:
+    """Return how many items have brought something, by step: a resumed run does not pay for them again."""
+    return {
+        step: sum(1 for item in items.values() if item.status in SUCCESSES)
+        for step, items in state.items.items()
+    }
 
 
 def _errors(found: list[Diagnostic] | tuple[Diagnostic, ...]) -> list[Diagnostic]:

@@ -75,7 +75,10 @@ class MakePlan:
     async def _ask_planner(self, context: RunContext) -> Asked[Planned]:
         services, goal = self.ports.services, context.goal
         assert goal is not None
-        allowance = await left_to_spend(self.ports.purse, context.run, goal.job)
+        template_plan = context.draft.plan if context.draft is not None else None
+        allowance = await left_to_spend(
+            self.ports.purse, services, self.ports.settings, goal, run=context.run, plan=template_plan
+        )
 
         async def work(recorder: Recorder) -> Planned:
             return await make_plan(
@@ -84,7 +87,7 @@ class MakePlan:
                 models=services.models,
                 prompts=services.prompts,
                 ladder=services.ladders["planner"],
-                template_plan=context.draft.plan if context.draft is not None else None,
+                template_plan=template_plan,
                 run=context.run,
                 answers=_answers(context.state),
                 history=services.history,
