@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from wavewright.planner.allowance import Allowance, Left, OpenPurse
     from wavewright.planner.binding import (
         bind_plan,
         mandatory_caps,
@@ -24,9 +25,27 @@ if TYPE_CHECKING:
     from wavewright.planner.goals import Goal, GoalTemplate, Job, Limits, Recipe, Rules
     from wavewright.planner.graph import CriticalPath, PlanGraph
     from wavewright.planner.hashing import canonical_json, content_hash, plan_hash, step_key
+    from wavewright.planner.ladder import Clock, Fallen, Ladder, Landing, Rung, RungRecord, deadline, descend
+    from wavewright.planner.ladders import read_ladders
+    from wavewright.planner.model_port import (
+        LoopLimits,
+        LoopTool,
+        LoopToolError,
+        ModelAnswer,
+        ModelCall,
+        ModelChoice,
+        ModelError,
+        Models,
+        ModelUse,
+        NamedCall,
+        Role,
+        Turn,
+    )
     from wavewright.planner.models import Cap, Gate, Plan, PlanPatch, Retry, Step
     from wavewright.planner.patches import PatchCheck, PatchRefused, apply_patch, check_patch, fingerprint
     from wavewright.planner.plan_diff import PlanDiff, diff_plans
+    from wavewright.planner.planned import Answered, Attempt, Planned, UserQuestion
+    from wavewright.planner.planning import make_plan
     from wavewright.planner.reader import (
         PlanText,
         read_model,
@@ -40,6 +59,7 @@ if TYPE_CHECKING:
     from wavewright.planner.resolving import check_template, resolve_goal
     from wavewright.planner.sarif import render_sarif
     from wavewright.planner.signatures import Tools, ToolSignature
+    from wavewright.planner.spending import Account, CallHistory, OverBudget, Purse, Reservation, Spend
     from wavewright.planner.types import (
         GateId,
         Json,
@@ -55,12 +75,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CATALOGUE",
+    "Account",
+    "Allowance",
+    "Answered",
+    "Attempt",
     "BadSchemaError",
+    "CallHistory",
     "Cap",
+    "Clock",
     "CriticalPath",
     "Diagnostic",
     "Entry",
     "ExpressionFault",
+    "Fallen",
     "Gate",
     "GateId",
     "Goal",
@@ -69,7 +96,22 @@ __all__ = [
     "Json",
     "JsonObject",
     "JsonSchema",
+    "Ladder",
+    "Landing",
+    "Left",
     "Limits",
+    "LoopLimits",
+    "LoopTool",
+    "LoopToolError",
+    "ModelAnswer",
+    "ModelCall",
+    "ModelChoice",
+    "ModelError",
+    "ModelUse",
+    "Models",
+    "NamedCall",
+    "OpenPurse",
+    "OverBudget",
     "PatchCheck",
     "PatchRefused",
     "Plan",
@@ -79,16 +121,25 @@ __all__ = [
     "PlanHash",
     "PlanPatch",
     "PlanText",
+    "Planned",
+    "Purse",
     "Recipe",
+    "Reservation",
     "Retry",
+    "Role",
     "Rules",
     "RunId",
+    "Rung",
+    "RungRecord",
+    "Spend",
     "Step",
     "StepId",
     "StepKey",
     "ToolSignature",
     "Tools",
+    "Turn",
     "TypedEnvironment",
+    "UserQuestion",
     "Validator",
     "apply_patch",
     "bind_plan",
@@ -98,15 +149,19 @@ __all__ = [
     "check_template",
     "compile_render",
     "content_hash",
+    "deadline",
+    "descend",
     "diff_plans",
     "evaluate",
     "expected_seconds",
     "fingerprint",
+    "make_plan",
     "mandatory_caps",
     "mandatory_gates",
     "misfit",
     "place",
     "plan_hash",
+    "read_ladders",
     "read_model",
     "read_model_answer",
     "read_model_file",
@@ -124,6 +179,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "allowance": ("Allowance", "Left", "OpenPurse"),
     "binding": ("bind_plan", "mandatory_caps", "mandatory_gates", "template_gate_of"),
     "catalogue": ("CATALOGUE", "Entry"),
     "checker": ("check",),
@@ -133,9 +189,27 @@ _HOMES = {
     "goals": ("Goal", "GoalTemplate", "Job", "Limits", "Recipe", "Rules"),
     "graph": ("CriticalPath", "PlanGraph"),
     "hashing": ("canonical_json", "content_hash", "plan_hash", "step_key"),
+    "ladder": ("Clock", "Fallen", "Ladder", "Landing", "Rung", "RungRecord", "deadline", "descend"),
+    "ladders": ("read_ladders",),
+    "model_port": (
+        "LoopLimits",
+        "LoopTool",
+        "LoopToolError",
+        "ModelAnswer",
+        "ModelCall",
+        "ModelChoice",
+        "ModelError",
+        "Models",
+        "ModelUse",
+        "NamedCall",
+        "Role",
+        "Turn",
+    ),
     "models": ("Cap", "Gate", "Plan", "PlanPatch", "Retry", "Step"),
     "patches": ("PatchCheck", "PatchRefused", "apply_patch", "check_patch", "fingerprint"),
     "plan_diff": ("PlanDiff", "diff_plans"),
+    "planned": ("Answered", "Attempt", "Planned", "UserQuestion"),
+    "planning": ("make_plan",),
     "reader": (
         "PlanText",
         "read_model",
@@ -149,6 +223,7 @@ _HOMES = {
     "resolving": ("check_template", "resolve_goal"),
     "sarif": ("render_sarif",),
     "signatures": ("ToolSignature", "Tools"),
+    "spending": ("Account", "CallHistory", "OverBudget", "Purse", "Reservation", "Spend"),
     "types": ("GateId", "Json", "JsonObject", "JsonSchema", "PlanHash", "RunId", "StepId", "StepKey"),
     "types_fit": ("misfit",),
     "validators": ("BadSchemaError", "Validator", "validator_of"),
