@@ -59,6 +59,14 @@ class Asker(Protocol):
 
 Clock: TypeAlias = Callable[[], dt.datetime]
 
+ToolsThrough: TypeAlias = Callable[[Mapping[str, Tool]], Mapping[str, Tool]]
+"""Puts others (stubs, recordings) in the place of tools, with the same names and signatures."""
+
+
+def as_they_are(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+    """Leave the tools alone."""
+    return tools
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:
@@ -75,6 +83,9 @@ class Ports:
     clock: Clock
     on_event: Callable[[Event], None]
     stopper: Stopper
+    tools_through: ToolsThrough = as_they_are
+    publishes: bool = True
+    """Whether the package is written; it is built either way."""
 
 
 @dataclass(frozen=True, slots=True)

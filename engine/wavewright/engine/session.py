@@ -6,7 +6,15 @@ import datetime as dt
 from collections.abc import Callable
 
 from wavewright.config.settings import Settings
-from wavewright.engine.context import Approver, Asker, Ports, RunContext, RunRequest
+from wavewright.engine.context import (
+    Approver,
+    Asker,
+    Ports,
+    RunContext,
+    RunRequest,
+    ToolsThrough,
+    as_they_are,
+)
 from wavewright.engine.default_pipeline import default_pipeline
 from wavewright.engine.pipeline import Observer, PipelineRun
 from wavewright.engine.services import open_services
@@ -24,7 +32,7 @@ def ignore_event(event: Event) -> None:
     """Watch nothing."""
 
 
-async def run_request(
+async def run_request(  # noqa: PLR0913 - the ports of a run, each with its default
     request: RunRequest,
     *,
     settings: Settings,
@@ -34,8 +42,22 @@ async def run_request(
     on_event: Callable[[Event], None] = ignore_event,
     observe: Observer | None = None,
     stopper: Stopper | None = None,
+    tools_through: ToolsThrough = as_they_are,
+    publishes: bool = True,
 ) -> PipelineRun[RunContext]:
     """Run or resume what the request asks for and return the last context.
+
+    Args:
+        request: The job, or the run to resume.
+        settings: The project's.
+        journal: Where the run's events go.
+        approver: Who is asked for approvals.
+        asker: Who is asked a planner's question; nobody where absent.
+        on_event: Told of each event once it is journaled.
+        observe: Told of each phase that has ended.
+        stopper: Stops the run from outside.
+        tools_through: Puts others in the place of the tools that the goal allows, with the same signatures.
+        publishes: Whether the package is written; it is built either way.
 
     Raises:
         DocumentError, PlanError: a job, a template or a plan is faulty.
@@ -54,5 +76,7 @@ async def run_request(
             clock=utc_now,
             on_event=on_event,
             stopper=stopper or Stopper(),
+            tools_through=tools_through,
+            publishes=publishes,
         )
         return await default_pipeline(ports).run(RunContext(request), observe)

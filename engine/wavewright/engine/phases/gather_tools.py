@@ -20,4 +20,5 @@ class GatherTools:
         """Import what brings the tools; a tool that nobody brings is the checker's to report."""
         assert context.goal is not None
         services = self.ports.services.for_goal(context.goal)
-        return go_on(replace(context, tools=gather_tools(context.goal, self.ports.settings, services)))
+        tools = gather_tools(context.goal, self.ports.settings, services)
+        return go_on(replace(context, tools=self.ports.tools_through(tools)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.pipeline import StepResult, go_on
@@ -38,9 +39,11 @@ class PublishPackage:
         """Write both files, then journal the end; a crash between the two repeats the writing."""
         package = context.package
         assert package is not None
-        folder = (context.request.output_dir or self.ports.settings.output_dir) / context.run
-        files = (write_package(package, folder), write_report(package, folder))
-        context = await note(self.ports, context, "package", {"files": [str(path) for path in files]})
+        files: tuple[Path, ...] = ()
+        if self.ports.publishes:
+            folder = (context.request.output_dir or self.ports.settings.output_dir) / context.run
+            files = (write_package(package, folder), write_report(package, folder))
+            context = await note(self.ports, context, "package", {"files": [str(path) for path in files]})
         ended = RunFinished(self.ports.clock().timestamp(), package.status, _reason(context))
         context = await record(self.ports, context, ended)
         return go_on(replace(context, files=files))
