@@ -7,7 +7,7 @@ from typing import Any
 from tests.planner.planning_case import JOB, TOOLS, goal_of, params
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
-from wavewright.planner.goals import AvailableTool, Goal, Job
+from wavewright.planner.goals import AvailableTool, Goal, Job, Rules
 from wavewright.planner.minimal_plan import NoMinimalPlan, minimal_plan
 from wavewright.planner.models import Plan
 from wavewright.planner.signatures import ToolSignature
@@ -15,6 +15,7 @@ from wavewright.planner.types import JsonSchema
 
 TEXT: JsonSchema = {"type": "string"}
 TEXTS: JsonSchema = {"type": "array", "items": TEXT}
+NUMBERS: JsonSchema = {"type": "array", "items": {"type": "integer"}}
 
 
 def made(goal: Goal, tools: dict[str, ToolSignature] = TOOLS) -> Plan:
@@ -135,3 +136,30 @@ def test_limits_hold_here_as_well() -> None:
         "it would be faulty: the plan has 2 steps, and 1 are allowed"
     )
     assert refused(goal_of({"limits": {"max_items": 1}})) == "nothing is known to call 'read_sensor' with"
+
+
+def test_a_step_waits_for_nothing_that_it_waits_for_anyway() -> None:
+    data = frozenset({"data"})
+    tools = {
+        "list_notes": ToolSignature(name="list_notes", output_schema=TEXTS, tags=data),
+        "read_note": ToolSignature(
+            name="read_note",
+            input_schema=params("path", path=TEXT),
+            output_schema={"type": "integer"},
+            tags=data,
+        ),
+        "rank": ToolSignature(name="rank", input_schema=params("sizes", sizes=NUMBERS)),
+    }
+    goal = Goal(
+        name="g",
+        job="g",
+        text="t",
+        inputs={},
+        tools=tuple(AvailableTool(name=name) for name in tools),
+        rules=Rules(required_tools=frozenset(tools), analysis_tools=frozenset({"rank"})),
+    )
+
+    plan = made(goal, tools)
+
+    assert [step.tool for step in plan.steps] == ["list_notes", "read_note", "rank"]
+    assert [one.code for one in check(bind_plan(plan, goal, tools), goal, tools)] == []

@@ -9,7 +9,7 @@ plan made this way has a low ceiling.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from wavewright.planner.binding import bind_plan, escaped, terminal_params
@@ -194,8 +194,21 @@ class StepBuilder:
         if self._only_reads(step.tool) and not analyses:
             return step
         earlier = [one.id for one in self.steps if not analyses or one.tool in self._data]
-        unread = tuple(one for one in earlier if one not in step_reads(step))
-        return step.model_copy(update={"depends_on": unread}) if unread else step
+        waited_for = self._waited_for(step_reads(step))
+        unread: list[StepId] = []
+        for one in reversed(earlier):
+            if one not in waited_for:
+                unread.insert(0, one)
+                waited_for |= self._waited_for([one])
+        return step.model_copy(update={"depends_on": tuple(unread)}) if unread else step
+
+    def _waited_for(self, ids: Iterable[StepId]) -> set[StepId]:
+        """Return the steps that whoever waits for these waits for, themselves included."""
+        found = set(ids)
+        for step in reversed(self.steps):
+            if step.id in found:
+                found |= {*step_reads(step), *step.depends_on}
+        return found
 
     def _only_reads(self, tool: str) -> bool:
         signature = self._tools.get(tool)
