@@ -1,4 +1,4 @@
-"""What a plan is expected to take, held against what is left: in money, after a stop, and for `wavewright plan`."""
+"""Plans that models make, held against what is left: in money, after a stop, and where there is none in the end."""
 
 from __future__ import annotations
 
@@ -116,3 +116,32 @@ def test_a_plan_that_is_only_made_is_held_to_the_budget_of_a_run(
 
     assert made.code == 1
     assert "1 fault: E701" in made.err
+
+
+def test_a_run_without_a_plan_points_into_the_model_s_own_last_answer(
+    wavewright: CommandLine, notes: Path, model_server: ScriptedServer
+) -> None:
+    # The least plan is over the budget, and that is no fault of the answer's text.
+    rules = "rules: {required_tools: [note], primary_params: {note: word}}\ntargets: {variables: words}\n"
+    (notes / "notes.template.yaml").write_text(TEMPLATE + rules)
+    (notes / "wavewright.yaml").write_text("budgets: {run: {calls: 10}}\n")
+    model_server.answer({"steps": [{"id": "a", "tool": "nota", "params": {}}]}, when=asked_for("plan"))
+
+    ran = wavewright("run", "unplanned.job.yaml")
+
+    assert ran.code == 1
+    assert "rung minimal gave nothing: 1 fault: E701" in ran.err
+    assert "error[E201]: step 'a' calls 'nota', and there is no such tool" in ran.err
+    assert "error[E701]" not in ran.err
+
+
+def test_a_ladder_that_cannot_make_a_plan_is_named(
+    wavewright: CommandLine, notes: Path, model_server: ScriptedServer
+) -> None:
+    (notes / "wavewright.yaml").write_text("ladders: {planner: [{name: template}]}\n")
+
+    ran = wavewright("run", "unplanned.job.yaml")
+
+    assert ran.code == 1
+    assert "no rung of `ladders.planner` (template) can make one for this job; add 'llm'" in ran.err
+    assert model_server.requests == ()

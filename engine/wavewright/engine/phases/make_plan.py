@@ -116,9 +116,14 @@ class MakePlan:
         context = await note(self.ports, context, "plan_refused", body)
         if planned.cannot_plan is not None:
             return await self._failed(context, f"the planner cannot plan this: {planned.cannot_plan}")
-        if planned.diagnostics and planned.attempts:
+        if planned.attempts:
             await self._end(context, "no rung of the planner's ladder gave a sound plan")
-            raise PlanError(planned.diagnostics, planned.attempts[-1].source)
+            # Of the model's last answer: what code made of it further down has no text to point at.
+            raise PlanError(planned.attempts[-1].diagnostics, planned.attempts[-1].source)
+        if not planned.rungs:
+            rungs = ", ".join(rung.name for rung in self.ports.services.ladders["planner"].rungs)
+            reason = f"there is no plan: no rung of `ladders.planner` ({rungs}) can make one for this job; add 'llm'"
+            return await self._failed(context, reason)
         reasons = "; ".join(f"{taken.rung}: {taken.reason}" for taken in planned.rungs)
         return await self._failed(context, f"there is no plan ({reasons})")
 
