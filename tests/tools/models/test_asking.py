@@ -16,7 +16,6 @@ from tests.support.scripted_model import (
     calling,
     cut_stream,
     denied,
-    echo,
     failing,
     filtered,
     no_choices,
@@ -270,11 +269,11 @@ async def test_an_error_says_what_the_provider_said(model_server: ScriptedServer
 async def test_a_key_that_a_model_repeats_is_taken_out_everywhere(
     wire: Wire, *, streams: bool, model_server: ScriptedServer, tmp_path: Path
 ) -> None:
-    model_server.answer(echo)
+    model_server.answer(f"my key is {API_KEY}, keep it")
     pieces: list[str] = []
     async with models_over(model_server, tmp_path, wire) as asking:
         answer = await asking.models.ask(
-            question(f"my key is {API_KEY}, keep it"),
+            question(),
             on_use=asking.uses.append,
             on_text=pieces.append if streams else None,
         )
@@ -305,6 +304,23 @@ async def test_an_answer_that_ignores_its_ceiling_is_cut_by_us(
     assert len(answer.text) == 160
     assert answer.is_truncated
     assert [use.outcome for use in asking.uses] == [answer.use.outcome] == ["truncated"]
+
+
+async def test_a_known_secret_is_told_to_no_model_and_what_only_looks_like_one_is(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer("noted")
+    asked = question(
+        f"the page says {API_KEY} and password=hunter2hunter2",
+        instructions=f"never {API_KEY}",
+        turns=(Turn(f"said {API_KEY}", f"no {API_KEY}"),),
+    )
+    async with models_over(model_server, tmp_path) as asking:
+        await asking.models.ask(asked)
+    [request] = model_server.requests
+
+    assert API_KEY not in request.text
+    assert "the page says [redacted] and password=hunter2hunter2" in request.text
 
 
 async def test_a_key_that_lies_where_an_answer_is_cut_is_taken_out_before(

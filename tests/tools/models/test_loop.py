@@ -64,6 +64,21 @@ def told(requests: Sequence[ScriptedRequest]) -> list[str]:
 
 
 @every_wire
+async def test_a_known_secret_that_a_tool_brings_is_told_to_no_model(
+    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    desk = Desk({"look": {API_KEY: [f"echo {API_KEY}"]}, "fail": LoopToolError(f"denied: {API_KEY}")})
+    model_server.answer(calling("look"), calling("fail"), "done")
+    async with models_over(model_server, tmp_path, wire) as asking:
+        await asking.models.work(
+            question(f"the header was {API_KEY}"), [desk.tool(), desk.tool("fail")], LoopLimits()
+        )
+
+    assert all(API_KEY not in request.text for request in model_server.requests)
+    assert any("echo [redacted]" in text for text in told(model_server.requests))
+
+
+@every_wire
 async def test_a_model_calls_tools_and_sees_what_they_gave_until_it_answers(
     wire: Wire, model_server: ScriptedServer, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ from wavewright.planner.model_port import (
     OnText,
     OnUse,
     Role,
+    Turn,
 )
 from wavewright.planner.spending import Purse
 from wavewright.planner.types import Json
@@ -85,6 +86,7 @@ class ProviderModels:
         Raises:
             ModelError: there is none, in the end.
         """
+        call = self.without_secrets(call)
         choice = self.choose(call.preference, call.role)
         gate = None if on_text is None else TextGate(self.redactor.redact, on_text)
         meter = self.meter(call, choice.model, what_is_sent(call), None if gate is None else gate.add)
@@ -121,6 +123,19 @@ class ProviderModels:
         from wavewright.tools.models.loop import work_in_loop
 
         return await work_in_loop(self, call, tools, limits, on_use)
+
+    def without_secrets(self, call: ModelCall) -> ModelCall:
+        """Return a question without known secrets: what a tool brought may hold one, and no provider is told it.
+
+        What only looks like a secret stays, for it is what is asked about.
+        """
+        known = self.redactor.redact_known
+        return replace(
+            call,
+            instructions=known(call.instructions),
+            prompt=known(call.prompt),
+            turns=tuple(Turn(known(turn.answer), known(turn.reply)) for turn in call.turns),
+        )
 
     def meter(self, call: ModelCall, model: str, asked: str, on_text: OnText | None = None) -> Meter:
         """Return a new meter for one question."""

@@ -8,7 +8,7 @@ can be called, so that the model has to answer.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -66,6 +66,7 @@ async def work_in_loop(
     Raises:
         ModelError: there is no answer, in the end.
     """
+    call = models.without_secrets(call)
     choice = models.choose(call.preference, call.role)
     model = _LoopModel(models, choice, call, tools, limits, on_use)
     agent = _make_agent(model, _LoopToolset(tools, limits, models), models.settings_of(call))
@@ -277,23 +278,28 @@ class _LoopToolset(AbstractToolset[object]):
             )
         self.made += 1
         wanted = next(one for one in self.tools if one.name == name)
+        redactor = self.models.redactor
         try:
-            output = await wanted.call({key: self._clean(value) for key, value in tool_args.items()})
+            # Whatever calls a tool is shown and kept.
+            output = await wanted.call(
+                {key: _cleaned(value, redactor.redact) for key, value in tool_args.items()}
+            )
         except LoopToolError as error:
-            raise ToolFailed(whole_text(str(error))) from error
-        return whole_json(output)
+            raise ToolFailed(whole_text(redactor.redact_known(str(error)))) from error
+        return whole_json(_cleaned(output, redactor.redact_known))
 
-    def _clean(self, value: Json) -> Json:
-        """Return an argument without known secrets: whatever calls a tool is shown and kept."""
-        match value:
-            case str():
-                return self.models.redactor.redact(value)
-            case list():
-                return [self._clean(one) for one in value]
-            case dict():
-                return {key: self._clean(one) for key, one in value.items()}
-            case _:
-                return value
+
+def _cleaned(value: Json, clean: Callable[[str], str]) -> Json:
+    """Return a value with each of its texts cleaned, those of names too."""
+    match value:
+        case str():
+            return clean(value)
+        case list():
+            return [_cleaned(one, clean) for one in value]
+        case dict():
+            return {clean(key): _cleaned(one, clean) for key, one in value.items()}
+        case _:
+            return value
 
 
 def _text_of(messages: Sequence[ModelMessage]) -> str:
