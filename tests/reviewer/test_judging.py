@@ -145,7 +145,9 @@ async def test_a_judge_that_cannot_be_reached_leaves_an_error_and_raises_nothing
     ("script", "hint"),
     [
         pytest.param(
-            ["It passes.", "It does."], "let another model judge: set models.roles.judge", id="unfit"
+            ["It passes.", "It does."],
+            "let another model judge: set models.roles.judge (WAVEWRIGHT_MODEL goes before it)",
+            id="unfit",
         ),
         pytest.param(
             [ModelError("over_budget", "spent", hint="raise budgets.run")], "raise budgets.run", id="mend"

@@ -35,7 +35,7 @@ TRIES: Final = 2
 _ANSWER_TOKENS = 4_000
 _MOST_QUOTES = 8
 _ROOM = 160
-_ANOTHER_JUDGE = "let another model judge: set models.roles.judge"
+_ANOTHER_JUDGE = "let another model judge: set models.roles.judge (WAVEWRIGHT_MODEL goes before it)"
 
 _SCHEMA: Final[JsonSchema] = {
     "type": "object",

@@ -53,7 +53,8 @@ _STEPS_ROOM = 24_000
 _GATES_ROOM = 24_000
 _MOST_FAULTS = 5
 _UNREAD_ACTION = RecoveryAction(
-    action="configure", hint="let another model review: set models.roles.reviewer, then resume the run"
+    action="configure",
+    hint="let another model review: set models.roles.reviewer (WAVEWRIGHT_MODEL goes before it), and run it again",
 )
 
 
