@@ -219,6 +219,12 @@ async def test_a_question_that_is_too_large_or_too_dear_is_put_again_with_less()
     assert sizes[0] > 1.8 * sizes[1] > 3 * sizes[2]
 
 
+async def test_a_question_that_cannot_be_made_smaller_is_put_once() -> None:
+    _, models, _ = await review(simple_run(), ModelError("over_budget", "no call is left"))
+
+    assert len(models.asked) == 1
+
+
 async def test_the_clock_of_the_rung_grows_with_what_such_calls_took_before() -> None:
     clock = Clock(base=10, of_past=3, least=1, most=600)
     _, models, _ = await review(

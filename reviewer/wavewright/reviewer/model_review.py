@@ -225,18 +225,29 @@ class _Question:
             ModelError: nobody answers.
         """
         tokens = self.tokens
+        # Away from the event loop: abridging outputs of megabytes takes a while.
+        call = await anyio.to_thread.run_sync(self._call, rung, tokens)
         while True:
-            # Away from the event loop: abridging outputs of megabytes takes a while.
-            call = await anyio.to_thread.run_sync(self._call, rung, tokens)
             timed = replace(call, timeout=await rung_seconds(rung, call, self.models, self.history))
             try:
                 return await ask_until_fit(
                     self.models, timed, read_review, tries=rung.tries, repair=self._repair, on_use=self.on_use
                 )
             except ModelError as error:
-                tokens //= 2
-                if error.kind not in _TOO_MUCH or tokens < _LEAST_TOKENS:
+                if error.kind not in _TOO_MUCH:
                     raise
+                smaller = await anyio.to_thread.run_sync(self._smaller, rung, call, tokens)
+                if smaller is None:
+                    raise
+                call, tokens = smaller
+
+    def _smaller(self, rung: Rung, asked: ModelCall, tokens: int) -> tuple[ModelCall, int] | None:
+        """Return a question with less of the outputs and what they may take up; none where less is the same."""
+        while (tokens := tokens // 2) >= _LEAST_TOKENS:
+            call = self._call(rung, tokens)
+            if len(call.prompt) < len(asked.prompt):
+                return call, tokens
+        return None
 
     def _call(self, rung: Rung, tokens: int) -> ModelCall:
         plan, goal, state = self.run.plan, self.run.goal, self.run.state
