@@ -378,6 +378,7 @@ async def test_a_slow_stream_is_not_a_late_one(model_server: ScriptedServer, tmp
         "timeout",
         "openai-chat:scripted did not answer in 0.3 s",
     )
+    assert "models.attempt_seconds" in (caught.value.hint or "")
 
 
 async def test_a_wait_longer_than_the_calls_time_is_told_and_not_waited_for(
@@ -389,6 +390,7 @@ async def test_a_wait_longer_than_the_calls_time_is_told_and_not_waited_for(
             await asking.models.ask(question(timeout=60))
 
     assert (caught.value.kind, caught.value.retry_after) == ("overloaded", 3600)
+    assert "models.fallbacks" in (caught.value.hint or "")
     assert len(model_server.requests) == 1
 
 

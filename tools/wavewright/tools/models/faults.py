@@ -44,6 +44,7 @@ UNUSABLE_BODY = (
 FAULTS = (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError, OSError, *UNUSABLE_BODY)
 """Everything that asking a provider may raise and that is no mistake of ours."""
 
+_LATER = "ask again later, or name a model that stands in under models.fallbacks in wavewright.yaml"
 _LONGEST_QUOTE = 300
 _SHARED_WORDS = 24
 """Characters in a row that an error has in common with the question, before it counts as repeating it."""
@@ -142,6 +143,7 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> Fault:
             return Fault(
                 "overloaded",
                 f"{model} is overloaded or out of order{said}",
+                hint=_LATER,
                 may_repeat=True,
                 retry_after=error.retry_after,
                 is_free=is_free,
@@ -160,10 +162,10 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> Fault:
             return Fault(
                 "overloaded",
                 f"{model} is overloaded or out of order{said}",
-                None,
-                True,
-                error.retry_after,
-                is_free,
+                hint=_LATER,
+                may_repeat=True,
+                retry_after=error.retry_after,
+                is_free=is_free,
             )
         case ModelHTTPError():
             return Fault("denied", f"{model} rejected the request{said}", is_free=is_free)

@@ -154,7 +154,12 @@ class PatientModel(WrapperModel):
                 raise
             except TimeoutError as error:
                 seconds = self._patience.attempt_seconds
-                fault = Fault("timeout", f"{self._name} did not answer in {seconds:g} s", may_repeat=True)
+                fault = Fault(
+                    "timeout",
+                    f"{self._name} did not answer in {seconds:g} s",
+                    hint="raise models.attempt_seconds in wavewright.yaml, or choose a faster model",
+                    may_repeat=True,
+                )
                 raise self._failed(tally, fault) from error
             except FAULTS as error:
                 raise self._failed(tally, fault_of(error, self._name, self._meter.asked)) from error
