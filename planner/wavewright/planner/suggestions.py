@@ -58,7 +58,7 @@ def type_name(schema: Json) -> str:
         return "any"
     kind = schema.get("type")
     if isinstance(kind, list):
-        return " or ".join(map(str, kind))
+        return " or ".join(type_name({**schema, "type": one}) for one in kind)
     if kind == "array":
         items = schema.get("items")
         return f"list of {type_name(items)}" if isinstance(items, Mapping) and items else "list"
@@ -75,7 +75,8 @@ def with_article(name: str) -> str:
     """Return a type's name with its article: `a string`, `an integer`, `null`."""
     if name in ("any", "null") or name.startswith("one of"):
         return name
-    return ("an " if name[0] in "aeio" else "a ") + {"array": "list"}.get(name, name)
+    word = {"array": "list"}.get(name, name)
+    return ("an " if word[0] in "aeio" else "a ") + word
 
 
 def parameter_text(name: str, schema: JsonSchema) -> str:

@@ -75,7 +75,8 @@ def _built(text: bytes) -> Validator:
     return Validator(json.loads(text))
 
 
-def _worded(error: jsonschema_rs.ValidationError, pointer: str) -> Iterator[Misfit]:
+def _worded(error: jsonschema_rs.ValidationError, root: str) -> Iterator[Misfit]:
+    pointer = root
     for key in error.instance_path:
         pointer = child(pointer, key)
     value = _json(error.instance)
@@ -86,11 +87,29 @@ def _worded(error: jsonschema_rs.ValidationError, pointer: str) -> Iterator[Misf
             for name in names:
                 yield Misfit(pointer, "additionalProperties", f"has {name!r}, which is not known here", name)
         case Kind.AnyOf(context=branches) | Kind.OneOfNotValid(context=branches):
-            yield Misfit(pointer, error.kind.name, _no_branch(value, branches))
+            meant = _meant(error, branches)
+            if meant:
+                for inner in meant:
+                    yield from _worded(inner, root)
+            else:
+                yield Misfit(pointer, error.kind.name, _no_branch(value, branches))
         case Kind.PropertyNames(error=inner):
             yield Misfit(pointer, "propertyNames", f"has a key that does not fit: {inner.message}")
         case _:
             yield Misfit(pointer, error.kind.name, f"is {shown(value)}, but must {_wish(error.kind)}")
+
+
+def _meant(
+    error: jsonschema_rs.ValidationError, branches: list[list[jsonschema_rs.ValidationError]]
+) -> list[jsonschema_rs.ValidationError]:
+    """Return the faults of the one alternative that is of the value's type, where there is just one."""
+    place = list(error.instance_path)
+    of_its_type = [
+        branch
+        for branch in branches
+        if not any(isinstance(one.kind, Kind.Type) and list(one.instance_path) == place for one in branch)
+    ]
+    return of_its_type[0] if len(of_its_type) == 1 else []
 
 
 def _no_branch(value: Json, branches: list[list[jsonschema_rs.ValidationError]]) -> str:
