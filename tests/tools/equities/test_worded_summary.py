@@ -43,6 +43,19 @@ def worker_tool(home: Path, services: Services) -> Tool:
     return make_worker(worker, services)
 
 
+def test_another_version_of_the_code_is_another_version_of_the_worker(home: Path) -> None:
+    services, _ = serving(home, "never")
+    (worker,) = load_pack("equities", settings_of_pack(), home).workers
+    assert worker.draft is not None
+    changed = replace(worker.draft, signature=worker.draft.signature.model_copy(update={"version": "next"}))
+
+    versions = [
+        make_worker(one, services).signature.version for one in (worker, replace(worker, draft=changed))
+    ]
+
+    assert versions[0] != versions[1]
+
+
 def params(home: Path, **more: Json) -> JsonObject:
     tools: Registry = equities(home, announcements="news", currency="USD", exchange="us")
     documents: list[Json] = [

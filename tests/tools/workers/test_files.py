@@ -128,6 +128,13 @@ def test_what_a_prompt_includes_belongs_to_its_version(home: Path) -> None:
         pytest.param(SORT + "longer_inputs: parts\n", 1, "parts_of", id="parts of what"),
         pytest.param(SORT + "text_field: words\n", 1, "no field of 'output_schema'", id="text field"),
         pytest.param(SORT + "forced: {topic: love}\n", 1, "'forced' does not fit", id="forced"),
+        pytest.param(SORT + "writes: [topik]\n", 1, "'writes' names 'topik'", id="writes what is not"),
+        pytest.param(
+            SORT.replace("properties:\n    topic", "properties:\n    method: {enum: [model]}\n    topic"),
+            1,
+            "'method' of 'output_schema' does not allow 'agent'",
+            id="word for how it was made",
+        ),
         pytest.param(SORT + "name: again\n", 16, "name", id="key twice"),
         pytest.param("{", 1, "", id="no document"),
     ],
@@ -142,6 +149,36 @@ def test_a_faulty_file_is_told_with_its_line_and_a_mend(
 
     assert str(refused.value).startswith(f"{file}:{line}: ")
     assert message in str(refused.value)
+    assert refused.value.hint
+
+
+TWO_FIELDS = SORT.replace("[topic]", "[topic, why]") + "    why: {type: string}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(
+            SORT + "longer_inputs: parts\nparts_of: letter\n",
+            "'parts' needs 'text_field'",
+            id="parts of JSON",
+        ),
+        pytest.param(SORT + "writes: [topic]\n", "'writes' needs a draft of code", id="no draft"),
+        pytest.param(TWO_FIELDS + "text_field: why\n", "requires 'topic' too", id="a field beside the text"),
+        pytest.param(SORT.replace("workers/sort", "mine/x"), "there is no prompt", id="prompt"),
+        pytest.param(SORT.partition("output_schema")[0], "must say `type: object`", id="output"),
+    ],
+)
+def test_what_could_never_work_is_told_with_its_file_before_anything_is_asked(
+    home: Path, text: str, message: str
+) -> None:
+    file = write(home, "sort_letter.yaml", text)
+
+    with pytest.raises(ToolDefinitionError) as refused:
+        all_tools(project(home))
+
+    assert str(refused.value).startswith(f"{file}: worker 'sort_letter': ")
+    assert message in str(refused.value).replace("longer_inputs: ", "")
     assert refused.value.hint
 
 

@@ -35,7 +35,7 @@ def load_workers(places: Sequence[Path]) -> tuple[Worker, ...]:
                 hint=f"the other one is in {found[spec.name]}",
             )
         found[spec.name] = file
-        workers.append(Worker(spec))
+        workers.append(Worker(spec, file=file))
     return tuple(workers)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -27,6 +28,7 @@ from wavewright.tools.registry import check_freshness_field
 from wavewright.tools.workers.services import Services
 from wavewright.tools.workers.specs import Worker, WorkerSpec, properties
 
+_MEND = "mend its declaration; `wavewright schema worker` says what it may hold"
 _SHIPPED = "shipped/"
 _INCLUDED = re.compile(r"""\{%-?\s*(?:include|extends|import|from)\s+["']([^"']+)["']""")
 _SHARED_PROMPTS = ("workers/instructions", "workers/repair")
@@ -52,7 +54,7 @@ def make_worker(worker: Worker, services: Services) -> Tool:
         output_schema=spec.output_schema,
         effects=frozenset({"read", "egress"}),
         idempotent=True,
-        version=_version(spec, services.prompts),
+        version=_version(worker, spec, services.prompts),
         tags=spec.tags,
         expected_seconds=spec.expected_seconds,
         expected_tokens=(
@@ -89,16 +91,24 @@ def _completed(worker: Worker) -> WorkerSpec:
     output = changes.get("output_schema", spec.output_schema)
     if output.get("type") != "object":
         raise ToolDefinitionError(
-            f"worker {spec.name!r}: 'output_schema' must say `type: object`",
+            f"{_called(worker)}: 'output_schema' must say `type: object`",
             hint="name the fields of its output, such as {type: object, properties: {answer: {type: string}}}",
         )
     try:
-        return WorkerSpec.model_validate({**dict(spec), **changes})
+        completed = WorkerSpec.model_validate({**dict(spec), **changes})
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        raise ToolDefinitionError(
-            f"worker {spec.name!r}: {fault['msg'].lower()}", hint="mend its declaration"
-        ) from error
+        told = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise ToolDefinitionError(f"{_called(worker)}: {told}", hint=_MEND) from error
+    fault = replace(worker, spec=completed).lacking()
+    if fault is not None:
+        raise ToolDefinitionError(f"{_called(worker)}: {fault}", hint=_MEND)
+    return completed
+
+
+def _called(worker: Worker) -> str:
+    """Return a worker's name for an error, with the file that declares it."""
+    name = f"worker {worker.spec.name!r}"
+    return name if worker.file is None else f"{worker.file}: {name}"
 
 
 def _with_fields(base: JsonSchema, more: JsonSchema) -> JsonSchema:
@@ -108,13 +118,17 @@ def _with_fields(base: JsonSchema, more: JsonSchema) -> JsonSchema:
     )
 
 
-def _version(spec: WorkerSpec, prompts: Prompts) -> str:
+def _version(worker: Worker, spec: WorkerSpec, prompts: Prompts) -> str:
     said = spec.model_dump(mode="json", exclude_defaults=True, exclude={"tags"})
-    return version_of(spec.name, [said, *sorted(spec.tags)], (spec.prompt, *_SHARED_PROMPTS), prompts)
+    of_code = None if worker.draft is None else worker.draft.signature.version
+    declared: Json = [said, *sorted(spec.tags), of_code]
+    return version_of(_called(worker), declared, (spec.prompt, *_SHARED_PROMPTS), prompts)
 
 
-def version_of(name: str, said: Json, used: Sequence[str], prompts: Prompts) -> str:
+def version_of(user: str, said: Json, used: Sequence[str], prompts: Prompts) -> str:
     """Return a short hash of a declaration and of the prompts that it uses, with those that they include.
+
+    `user` is what the prompts belong to, in the words of an error.
 
     Raises:
         ToolDefinitionError: there is no such prompt, or it cannot be read.
@@ -126,14 +140,14 @@ def version_of(name: str, said: Json, used: Sequence[str], prompts: Prompts) -> 
             near = did_you_mean(prompt, prompts.names())
             looked = ", ".join(str(folder) for folder in prompts.folders)
             raise ToolDefinitionError(
-                f"worker {name!r}: there is no prompt {prompt!r}",
+                f"{user}: there is no prompt {prompt!r}",
                 hint=near or f"write {prompt}{SUFFIX} in one of {looked}",
             )
         try:
             _add_texts(prompt, prompts, texts)
         except OSError as error:
             raise ToolDefinitionError(
-                f"worker {name!r}: the prompt {prompt!r} cannot be read: {error.strerror}",
+                f"{user}: the prompt {prompt!r} cannot be read: {error.strerror}",
                 hint=f"look at {prompts.file_of(prompt)}",
             ) from error
     for text in texts.values():

@@ -6,8 +6,9 @@ it gives. One implementation serves all of them, so a declaration says everythin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
@@ -16,7 +17,7 @@ from wavewright.planner.goals import ThinkingLevel
 from wavewright.planner.ladder import Fallen
 from wavewright.planner.models import Model, Retry
 from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema, Seconds
-from wavewright.planner.validators import BadSchemaError, validator_of
+from wavewright.planner.validators import BadSchemaError, Misfit, validator_of
 from wavewright.tools.calls import Tool
 
 LongerInputs: TypeAlias = Literal["shorten", "summarize", "parts", "refuse"]
@@ -120,11 +121,31 @@ class WorkerSpec(Model):
             return f"'text_field' is {self.text_field!r}, which is no field of 'output_schema'"
         if self.text_field is not None and self.writes:
             return "'text_field' and 'writes' exclude each other: the model answers with text, or with fields"
+        unknown = [name for name in self.writes if name not in self.outputs] if self.outputs else []
+        if unknown:
+            return f"'writes' names {unknown[0]!r}, which is no field of 'output_schema'"
+        word = self._unfit_method()
+        if word is not None:
+            return (
+                f"the field {_METHOD!r} of 'output_schema' does not allow {word!r}, which says how an output was "
+                "made: allow it, or name another word under 'methods'"
+            )
         if self.forced is not None and not validator_of(self.output_schema).accepts(
             {**self.forced, **self.method_of("forced")}
         ):
             return "'forced' does not fit 'output_schema'"
         return None
+
+    def _unfit_method(self) -> str | None:
+        """Return a word for how an output was made that its field does not allow."""
+        rungs: list[WorkerRung] = ["agent"]
+        if self.text_field is None:
+            rungs.append("suggested")
+        if self.forced is not None:
+            rungs.append("forced")
+        validator = validator_of(self.output_schema)
+        words = [word for rung in rungs for word in self.method_of(rung).values()]
+        return next((word for word in words if _is_unfit(validator.misfits({_METHOD: word}))), None)
 
     @property
     def inputs(self) -> JsonObject:
@@ -139,6 +160,11 @@ class WorkerSpec(Model):
     def method_of(self, rung: WorkerRung) -> dict[str, str]:
         """Return the field that says how an output was made; none where the output has no such field."""
         return {_METHOD: self.methods.get(rung, rung)} if _METHOD in self.outputs else {}
+
+
+def _is_unfit(misfits: Iterable[Misfit]) -> bool:
+    """Whether it is the field `method` that does not fit, and not only what is missing beside it."""
+    return any(misfit.pointer == f"/{_METHOD}" for misfit in misfits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +211,22 @@ class Worker:
     """Turns an answer into the output; raises `AnswerRefused` where the answer is wrong."""
     join: Callable[[Sequence[Json]], Json] | None = None
     """Joins the answers to the parts of a long input; texts are joined by blank lines where absent."""
+    file: Path | None = None
+    """What declares it, where that is a file of the project."""
+
+    def lacking(self) -> str | None:
+        """Return what of the declaration could never work without code that this worker has not."""
+        spec = self.spec
+        if spec.longer_inputs == "parts" and spec.text_field is None and self.join is None:
+            return "'longer_inputs: parts' needs 'text_field': nobody knows how to join other answers"
+        if self.draft is None and spec.writes:
+            return "'writes' needs a draft of code, which only workers of packs have"
+        required = spec.output_schema.get("required")
+        asked = {spec.text_field, _METHOD}
+        others = [name for name in required if name not in asked] if isinstance(required, list) else []
+        if spec.text_field is not None and self.finish is None and others:
+            return f"'text_field' asks for {spec.text_field!r} alone, and 'output_schema' requires {others[0]!r} too"
+        return None
 
 
 def properties(schema: JsonSchema) -> JsonObject:
