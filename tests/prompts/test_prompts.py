@@ -132,9 +132,10 @@ def test_a_data_block_gives_its_value_back_and_nothing_in_it_ends_it(value: obje
     assert all(line.isprintable() for line in lines)
 
 
-def test_a_data_block_cannot_be_called_like_a_mark() -> None:
+@pytest.mark.parametrize("name", ['x">', "x\u200b", "x\n", "", "<", "\uff1cx"])
+def test_a_data_block_cannot_be_called_like_a_mark(name: str) -> None:
     with pytest.raises(ValueError, match="cannot be called"):
-        data_block(1, 'x">')
+        data_block(1, name)
 
 
 def test_json_in_a_prompt_escapes_what_could_mark_or_hide() -> None:

@@ -13,7 +13,7 @@ from typing import cast
 
 __all__ = ["data_block", "one_line", "prompt_json"]
 
-_BLOCK_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_ .-]{0,80}")
+_BLOCK_NAME = re.compile(r"[^\W\d_][\w .-]{0,80}")
 _MARKS = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 _LOOK_ALIKES = {ord("<"): "\u2039", ord(">"): "\u203a"}
 _CUT = "…"

@@ -191,8 +191,11 @@ def test_what_does_not_fit_the_schema_is_no_record(tmp_path: Path) -> None:
 
 
 def test_prose_without_a_model_is_a_failure_with_the_mend(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="the text holds no JSON, table or lines of `key: value`"):
+    with pytest.raises(ToolError, match="the text holds no JSON, table or lines of `key: value`") as failed:
         extract(tmp_path, TEXT)
+
+    assert failed.value.hint is not None
+    assert failed.value.hint.startswith("set WAVEWRIGHT_MODEL")
     with pytest.raises(ToolError, match="nobody answers"):
         extract(tmp_path, TEXT, ModelError("unreachable", "nobody answers"))
 

@@ -123,6 +123,29 @@ def test_a_long_input_is_summarised_where_that_is_declared(home: Path) -> None:
     assert "'page' is a summary of a text of 5,000 characters" in question.instructions
 
 
+def test_what_is_no_text_is_shortened_where_long_texts_are_summarised(home: Path) -> None:
+    declared = spec(max_input_chars=1000, longer_inputs="summarize")
+
+    notes: list[Json] = ["a note" for _ in range(1000)]
+
+    (question,) = asked_for(home, declared, {"page": "p", "notes": notes})
+
+    assert len(question.prompt) < 1300
+    assert "'notes' was shortened from 10,000 to" in question.instructions
+
+
+@pytest.mark.parametrize("name", ["gr\u00f6\u00dfe", "1st", 'x">'])
+def test_an_input_may_have_any_name(home: Path, name: str) -> None:
+    declared = spec(input_schema={"type": "object"})
+    (home / "prompts" / "title_page.md.j2").write_text(
+        "{% for name in inputs %}{{ inputs[name] }}{% endfor %}"
+    )
+
+    (asked,) = asked_for(home, declared, {name: "words"})
+
+    assert asked.prompt == f'<data name="{name if name.isalpha() else "input"}">\n"words"\n</data>'
+
+
 def test_an_input_that_nobody_could_summarise_is_given_whole(home: Path) -> None:
     declared = spec(max_input_chars=1000, longer_inputs="summarize")
     failing = ModelError("unreachable", "nobody answers")

@@ -30,11 +30,16 @@ def shorten_inputs(inputs: JsonObject, limit: int) -> tuple[JsonObject, tuple[st
     for name, size in sizes.items():
         if size > rooms[name]:
             shorter[name] = shorten(inputs[name], rooms[name])
-            notes.append(
-                f"{name!r} was shortened from {size:,} to {size_of(shorter[name]):,} characters; "
-                "marks with '…' say what was left out"
-            )
+            notes.append(shortened(name, inputs[name], shorter[name]))
     return shorter, tuple(notes)
+
+
+def shortened(name: str, value: Json, shorter: Json) -> str:
+    """Return the note of an input that lost something."""
+    return (
+        f"{name!r} was shortened from {size_of(value):,} to {size_of(shorter):,} characters; "
+        "marks with '…' say what was left out"
+    )
 
 
 def allotted(sizes: Mapping[str, int], limit: int) -> dict[str, int]:

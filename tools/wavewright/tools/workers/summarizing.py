@@ -11,7 +11,7 @@ from functools import partial
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.calls import ToolCall
 from wavewright.tools.workers.services import Services
-from wavewright.tools.workers.shortening import allotted, size_of
+from wavewright.tools.workers.shortening import allotted, shorten, shortened, size_of
 from wavewright.tools.workers.specs import Finishing, Worker, WorkerSpec
 
 UNCHANGED = "unchanged"
@@ -79,9 +79,9 @@ def summarizer() -> Worker:
 async def summarize_inputs(
     inputs: JsonObject, spec: WorkerSpec, services: Services, call: ToolCall
 ) -> tuple[JsonObject, tuple[str, ...]]:
-    """Return inputs whose long texts are summaries, with a note for each; other long values stay as they are.
+    """Return inputs whose long texts are summaries and whose other long values are shortened, with a note for each.
 
-    A text that no model could summarise stays unchanged too: it may be too long then, but nothing of it is lost.
+    A text that no model could summarise stays unchanged: it may be too long then, but nothing of it is lost.
     """
     from wavewright.tools.workers.making import make_worker
 
@@ -92,7 +92,11 @@ async def summarize_inputs(
     shorter = dict(inputs)
     notes: list[str] = []
     for name, value in inputs.items():
-        if not isinstance(value, str) or size_of(value) <= rooms[name]:
+        if size_of(value) <= rooms[name]:
+            continue
+        if not isinstance(value, str):
+            shorter[name] = shorten(value, rooms[name])
+            notes.append(shortened(name, value, shorter[name]))
             continue
         output = await tool.call(summarize(params={"content": value}))
         assert isinstance(output, dict)

@@ -21,7 +21,7 @@ from wavewright.tools.calls import TextPiece, ToolCall, ToolError
 from wavewright.tools.workers import faults
 from wavewright.tools.workers.answers import read_answer
 from wavewright.tools.workers.conversation import Conversation, Ending, misfit_texts
-from wavewright.tools.workers.services import WORKER_LADDER, Services
+from wavewright.tools.workers.services import MODEL_MEND, WORKER_LADDER, Services
 from wavewright.tools.workers.shortening import shorten_inputs, size_of, split_text
 from wavewright.tools.workers.specs import (
     AnswerRefused,
@@ -67,7 +67,8 @@ class Work:
             on_rung=self.call.emit,
         )
         if landing.value is None:
-            raise faults.of_ladder(landing.records, self.spec.name, self.error)
+            mend = faults.STRONGER if self.services.models is not None else MODEL_MEND
+            raise faults.of_ladder(landing.records, self.spec.name, self.error, mend)
         return landing.value
 
     def _ways(self) -> dict[str, Climb[JsonObject]]:
@@ -297,4 +298,7 @@ def prompt_value(value: Json, name: str) -> object:
     """Return a value as a prompt may hold it: numbers and truth values plain, all else as a block of data."""
     if value is None or isinstance(value, bool | int | float):
         return value
-    return data_block(value, name)
+    try:
+        return data_block(value, name)
+    except ValueError:  # a name that could be taken for a mark: inputs that no schema declares can have any
+        return data_block(value, "input")
