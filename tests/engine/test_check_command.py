@@ -124,6 +124,25 @@ def test_a_goal_forbids_what_it_does_not_name(wavewright: CommandLine, project: 
     assert "E202" in codes(held.out)
 
 
+def test_a_plan_of_its_own_gives_its_agents_the_tools_that_it_names_for_them(
+    wavewright: CommandLine, project: Path
+) -> None:
+    plan = project / "plan.yaml"
+    step = "steps: [{{id: a, tool: agent, params: {{task: Look., tools: [list_notes, {}]}}}}]\n"
+
+    plan.write_text(step.format("read_note"))
+    sound = wavewright("check", plan)
+    run = wavewright("run", plan)
+    plan.write_text(step.format("red_note"))
+    misspelt = wavewright("check", plan)
+
+    assert sound.code == 0
+    assert "may not call" not in run.out + run.err
+    assert "'agent' needs a model, and none is configured" in run.out
+    assert misspelt.code == 1
+    assert "argument 'tools[1]' of 'agent' is 'red_note', but must be one of 'list_notes'" in misspelt.out
+
+
 def test_a_shipped_template_is_known_by_its_name(wavewright: CommandLine, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text('{"steps": [{"id": "p", "tool": "fetch_stock_data", "params": {"code": "AAPL"}}]}')

@@ -24,6 +24,7 @@ from wavewright.config.documents import (
 )
 from wavewright.config.settings import Settings
 from wavewright.engine.document_kinds import is_job, is_template
+from wavewright.engine.toolbox import agent_tools
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
 from wavewright.planner.goals import AvailableTool, Goal, GoalTemplate, Job
 from wavewright.planner.models import Plan
@@ -312,7 +313,7 @@ def _refuse_unknown_preference(
 
 
 def _template_of_plan(job: Job, given: PlanDraft | None, document: Document) -> GoalTemplate:
-    """Return the template of a plan without one: it may use the tools that it names, and nothing else is asked."""
+    """Return the template of a plan without one: it and its agents may use the tools that it names."""
     if given is None:
         missing = Diagnostic(
             code="E105",
@@ -320,7 +321,7 @@ def _template_of_plan(job: Job, given: PlanDraft | None, document: Document) -> 
             hint="add 'goal_template: NAME' or 'plan: FILE'",
         )
         raise PlanError(tuple(place([missing], document)), document.source)
-    names = dict.fromkeys(step.tool for step in given.plan.steps)
+    names = dict.fromkeys(name for step in given.plan.steps for name in (step.tool, *agent_tools(step)))
     tools = tuple(AvailableTool.model_construct(name=name) for name in names)
     text = job.goal or given.plan.goal or job.name
     return GoalTemplate.model_construct(name="plan", goal=text, available_tools=tools)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
 from wavewright.planner.goals import Goal
-from wavewright.planner.models import Plan
+from wavewright.planner.models import Plan, Step
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.suggestions import choice
 from wavewright.planner.types import Json, JsonObject
@@ -56,8 +56,14 @@ def tools_of_plan(plan: Plan, settings: Settings, services: Services | None = No
         name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
         for name, given in settings.packs.items()
     }
-    names = frozenset(step.tool for step in plan.steps)
+    names = frozenset(name for step in plan.steps for name in (step.tool, *agent_tools(step)))
     return _named_tools(names, packs, settings, services or make_services(settings))
+
+
+def agent_tools(step: Step) -> tuple[str, ...]:
+    """Return the tools that a step names for its agent; none where it calls another tool."""
+    named = step.params.get("tools") if step.tool == AGENT else None
+    return tuple(name for name in named if isinstance(name, str)) if isinstance(named, list) else ()
 
 
 def all_tools(settings: Settings, services: Services | None = None) -> Registry:
@@ -73,7 +79,7 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
         brought = _load(name, _object(settings.packs.get(name)), settings.root, str(settings.file), serving)
         found = {**brought, **found}
     if AGENT not in found:
-        found[AGENT] = _agent(serving, found)
+        found[AGENT] = _agent(serving, found, is_closed=False)
     return Registry(found.values())
 
 
@@ -130,10 +136,12 @@ def _made(worker: Worker, services: Services) -> Tool:
     return make_worker(worker, services)
 
 
-def _agent(services: Services, tools: dict[str, Tool], goal: Goal | None = None) -> Tool:
+def _agent(
+    services: Services, tools: dict[str, Tool], goal: Goal | None = None, *, is_closed: bool = True
+) -> Tool:
     from wavewright.tools.workers.agent import agent_tool
 
-    return agent_tool(services, tools, goal)
+    return agent_tool(services, tools, goal, is_closed=is_closed)
 
 
 def _pack_tools(name: str, packs: JsonObject, settings: Settings, services: Services) -> dict[str, Tool]:

@@ -16,13 +16,14 @@ from tests.tools.scripted import Script, ScriptedModels, Step, answer_of, projec
 from wavewright.engine.toolbox import gather_tools
 from wavewright.planner.goals import AvailableTool, Goal
 from wavewright.planner.ladder import RungRecord
+from wavewright.planner.limits import Limits
 from wavewright.planner.model_port import LoopLimits, ModelError, NamedCall
 from wavewright.planner.types import Json, JsonObject
 from wavewright.planner.validators import validator_of
 from wavewright.tools import Registry, Tool, ToolDefinitionError, ToolError, make_tool
 from wavewright.tools.calls import Emission, LoopCall, ToolCall
 from wavewright.tools.workers import agent_tool, make_services
-from wavewright.tools.workers.agent import AgentLimits
+from wavewright.tools.workers.agent import AgentLimits, Turns
 from wavewright.tools.workers.agent_calls import Collector
 
 
@@ -179,6 +180,29 @@ def test_a_plan_that_gives_an_agent_another_tool_is_refused_by_the_checker(tmp_p
     assert not schema.accepts({"task": "x", "tools": ["burn"]})
 
 
+def test_a_goal_without_a_tool_that_reads_gives_an_agent_none(tmp_path: Path) -> None:
+    services, _ = serving(tmp_path, "x")
+    tool = agent_tool(services, Registry([make_tool(World().burn, effects={"write"})]), goal())
+    schema = validator_of(tool.signature.input_schema)
+
+    assert schema.accepts({"task": "x", "tools": []})
+    assert not schema.accepts({"task": "x", "tools": ["burn"]})
+
+
+def test_an_agent_over_changed_tools_is_another_version(tmp_path: Path) -> None:
+    services, _ = serving(tmp_path, "x")
+    world = World()
+
+    def version(*tools: Tool) -> str:
+        return agent_tool(services, Registry(tools), goal()).signature.version
+
+    first = version(make_tool(world.look_up, version="1"))
+
+    assert first == version(make_tool(world.look_up, version="1"), make_tool(world.burn, effects={"write"}))
+    assert first != version(make_tool(world.look_up, version="2"))
+    assert first != version(make_tool(world.look_up, version="1"), make_tool(world.count))
+
+
 def test_a_call_offers_no_more_than_the_tools_that_it_names(tmp_path: Path) -> None:
     desk = Desk(tmp_path, "Done.")
 
@@ -269,7 +293,8 @@ async def test_equal_calls_at_once_are_made_once_and_a_tool_runs_no_more_often_t
         under_way.remove(question)
         return question
 
-    collector = Collector({"ask": make_tool(ask, concurrency=1)}, AgentLimits(), {}, request({}))
+    bearing = make_tool(ask, concurrency=1)
+    collector = Collector({"ask": bearing}, AgentLimits(), {}, request({}), Turns(Limits()))
     async with anyio.create_task_group() as group:
         for question in ("who", "who", "what", "who"):
             params: JsonObject = {"question": question}
@@ -279,6 +304,37 @@ async def test_equal_calls_at_once_are_made_once_and_a_tool_runs_no_more_often_t
     assert max(most) == 1
     assert len(collector.records) == 4
     assert sorted(map(str, collector.collected.values())) == ["what", "who"]
+
+
+@pytest.mark.anyio
+async def test_no_more_calls_run_at_once_than_the_goal_allows_over_all_its_agents() -> None:
+    under_way: list[int] = []
+    most: list[int] = []
+
+    async def ask(number: int) -> int:
+        """Ask somebody."""
+        under_way.append(number)
+        most.append(len(under_way))
+        await anyio.lowlevel.checkpoint()
+        under_way.remove(number)
+        return number
+
+    tools = {"ask": make_tool(ask), "beg": make_tool(ask, name="beg")}
+    turns = Turns(Limits(concurrency=3, tool_concurrency={"beg": 1}))
+    collectors = [Collector(tools, AgentLimits(), {}, request({}), turns) for _ in range(2)]
+    async with anyio.create_task_group() as group:
+        for collector in collectors:
+            for number in range(10):
+                group.start_soon(partial(collector.make, "ask", {"number": number}))
+    asked = max(most)
+    most.clear()
+    async with anyio.create_task_group() as group:
+        for collector in collectors:
+            for number in range(5):
+                group.start_soon(partial(collector.make, "beg", {"number": number}))
+
+    assert asked == 3
+    assert max(most) == 1
 
 
 def test_calls_beyond_the_goals_limit_are_refused(tmp_path: Path) -> None:
@@ -418,6 +474,7 @@ def test_a_loop_without_an_answer_gives_what_it_collected_only_where_the_goal_wa
     output = mild.call()
 
     assert failed.value.transient
+    assert "raise 'requests', 'tool_calls' or 'seconds'" in (failed.value.hint or "")
     assert (output["answer"], output["method"]) == (None, "forced")
     assert output["collected"] != {}
 

@@ -7,13 +7,16 @@ is kept whole in the step's output, however little of it the model was shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated
 
+import anyio
 from pydantic import Field, ValidationError
 
 from wavewright.planner.goals import AvailableTool, Goal
+from wavewright.planner.limits import Limits
 from wavewright.planner.models import Model
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema, Seconds
@@ -46,8 +49,27 @@ class AgentLimits(Model):
     """Whether a loop that ends without an answer gives what it collected, as a forced result."""
 
 
-def agent_tool(services: Services, tools: Mapping[str, Tool], goal: Goal | None = None) -> Tool:
+class Turns:
+    """Lets no more calls run at once than the goal's limits and the tools' own allow: over all items of the run."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._ceilings = limits.tool_concurrency
+        self.of_all = anyio.CapacityLimiter(limits.concurrency)
+        """What every call waits for, whatever its tool."""
+        self._by_tool: dict[str, anyio.CapacityLimiter] = {}
+
+    def of(self, signature: ToolSignature) -> anyio.CapacityLimiter:
+        """Return what the calls of one tool wait for."""
+        most = min(signature.concurrency or math.inf, self._ceilings.get(signature.name, math.inf))
+        return self._by_tool.setdefault(signature.name, anyio.CapacityLimiter(most))
+
+
+def agent_tool(
+    services: Services, tools: Mapping[str, Tool], goal: Goal | None = None, *, is_closed: bool = True
+) -> Tool:
     """Return the tool `agent` over those of a goal's tools that only read.
+
+    Its parameters say which those are where the tools are closed: a goal's or a plan's, and not all that there are.
 
     Raises:
         ToolDefinitionError: the goal's configuration of the tool is wrong.
@@ -61,10 +83,15 @@ def agent_tool(services: Services, tools: Mapping[str, Tool], goal: Goal | None 
             "Let a model work on an open question by itself, with tools that only read. Use it where the next step "
             "depends on what the last one found; name single tools as steps wherever the order is known."
         ),
-        input_schema=_input_schema(sorted(open_ones) if goal is not None else []),
+        input_schema=_input_schema(sorted(open_ones) if is_closed else None),
         output_schema=_OUTPUT_SCHEMA,
         effects=frozenset({"read", "egress"}),
-        version=version_of(AGENT, limits.model_dump(mode="json"), _PROMPTS, services.prompts),
+        version=version_of(
+            f"tool {AGENT!r}",
+            [limits.model_dump(mode="json"), [*_of_tools(open_ones, said)]],
+            _PROMPTS,
+            services.prompts,
+        ),
         tags=frozenset({AGENT}),
         expected_seconds=limits.seconds / 5,
         expected_tokens=limits.requests * _TOKENS_A_REQUEST,
@@ -72,7 +99,8 @@ def agent_tool(services: Services, tools: Mapping[str, Tool], goal: Goal | None 
         max_items=100,
         untrusted_output=True,
     )
-    return Tool(signature, partial(_call, services, open_ones, limits, said))
+    turns = Turns(Limits() if goal is None else goal.limits)
+    return Tool(signature, partial(_call, services, open_ones, limits, said, turns))
 
 
 async def _call(
@@ -80,16 +108,25 @@ async def _call(
     tools: Mapping[str, Tool],
     limits: AgentLimits,
     said: Mapping[str, AvailableTool],
+    turns: Turns,
     call: ToolCall,
 ) -> Json:
     from wavewright.tools.workers.agent_work import AgentWork
 
-    return await AgentWork(services, tools, limits, said, call).run()
+    return await AgentWork(services, tools, limits, said, call, turns).run()
 
 
 def is_open_to_agents(signature: ToolSignature) -> bool:
     """Whether an agent may call a tool: it only reads, asks nobody's leave, and is no agent itself."""
     return signature.only_reads and not signature.needs_approval and signature.name != AGENT
+
+
+def _of_tools(tools: Mapping[str, Tool], said: Mapping[str, AvailableTool]) -> Iterator[Json]:
+    """Yield what decides what the tools give: an answer made with others is no answer any more."""
+    for name, tool in sorted(tools.items()):
+        available = said.get(name)
+        config: Json = None if available is None else available.config
+        yield [name, tool.signature.version, None if available is None else available.description, config]
 
 
 def _limits(goal: Goal | None) -> AgentLimits:
@@ -106,8 +143,17 @@ def _limits(goal: Goal | None) -> AgentLimits:
         ) from error
 
 
-def _input_schema(names: list[str]) -> JsonSchema:
-    one: JsonSchema = {"type": "string", "enum": [*names]} if names else {"type": "string"}
+def _input_schema(names: list[str] | None) -> JsonSchema:
+    """Return the schema of the parameters; `names` are the tools that there are, where that is known."""
+    tools: JsonSchema = {
+        "type": ["array", "null"],
+        "items": {"type": "string"},
+        "description": "Tools that it may call; all of the goal's that only read where absent.",
+    }
+    if names:
+        tools["items"] = {"type": "string", "enum": [*names]}
+    elif names is not None:
+        tools |= {"maxItems": 0, "description": "None: the goal has no tool that only reads."}
     return {
         "type": "object",
         "required": ["task"],
@@ -119,12 +165,9 @@ def _input_schema(names: list[str]) -> JsonSchema:
                 "description": "What to find out, and what to answer.",
             },
             "context": {"description": "What is known already; the model reads it as data."},
-            "tools": {
-                "anyOf": [{"type": "array", "items": one}, {"type": "null"}],
-                "description": "Tools that it may call; all of the goal's that only read where absent.",
-            },
+            "tools": tools,
             "output_schema": {
-                "anyOf": [{"type": "object"}, {"type": "null"}],
+                "type": ["object", "null"],
                 "description": "JSON Schema of the answer; words where absent.",
             },
         },

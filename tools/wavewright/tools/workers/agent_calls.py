@@ -7,7 +7,6 @@ passes the whole of it to the next tool by its handle, so that large data never 
 from __future__ import annotations
 
 import json
-import math
 import re
 import time
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepKey
 from wavewright.planner.validators import validator_of
 from wavewright.tools.calls import LoopCall, Tool, ToolCall, ToolError
-from wavewright.tools.workers.agent import AgentLimits
+from wavewright.tools.workers.agent import AgentLimits, Turns
 from wavewright.tools.workers.shortening import shorten, size_of
 from wavewright.tools.workers.specs import properties
 
@@ -44,13 +43,13 @@ class Collector:
     """What the goal says of its tools."""
     call: ToolCall
     """The agent's own."""
+    turns: Turns
     records: list[JsonObject] = field(default_factory=list[JsonObject])
     collected: JsonObject = field(default_factory=dict[str, Json])
     _begun: int = 0
     """Calls that were made, those under way included."""
     _known: dict[StepKey, str] = field(default_factory=dict[StepKey, str])
     _under_way: dict[StepKey, anyio.Event] = field(default_factory=dict[StepKey, anyio.Event])
-    _turns: dict[str, anyio.CapacityLimiter] = field(default_factory=dict[str, anyio.CapacityLimiter])
 
     def loop_tools(self) -> list[LoopTool]:
         """Return the tools as the model is given them."""
@@ -99,7 +98,7 @@ class Collector:
         self._begun += 1
         ended = self._under_way[request.key] = anyio.Event()
         try:
-            async with self._turn(tool.signature):
+            async with self.turns.of(tool.signature), self.turns.of_all:
                 output = await _output(tool, request)
         except LoopToolError as error:
             self._record(name, params, "failed", time.monotonic() - started, str(error))
@@ -114,11 +113,6 @@ class Collector:
         self.collected[handle] = output
         self._known[request.key] = handle
         return self._view(handle)
-
-    def _turn(self, signature: ToolSignature) -> anyio.CapacityLimiter:
-        """Return what lets no more calls of a tool run at once than it bears."""
-        most = signature.concurrency or math.inf
-        return self._turns.setdefault(signature.name, anyio.CapacityLimiter(most))
 
     def views(self) -> JsonObject:
         """Return what the model is shown of everything collected so far."""

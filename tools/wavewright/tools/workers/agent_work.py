@@ -27,7 +27,7 @@ from wavewright.planner.validators import BadSchemaError, validator_of
 from wavewright.prompts import PromptError, data_block
 from wavewright.tools.calls import Tool, ToolCall, ToolError
 from wavewright.tools.workers import faults
-from wavewright.tools.workers.agent import AgentLimits
+from wavewright.tools.workers.agent import AgentLimits, Turns
 from wavewright.tools.workers.agent_calls import Collector
 from wavewright.tools.workers.answers import read_answer
 from wavewright.tools.workers.conversation import Conversation, Ending, misfit_texts
@@ -35,6 +35,10 @@ from wavewright.tools.workers.services import AGENT, WORKER_LADDER, Services
 from wavewright.tools.workers.shortening import shorten, size_of
 
 _CONTEXT_CHARS = 60_000
+_MEND = (
+    f"raise 'requests', 'tool_calls' or 'seconds' in the 'config' of the goal's tool {AGENT!r}, "
+    "or let 'keep_partial' give what was collected"
+)
 _WRAPPED: JsonSchema = {
     "type": "object",
     "required": ["answer"],
@@ -53,6 +57,7 @@ class AgentWork:
     said: Mapping[str, AvailableTool]
     """What the goal says of its tools."""
     call: ToolCall
+    turns: Turns
     last: ModelAnswer | None = None
     error: ModelError | None = None
     collector: Collector = field(init=False)
@@ -68,7 +73,7 @@ class AgentWork:
         if models is None:
             raise faults.no_model(AGENT)
         self._check_schema()
-        self.collector = Collector(self._allowed(), self.limits, self.said, self.call)
+        self.collector = Collector(self._allowed(), self.limits, self.said, self.call, self.turns)
         self.ending = Ending.after(self.limits.seconds)
 
         async def agent(rung: Rung) -> JsonObject | Fallen:
@@ -89,7 +94,7 @@ class AgentWork:
             on_rung=self.call.emit,
         )
         if landing.value is None:
-            raise faults.of_ladder(landing.records, AGENT, self.error)
+            raise faults.of_ladder(landing.records, AGENT, self.error, _MEND)
         return landing.value
 
     @property
