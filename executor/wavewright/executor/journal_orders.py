@@ -1,4 +1,4 @@
-"""Orders to the journal's writer thread, and the way of its answers back to the event loop.
+"""Orders to the writer thread of a journal or a purse, and the way of its answers back to the event loop.
 
 An *order* is a batch to write, a question to answer, or the last one. Whoever waits for one gets an answer or a
 `JournalError`; answers for a loop that is closed, and for those who no longer wait, are dropped.
@@ -66,6 +66,33 @@ def fail(future: asyncio.Future[_T], error: BaseException) -> None:
         future.set_exception(error)
         # Mark it as seen: an append that nobody awaits fails again at the next one, so no warning is needed.
         future.exception()
+
+
+def question(
+    ask: Callable[[], _T], broken: Callable[[BaseException], JournalError]
+) -> tuple[Question, asyncio.Future[_T]]:
+    """Return a question for the writer thread, and what to await on this loop for its answer.
+
+    A fault of our own, as `broken` tells it, goes to whoever waits, and ends the writer.
+    """
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[_T] = loop.create_future()
+
+    def answer() -> None:
+        try:
+            found = ask()
+        except JournalError as error:
+            give_up(error)
+        except BaseException as error:
+            give_up(broken(error))
+            raise
+        else:
+            call_back(loop, fulfil, waiting, found)
+
+    def give_up(error: JournalError) -> None:
+        call_back(loop, fail, waiting, error)
+
+    return Question(answer, give_up), waiting
 
 
 def report(batch: Batch, faults: dict[RunId, JournalError]) -> None:

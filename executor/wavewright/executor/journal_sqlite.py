@@ -24,7 +24,16 @@ import anyio
 from wavewright.executor.events import Event
 from wavewright.executor.journal import DONE, StoredOutput
 from wavewright.executor.journal_errors import JournalError
-from wavewright.executor.journal_orders import Batch, Order, Question, Stop, call_back, fail, fulfil, report
+from wavewright.executor.journal_orders import (
+    Batch,
+    Order,
+    Question,
+    Stop,
+    call_back,
+    fail,
+    question,
+    report,
+)
 from wavewright.executor.journal_rows import Entry, write_entry
 from wavewright.executor.journal_runs import RunRow
 from wavewright.executor.journal_store import JournalStore, MustWait
@@ -212,25 +221,13 @@ class SqliteJournal:
         """Return what the writer thread gets for the call, after all that was appended before."""
         self._check_open()
         self._hand_over()
-        loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[_T] = loop.create_future()
 
-        def answer() -> None:
-            try:
-                with self._store_lock:
-                    found = ask()
-            except JournalError as error:
-                give_up(error)
-            except BaseException as error:
-                give_up(self._broken(error))
-                raise
-            else:
-                call_back(loop, fulfil, waiting, found)
+        def locked() -> _T:
+            with self._store_lock:
+                return ask()
 
-        def give_up(error: JournalError) -> None:
-            call_back(loop, fail, waiting, error)
-
-        self._order(Question(answer, give_up))
+        order, waiting = question(locked, self._broken)
+        self._order(order)
         return await waiting
 
     async def open_run(self, run: RunId) -> None:

@@ -21,7 +21,7 @@ from typing import Self, TypeAlias, TypeVar
 from wavewright.config.model_settings import BudgetsSection
 from wavewright.executor.budgets import Budgets
 from wavewright.executor.journal_errors import JournalError
-from wavewright.executor.journal_orders import call_back, fail, fulfil
+from wavewright.executor.journal_orders import Question, Stop, call_back, fail, question
 from wavewright.executor.purse_store import Answer, PurseStore, Reserve, Settle, Wish
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.model_port import ModelUse, Role
@@ -42,15 +42,7 @@ class _Order:
     waiting: asyncio.Future[Answer]
 
 
-@dataclass(slots=True)
-class _Question:
-    """Something to be read, or the last order: then there is nothing to answer."""
-
-    answer: Callable[[], None] | None = None
-    give_up: Callable[[JournalError], None] | None = None
-
-
-_Post: TypeAlias = _Order | _Question
+_Post: TypeAlias = _Order | Question | Stop
 
 
 class SqlitePurse:
@@ -147,7 +139,7 @@ class SqlitePurse:
         """Close without an event loop; what was handed over is written first."""
         if not self._is_closed:
             self._is_closed = True
-            self._posts.put(_Question())
+            self._posts.put(Stop())
         self._writer.join()
 
     def _wish(self, wish: Wish) -> asyncio.Future[Answer]:
@@ -165,24 +157,8 @@ class SqlitePurse:
 
     async def _ask(self, read: Callable[[], _T]) -> _T:
         self._check_open()
-        loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[_T] = loop.create_future()
-
-        def answer() -> None:
-            try:
-                found = read()
-            except JournalError as error:
-                give_up(error)
-            except BaseException as error:
-                give_up(self._broken(error))
-                raise
-            else:
-                call_back(loop, fulfil, waiting, found)
-
-        def give_up(error: JournalError) -> None:
-            call_back(loop, fail, waiting, error)
-
-        self._post(_Question(answer, give_up))
+        post, waiting = question(read, self._broken)
+        self._post(post)
         return await waiting
 
     def _deliver(self, order: _Order, answer: Answer) -> None:
@@ -233,11 +209,10 @@ class SqlitePurse:
         orders = [post for post in posts if isinstance(post, _Order)]
         if orders:
             self._write(orders)
-        questions = [post for post in posts if isinstance(post, _Question)]
-        for question in questions:
-            if question.answer is not None:
-                question.answer()
-        return all(question.answer is not None for question in questions)
+        for post in posts:
+            if isinstance(post, Question):
+                post.answer()
+        return not any(isinstance(post, Stop) for post in posts)
 
     def _write(self, orders: Sequence[_Order]) -> None:
         try:
@@ -262,5 +237,5 @@ class SqlitePurse:
                 post = self._posts.get_nowait()
                 if isinstance(post, _Order):
                     call_back(post.loop, fail, post.waiting, self._closed())
-                elif post.give_up is not None:
+                elif isinstance(post, Question):
                     post.give_up(self._closed())
