@@ -14,7 +14,6 @@ from wavewright.engine.toolbox import gather_tools, signatures_to_check
 from wavewright.executor.journal_runs import new_run_id
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
-from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.goals import Goal
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
@@ -32,8 +31,6 @@ class PlanReport:
     planned: Planned
     bound: Plan | None
     """The plan bound to its goal, as a run would follow it."""
-    found: tuple[Diagnostic, ...]
-    """What the checker says of the plan, or of the last candidate where there is none."""
     uses: tuple[ModelUse, ...] = ()
     """What each model call cost."""
     estimate_tokens: int = 0
@@ -83,7 +80,7 @@ async def plan_request(
         planned = await _planned(order, tools, settings, opened, asker, watch)
     bound = bind_plan(planned.plan, order.goal, tools) if planned.plan is not None else None
     uses, tokens = tuple(watch.uses), _estimate(bound, tools)
-    return PlanReport(order.goal, planned, bound, planned.diagnostics, uses, tokens)
+    return PlanReport(order.goal, planned, bound, uses, tokens)
 
 
 def _given(order: Order, settings: Settings) -> PlanReport:
@@ -93,7 +90,7 @@ def _given(order: Order, settings: Settings) -> PlanReport:
     bound = bind_plan(draft.plan, order.goal, tools)
     found = draft.origin.place(check(bound, order.goal, tools))
     planned = Planned(draft.plan, draft.rung, found, (), (), document=draft.origin.document)
-    return PlanReport(order.goal, planned, bound, found, (), _estimate(bound, tools))
+    return PlanReport(order.goal, planned, bound, (), _estimate(bound, tools))
 
 
 async def _planned(

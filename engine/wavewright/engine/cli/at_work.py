@@ -31,9 +31,8 @@ def models_at_work(settings: Settings) -> AtWork | None:
         return None
 
     def model_of(goal: JsonObject, phase: Phase) -> str | None:
-        from wavewright.tools.models import choose_model
-
         from wavewright.planner.model_port import ModelError
+        from wavewright.tools.models import choose_model
 
         preference = goal.get("model_preference")
         try:

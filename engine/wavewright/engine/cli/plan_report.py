@@ -34,7 +34,7 @@ _NO_SOURCE = Source("<the plan>", "")
 
 def sound_plan(report: PlanReport) -> Plan | None:
     """Return the plan, where there is one without an error; a job's own plan may have some."""
-    has_errors = any(found.severity == "error" for found in report.found)
+    has_errors = any(found.severity == "error" for found in report.planned.diagnostics)
     return None if has_errors else report.planned.plan
 
 
@@ -161,7 +161,7 @@ def _found(report: PlanReport) -> tuple[Sequence[Diagnostic], Source]:
     if planned.plan is None and planned.attempts:
         last = planned.attempts[-1]
         return last.diagnostics, last.source
-    found = planned.diagnostics or report.found
+    found = planned.diagnostics
     if planned.plan is None and not planned.rungs and not found:
         nobody = no_plan(report.goal, _NO_SOURCE)
         return nobody.diagnostics, Source(f"job {report.goal.job!r}", "")
