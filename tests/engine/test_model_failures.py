@@ -71,6 +71,30 @@ def test_faulty_settings_are_misuse_before_anything_is_journaled(
     assert json.loads(wavewright("runs", "--format", "json").out) == []
 
 
+@pytest.mark.parametrize(
+    ("calibration", "words"),
+    [
+        pytest.param(None, "there is no file", id="absent"),
+        pytest.param("gates: 7\n", "'gates' should be a list", id="faulty"),
+    ],
+)
+def test_a_calibration_that_cannot_be_read_is_told_before_a_plan_is_paid_for(
+    wavewright: CommandLine, planning: ScriptedServer, project: Path, calibration: str | None, words: str
+) -> None:
+    with (project / "wavewright.yaml").open("a") as file:
+        file.write("models: {calibration: judges.yaml}\n")
+    if calibration is not None:
+        (project / "judges.yaml").write_text(calibration)
+
+    answer = wavewright("run", "plans/ranking.job.yaml")
+
+    assert answer.code == 1
+    assert words in answer.err
+    assert "judges.yaml" in answer.err
+    assert not planning.requests
+    assert json.loads(wavewright("runs", "--format", "json").out) == []
+
+
 def test_a_faulty_worker_file_is_misuse_with_its_line(
     wavewright: CommandLine, planning: ScriptedServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:

@@ -222,6 +222,14 @@ async def test_a_judge_blocks_only_where_a_calibration_of_gate_rubric_and_model_
     assert (await judge_one(failing(), calibration=calibration, gate=gate)).severity == severity
 
 
+async def test_the_record_says_why_a_judge_that_was_measured_only_warns() -> None:
+    record = await judge_one(failing(), calibration=measured(cases=29))
+    undecided = await judge_one("no", "no", calibration=measured(model="scripted:two"))
+
+    assert record.looked_at.endswith("; it only warns: it was measured on 29 cases, and 30 are asked for")
+    assert undecided.looked_at.endswith("; it only warns: the calibration is of scripted:two")
+
+
 async def test_a_verdict_of_another_model_than_the_measured_one_only_warns() -> None:
     def answered_by_the_fallback(call: ModelCall) -> Scripted:
         from wavewright.planner.model_port import ModelAnswer

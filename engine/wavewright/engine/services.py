@@ -77,14 +77,18 @@ async def open_services(settings: Settings) -> AsyncGenerator[OpenServices]:
     Raises:
         ModelConfigError: a model's name, its key or an address is wrong or missing.
         DocumentError: a ladder of the settings is faulty.
+        PlanError: the calibration of the settings is absent or faulty.
         JournalError: the journal's file, which keeps the budgets, cannot be used.
     """
     if not model_configured(settings):
         yield OpenServices(make_services(settings))
         return
     from wavewright.executor.purse_sqlite import SqlitePurse
+    from wavewright.reviewer.calibration import read_calibration
     from wavewright.tools.models import open_models
 
+    if settings.calibration is not None:
+        read_calibration(settings.calibration)  # a faulty one is told before a plan is paid for
     settings.journal.parent.mkdir(parents=True, exist_ok=True)
     async with (
         SqlitePurse(settings.journal, settings.budgets) as purse,

@@ -172,7 +172,8 @@ class ModelJudge:
             kind="judge",
             severity=self._severity(gate, answer.model),
             verdict=said.verdict,
-            looked_at=f"{_rubric(gate)}, judged by {answer.model}{stood_in}{evidence}",
+            looked_at=f"{_rubric(gate)}, judged by {answer.model}{stood_in}{evidence}"
+            + self._why_it_warns(gate, answer.model),
             message=shorten(said.reason, 400) if said.verdict == "fail" else "",
             index=index,
         )
@@ -187,7 +188,7 @@ class ModelJudge:
             kind="judge",
             severity=self._severity(gate, name),
             verdict="error",
-            looked_at=f"{_rubric(gate)}, put to {name}",
+            looked_at=f"{_rubric(gate)}, put to {name}{self._why_it_warns(gate, name)}",
             message=shorten(message, 400),
             hint=hint,
             index=index,
@@ -202,6 +203,13 @@ class ModelJudge:
     def _severity(self, gate: Gate, model: str) -> GateSeverity:
         """Return `block` only where the gate asks for it and the model was measured on it."""
         return "block" if gate.severity == "block" and self.calibration.may_block(gate, model) else "warn"
+
+    def _why_it_warns(self, gate: Gate, model: str) -> str:
+        """Return why a gate that was measured does not block, for the record; nothing where nobody measured it."""
+        if gate.severity != "block" or self.calibration.measured(gate) is None:
+            return ""
+        why = self.calibration.why_it_warns(gate, model)
+        return f"; it only warns: {why}" if why else ""
 
 
 def _mend(error: ModelError | PromptError) -> str:
