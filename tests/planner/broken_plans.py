@@ -85,7 +85,10 @@ class BrokenPlan:
 
     def _allowance(self) -> Allowance | None:
         left = self._case.get("left")
-        return None if left is None else Allowance(**{scope: Left(**rest) for scope, rest in left.items()})
+        if left is None:
+            return None
+        lefts = {scope: Left(**left.get(scope, {})) for scope in ("run", "job", "day", "step")}
+        return Allowance(run=lefts["run"], job=lefts["job"], day=lefts["day"], step=lefts["step"])
 
     def _text(self) -> PlanText:
         if "file" in self._case:

@@ -129,7 +129,11 @@ class Budgets:
             known = left[bound.scope]
             known[bound.measure] = min(rest, known.get(bound.measure, rest))
         spent = {pot.kind: totals(pot).spend() for pot in pots_of(account, day)}
-        return Allowance(**{scope: _left(rests, spent.get(scope, Spend())) for scope, rests in left.items()})
+
+        def of(scope: Scope) -> Left:
+            return _left(left[scope], spent.get(scope, Spend()))
+
+        return Allowance(run=of("run"), job=of("job"), day=of("day"), step=of("step"))
 
     def _bounds(self, account: Account, day: str) -> Iterator[_Bound]:
         """Yield what an account is held to, the narrowest first."""
