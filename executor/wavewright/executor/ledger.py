@@ -55,9 +55,7 @@ class Ledger:
     def record(self, event: Event) -> None:
         """Note an event; it counts once it is committed."""
         self._pending.append(event)
-        if self._wake is not None:
-            self._wake.set_result(None)
-            self._wake = None
+        self._wake_up()
 
     async def committed(self) -> None:
         """Wait until everything recorded so far is in the journal."""
@@ -111,6 +109,10 @@ class Ledger:
     def close(self) -> None:
         """Let `commit_until_closed` return once nothing is left."""
         self._closed = True
-        if self._wake is not None:
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        # Cancelled where the event loop ends under the run: nothing is written any more then.
+        if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
-            self._wake = None
+        self._wake = None
