@@ -66,6 +66,18 @@ def test_a_value_is_as_sure_as_the_sources_that_agree_on_it_are_many(tmp_path: P
     }
 
 
+def test_a_thing_of_which_only_the_name_is_told_is_as_sure_as_its_sources_are_many(tmp_path: Path) -> None:
+    one: JsonObject = {
+        "source": "one",
+        "records": [{"name": "Elves"}, {"name": "The Elves"}, {"name": "Orcs"}],
+    }
+    two: JsonObject = {"source": "two", "records": [{"name": "Orcs"}]}
+
+    output, _ = merge(tmp_path, [one, two])
+
+    assert [entry["confidence"] for entry in entries(output)] == [0.5, 0.75]
+
+
 def test_what_the_sources_disagree_on_is_a_conflict_with_who_says_what(tmp_path: Path) -> None:
     output, _ = merge(tmp_path, [ANNALS, SONGS, LETTERS])
 

@@ -67,20 +67,22 @@ def _merged(group: Sequence[Mention], key: str) -> tuple[JsonObject, list[Json],
         told = _told(group, field)
         if not told:
             continue
-        (value, sources), *others = told
-        contradicting = {source for _, against in others for source in against} - set(sources)
-        confidence = agreement(len(sources), len(contradicting))
+        (value, agreeing), *others = told
+        contradicting = {source for _, against in others for source in against} - set(agreeing)
+        confidence = agreement(len(agreeing), len(contradicting))
         record[field] = value
-        details[field] = {"confidence": confidence, "sources": [*sources]}
+        details[field] = {"confidence": confidence, "sources": [*agreeing]}
         figures.append(confidence)
         if others:
             conflicts.append(_conflict(name, field, told))
+    sources = dict.fromkeys(mention.source for mention in group)
     entry: JsonObject = {
         "record": record,
         "names": [*names],
-        "sources": [*dict.fromkeys(mention.source for mention in group)],
+        "sources": [*sources],
         "fields": details,
-        "confidence": round(math.fsum(figures) / len(figures), 4) if figures else agreement(len(names), 0),
+        # Of a thing of which nothing is told but its name, the sources agree that there is one.
+        "confidence": round(math.fsum(figures) / len(figures), 4) if figures else agreement(len(sources), 0),
     }
     return entry, conflicts, figures
 
