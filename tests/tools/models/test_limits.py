@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.scripted_model import ScriptedServer, delayed
 from tests.wire.asking import models_over, question
-from wavewright.tools.models.limits import Gate, Pace
+from wavewright.tools.models.limits import Pace, Turnstile
 
 pytestmark = pytest.mark.anyio
 
@@ -86,13 +86,13 @@ async def test_who_waits_for_the_pace_and_gives_up_takes_no_turn() -> None:
 
 
 async def test_who_gives_up_in_a_gate_gives_its_place_back() -> None:
-    gate = Gate(concurrency=1)
+    turnstile = Turnstile(concurrency=1)
     with anyio.move_on_after(0.01):
-        async with gate.passed():
+        async with turnstile.passed():
             await anyio.sleep_forever()
 
     with anyio.fail_after(5):
-        async with gate.passed():
+        async with turnstile.passed():
             pass
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavewright.config.redaction import Redactor
-from wavewright.tools.models.streaming import TextGate
+from wavewright.tools.models.streaming import TextSieve
 
 KEY = "sk-live-4f9a8b7c6d5e4f3a2b1c"
 PEM = (
@@ -19,10 +19,10 @@ PEM = (
 
 def through(pieces: list[str], redactor: Redactor) -> list[str]:
     shown: list[str] = []
-    gate = TextGate(redactor.redact, shown.append)
+    sieve = TextSieve(redactor.redact, shown.append)
     for piece in pieces:
-        gate.add(piece)
-    gate.close()
+        sieve.add(piece)
+    sieve.close()
     return shown
 
 
@@ -59,20 +59,20 @@ def test_a_key_with_headers_in_its_block_is_let_go_in_one_piece(size: int) -> No
 
 def test_a_line_is_shown_as_soon_as_it_is_complete() -> None:
     shown: list[str] = []
-    gate = TextGate(str, shown.append)
-    gate.add("one\ntw")
-    gate.add("o")
+    sieve = TextSieve(str, shown.append)
+    sieve.add("one\ntw")
+    sieve.add("o")
 
     assert shown == ["one\n"]
 
-    gate.close()
+    sieve.close()
 
     assert shown == ["one\n", "two"]
 
 
 def test_a_long_line_is_shown_in_parts() -> None:
     shown: list[str] = []
-    gate = TextGate(str, shown.append)
-    gate.add("word " * 1000)
+    sieve = TextSieve(str, shown.append)
+    sieve.add("word " * 1000)
 
     assert "".join(shown) == "word " * 1000

@@ -39,10 +39,10 @@ from wavewright.tools.models.characters import whole_text
 from wavewright.tools.models.choosing import choose_model, thinking_level
 from wavewright.tools.models.endpoints import Endpoint, find_endpoint
 from wavewright.tools.models.faults import Fault, Unanswered, falls_back, merged, outcome_of
-from wavewright.tools.models.limits import Gate, Pace
+from wavewright.tools.models.limits import Pace, Turnstile
 from wavewright.tools.models.metering import Meter
 from wavewright.tools.models.patience import Form, Patience, PatientModel
-from wavewright.tools.models.streaming import TextGate
+from wavewright.tools.models.streaming import TextSieve
 from wavewright.tools.models.structure import plain_parameters, read_answer, way_to_ask
 
 _LONGEST_ANSWER = 16
@@ -68,7 +68,7 @@ class ProviderModels:
     redactor: Redactor
     build: Callable[[Endpoint], Model]
     _served: dict[str, Served] = field(default_factory=dict[str, Served])
-    _gates: dict[str, Gate] = field(default_factory=dict[str, Gate])
+    _turnstiles: dict[str, Turnstile] = field(default_factory=dict[str, Turnstile])
 
     def choose(self, preference: str, role: Role) -> ModelChoice:
         """Return which model a call would go to.
@@ -88,8 +88,8 @@ class ProviderModels:
         """
         call = self.without_secrets(call)
         choice = self.choose(call.preference, call.role)
-        gate = None if on_text is None else TextGate(self.redactor.redact, on_text)
-        meter = self.meter(call, choice.model, what_is_sent(call), None if gate is None else gate.add)
+        sieve = None if on_text is None else TextSieve(self.redactor.redact, on_text)
+        meter = self.meter(call, choice.model, what_is_sent(call), None if sieve is None else sieve.add)
         chain = self.chain(choice, meter)
         seconds = call.timeout or self.settings.models.request_seconds
         response = await self.settled(
@@ -103,8 +103,8 @@ class ProviderModels:
             seconds,
             on_use,
         )
-        if gate is not None:
-            gate.close()
+        if sieve is not None:
+            sieve.close()
         return self.answer_in(response, call, meter)
 
     async def work(
@@ -234,20 +234,20 @@ class ProviderModels:
             served.model,
             name=name,
             url=served.endpoint.url if served.endpoint.is_foreign else None,
-            gate=self._gate(served.endpoint.provider),
+            turnstile=self._turnstile(served.endpoint.provider),
             meter=meter,
             patience=patience,
             form=form,
         )
 
-    def _gate(self, provider: str) -> Gate:
-        if provider not in self._gates:
+    def _turnstile(self, provider: str) -> Turnstile:
+        if provider not in self._turnstiles:
             limits = self.settings.models.providers.get(provider)
             rate = limits.requests_per_minute if limits else None
-            self._gates[provider] = Gate(
+            self._turnstiles[provider] = Turnstile(
                 concurrency=limits.concurrency if limits else None, pace=Pace(rate) if rate else None
             )
-        return self._gates[provider]
+        return self._turnstiles[provider]
 
 
 def _tell_nobody(use: ModelUse) -> None:

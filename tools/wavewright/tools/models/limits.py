@@ -1,7 +1,7 @@
 """What one provider lets us do: requests at once, and requests begun in a minute.
 
-A *gate* is passed by every request to a provider, those of all runs of this program together; who came first goes
-first. No more requests begin in any minute than the limit says.
+A *turnstile* is passed by every request to a provider that goes through the same open models, whoever asks; who came
+first goes first. No more requests begin in any minute than the limit says.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Pace:
             self._begun.append(anyio.current_time())
 
 
-class Gate:
+class Turnstile:
     """The limits of one provider."""
 
     def __init__(self, *, concurrency: int | None = None, pace: Pace | None = None) -> None:

@@ -21,7 +21,7 @@ from pydantic_ai.settings import ModelSettings, merge_model_settings
 from wavewright.planner.types import JsonSchema
 from wavewright.tools.models.cassette_errors import CassetteError
 from wavewright.tools.models.faults import FAULTS, Fault, Unanswered, fault_of
-from wavewright.tools.models.limits import Gate
+from wavewright.tools.models.limits import Turnstile
 from wavewright.tools.models.metering import Meter, Tally
 from wavewright.tools.models.streaming import read_stream
 from wavewright.tools.models.structure import Way, structured_parameters, words
@@ -52,7 +52,7 @@ class Form:
 
 
 class PatientModel(WrapperModel):
-    """A model that passes the provider's gate, is metered, and is asked again where that may help."""
+    """A model that passes the provider's turnstile, is metered, and is asked again where that may help."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class PatientModel(WrapperModel):
         *,
         name: str,
         url: str | None,
-        gate: Gate,
+        turnstile: Turnstile,
         meter: Meter,
         patience: Patience,
         form: Form | None = None,
@@ -68,7 +68,7 @@ class PatientModel(WrapperModel):
         super().__init__(wrapped)
         self._name = name
         self._url = url
-        self._gate = gate
+        self._turnstile = turnstile
         self._meter = meter
         self._patience = patience
         self._form = form
@@ -140,7 +140,7 @@ class PatientModel(WrapperModel):
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        async with self._gate.passed(), self._meter.request(self._name, self._url) as tally:
+        async with self._turnstile.passed(), self._meter.request(self._name, self._url) as tally:
             try:
                 response = await self._send(messages, settings, parameters)
                 self._meter.answered(tally, response)

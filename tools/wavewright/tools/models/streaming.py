@@ -33,7 +33,7 @@ _LONGEST_BLOCK = 16_000
 """Characters of a private key: what goes on for longer is none."""
 
 
-class TextGate:
+class TextSieve:
     """Lets text through line by line, without its secrets."""
 
     def __init__(self, redact: Callable[[str], str], on_text: OnText) -> None:
