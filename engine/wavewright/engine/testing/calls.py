@@ -1,0 +1,118 @@
+"""Calls of tools in a tested run: answered by the test's stubs or by the tools, and all on record.
+
+A *stub* is a value or a function that answers in the place of a tool; its signature stays, so that a stub's answer is
+checked as the tool's would be. A tool that writes or sends is never called from a test that does not say so.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from wavewright.tools.calls import Tool, ToolCall, ToolError, ToolFunction
+
+if TYPE_CHECKING:
+    from wavewright.planner.signatures import ToolSignature
+    from wavewright.planner.types import Json, JsonObject
+
+Stub: TypeAlias = object
+"""A JSON value, an exception to raise, or a function of the tool's parameters that gives or raises one of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call that a run made."""
+
+    step: str
+    tool: str
+    params: JsonObject
+    index: int | None = None
+    """Position of the item, for a `for_each` step."""
+    attempt: int = 1
+    output: Json = None
+    error: str | None = None
+    """What the tool raised."""
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """Puts stubs in the place of tools, and writes down each call."""
+
+    stubs: Mapping[str, Stub]
+    real: Collection[str] = ()
+    """Tools with effects that may be called all the same."""
+    calls: list[Call] = field(default_factory=list[Call])
+    faults: list[str] = field(default_factory=list[str])
+    """What is wrong with the test itself: each fails it once the run has ended."""
+
+    def through(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+        """Return the tools as the run is to call them."""
+        return {name: replace(tool, call=self._recorded(tool)) for name, tool in tools.items()}
+
+    def _recorded(self, tool: Tool) -> ToolFunction:
+        async def call(request: ToolCall) -> Json:
+            made = Call(request.step, request.tool, dict(request.params), request.index, request.attempt)
+            try:
+                output = await self._answer(tool, request)
+            except BaseException as error:
+                self.calls.append(replace(made, error=f"{type(error).__name__}: {error}"))
+                raise
+            self.calls.append(replace(made, output=output))
+            return output
+
+        return call
+
+    async def _answer(self, tool: Tool, request: ToolCall) -> Json:
+        for name in (request.step, request.tool):
+            if name in self.stubs:
+                return await self._from_stub(name, request)
+        if refused := self._refused(tool.signature):
+            raise self._fault(refused)
+        return await tool.call(request)
+
+    def _refused(self, signature: ToolSignature) -> str | None:
+        """Return why a tool may not be called from a test."""
+        effects = sorted(signature.effects - {"read"})
+        if not effects or signature.name in self.real:
+            return None
+        does = " and ".join(
+            {"write": "writes", "egress": "sends out of the run"}[effect] for effect in effects
+        )
+        return (
+            f"tool {signature.name!r} {does}, and this test has no stub for it: "
+            f"stubs={{{signature.name!r}: …}}, or real=[{signature.name!r}] to call it"
+        )
+
+    async def _from_stub(self, name: str, request: ToolCall) -> Json:
+        answer = self.stubs[name]
+        if callable(answer) and not isinstance(answer, type):
+            answer = await self._called(name, answer, request)
+        if isinstance(answer, BaseException) or (
+            isinstance(answer, type) and issubclass(answer, BaseException)
+        ):
+            raise answer
+        try:
+            written: Json = to_jsonable_python(answer)
+        except PydanticSerializationError as error:
+            raise self._fault(f"the stub of {name!r} gives no JSON: {error}") from error
+        return written
+
+    async def _called(self, name: str, function: Callable[..., object], request: ToolCall) -> object:
+        try:
+            inspect.signature(function).bind(**request.params)
+        except TypeError as error:
+            params = ", ".join(request.params) or "none"
+            raise self._fault(
+                f"the stub of {name!r} does not take the parameters of the call ({params}): {error}"
+            ) from error
+        answer = function(**request.params)
+        return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
+
+    def _fault(self, message: str) -> ToolError:
+        if message not in self.faults:
+            self.faults.append(message)
+        return ToolError(message)

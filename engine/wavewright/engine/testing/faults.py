@@ -1,0 +1,66 @@
+"""What is wrong with a project's documents, as the message of a failed test.
+
+No traceback is shown: the place and the mend are the project's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from wavewright.config.documents import DocumentError
+from wavewright.engine.cli.failures import CommandError
+from wavewright.engine.testing.claims import failure
+from wavewright.executor.journal_errors import JournalError
+from wavewright.planner.diagnostics import PlanError, diagnostic_of
+from wavewright.planner.model_port import ModelError
+from wavewright.planner.rendering import render_text
+from wavewright.planner.spending import OverBudget
+from wavewright.prompts import PromptError
+from wavewright.reviewer.files import FileNotWrittenError
+from wavewright.tools.functions import ToolDefinitionError
+from wavewright.tools.models.cassette_errors import CassetteError
+from wavewright.tools.packs import PackError
+
+FAULTS = (
+    CassetteError,
+    CommandError,
+    DocumentError,
+    FileNotWrittenError,
+    JournalError,
+    ModelError,
+    OverBudget,
+    PackError,
+    PlanError,
+    PromptError,
+    ToolDefinitionError,
+)
+"""What the engine says to users."""
+
+
+@contextmanager
+def failing_tests() -> Generator[None]:
+    """Turn the engine's word to its users into the message of a failed test."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except FAULTS as error:
+        # From nothing: pytest would show what was caught, traceback and all, above the message.
+        raise failure(message_of(error)) from None
+
+
+def message_of(error: Exception) -> str:
+    """Return what a user is told of an error."""
+    match error:
+        case PlanError():
+            return render_text(error.diagnostics, error.source)
+        case DocumentError():
+            return render_text([diagnostic_of(fault) for fault in error.faults], error.source)
+        case _:
+            place, hint = getattr(error, "place", None), getattr(error, "hint", None)
+            lines = [
+                f"error: {error}",
+                f"  --> {place}" if place else "",
+                f"  = help: {hint}" if hint else "",
+            ]
+            return "\n".join(line for line in lines if line)

@@ -1,0 +1,88 @@
+"""The pytest plugin: fixtures that load, dry-run and run plans, and the marker of live tests.
+
+It costs nothing where it is not used: only pytest is imported here, everything else when a test asks for a fixture.
+No test asks a language model unless it is marked with `wavewright_live` or replays a cassette.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wavewright.engine.testing.loading import DryRunLoader, PlanLoader
+    from wavewright.engine.testing.project import ProjectUnderTest
+    from wavewright.engine.testing.result_views import PackageView, ReviewView
+    from wavewright.engine.testing.running import PlanRunner
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line(
+        "markers", "wavewright_live: may ask language models over the net; every other test may not"
+    )
+
+
+def pytest_assertrepr_compare(left: object, right: object, op: str) -> list[str] | None:
+    """Show the reason of a status, a verdict or a confidence that is not as it was wanted."""
+    if "wavewright.engine.testing.claims" not in sys.modules:
+        return None
+    from wavewright.engine.testing.claims import told_reasons
+
+    reasons = told_reasons(left, right)
+    return [f"{left!r} {op} {right!r}", *reasons] if reasons else None
+
+
+@pytest.fixture
+def wavewright_project(request: pytest.FixtureRequest) -> Iterator[ProjectUnderTest]:
+    """The project that the test's file lies in."""
+    from wavewright.engine.testing.guard import models_off
+    from wavewright.engine.testing.project import ProjectUnderTest
+
+    is_live = request.node.get_closest_marker("wavewright_live") is not None
+    with models_off(unless=is_live):
+        yield ProjectUnderTest.around(request.path.parent, request.config.rootpath, is_live=is_live)
+
+
+@pytest.fixture
+def plan(wavewright_project: ProjectUnderTest) -> PlanLoader:
+    """Load a plan by its file: read, bound to its goal and checked."""
+    from wavewright.engine.testing.loading import PlanLoader
+
+    return PlanLoader(wavewright_project)
+
+
+@pytest.fixture
+def dry_run(wavewright_project: ProjectUnderTest) -> DryRunLoader:
+    """Work out what a run would do, without calling a tool."""
+    from wavewright.engine.testing.loading import DryRunLoader
+
+    return DryRunLoader(wavewright_project)
+
+
+@pytest.fixture
+def run_plan(wavewright_project: ProjectUnderTest, tmp_path_factory: pytest.TempPathFactory) -> PlanRunner:
+    """Run a plan in a temporary folder, with stubs or with the real tools."""
+    from wavewright.engine.testing.running import PlanRunner
+
+    return PlanRunner(wavewright_project, lambda: tmp_path_factory.mktemp("wavewright"))
+
+
+@pytest.fixture
+def review(run_plan: PlanRunner) -> ReviewView:
+    """The review of the latest run of the test."""
+    from wavewright.engine.testing.result_views import ReviewView
+
+    return ReviewView(lambda: run_plan.latest().review.record)
+
+
+@pytest.fixture
+def package(run_plan: PlanRunner) -> PackageView:
+    """The package of the latest run of the test."""
+    from wavewright.engine.testing.result_views import PackageView
+
+    return PackageView(lambda: run_plan.latest().package.record)

@@ -1,0 +1,166 @@
+"""A run that a test made, as the test looks at it: statuses, outputs, gates, calls, review and package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavewright.engine.testing.calls import Call
+from wavewright.engine.testing.claims import Claim, ToldFigure, ToldWord, failure, unknown
+from wavewright.engine.testing.plan_view import PlanView
+from wavewright.engine.testing.result_views import PackageView, ReviewView, gate_claim
+from wavewright.executor.state import blocking_gate
+from wavewright.planner.types import StepId
+
+if TYPE_CHECKING:
+    from wavewright.engine.context import ApprovalRequest, RunContext
+    from wavewright.executor.events import Event, StepFinished
+    from wavewright.planner.types import Json
+    from wavewright.reviewer.records import Package, ReviewResult
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RunView:
+    """A run that has ended."""
+
+    context: RunContext
+    """The engine's own record of the run."""
+    events: tuple[Event, ...]
+    made: tuple[Call, ...]
+    approvals: tuple[ApprovalRequest, ...]
+    """What somebody was asked to approve."""
+    folder: Path
+    """Temporary folder with the run's journal and package."""
+    halted: str | None = None
+    """Why it ended before a package could be built."""
+
+    @property
+    def plan(self) -> PlanView:
+        """The plan in force at the end, patches included."""
+        __tracebackhide__ = True
+        if self.context.plan is None or self.context.goal is None:
+            raise failure(f"{self!r} follows no plan: {self.halted}")
+        return PlanView(
+            self.context.plan, self.context.goal, self.context.signatures, self.context.diagnostics
+        )
+
+    @property
+    def verdict(self) -> ToldWord:
+        """`achieved`, `not_achieved`, `failed` or `interrupted`."""
+        if self.context.package is not None:
+            return self.package.status
+        finished = self.context.state.finished
+        return ToldWord(finished.status if finished else "failed", self.halted or "")
+
+    @property
+    def review(self) -> ReviewView:
+        """What the reviewer says."""
+        return ReviewView(self._review)
+
+    @property
+    def package(self) -> PackageView:
+        """What leaves the run."""
+        return PackageView(self._package)
+
+    @property
+    def result(self) -> Json:
+        """What the run was for."""
+        __tracebackhide__ = True
+        return self._package().result
+
+    @property
+    def statuses(self) -> Mapping[str, str]:
+        """How each step ended, in the plan's order."""
+        return {step: str(self.status(step)) for step in self._steps()}
+
+    @property
+    def outputs(self) -> Mapping[str, Json]:
+        """Outputs of the steps that are present to others."""
+        present = self.context.state.outputs()
+        return {step: present[StepId(step)] for step in self._steps() if step in present}
+
+    def status(self, step_id: str) -> ToldWord:
+        """Return how a step ended; `not_run` where it never ran."""
+        __tracebackhide__ = True
+        ended = self._ended(step_id)
+        if ended is None:
+            return ToldWord("not_run", f"step {step_id!r} never ran")
+        return ToldWord(ended.status, f"step {step_id!r} ended {ended.status}{_why(ended)}")
+
+    def output(self, step_id: str) -> Json:
+        """Return a step's output; a step that readers see none of fails the test."""
+        __tracebackhide__ = True
+        status = self.status(step_id)
+        present = self.context.state.outputs()
+        if step_id not in present:
+            ended = self._ended(step_id)
+            gate = None if ended is None else blocking_gate(ended.gates)
+            because = status.why if gate is None else f"gate {gate.gate!r} blocks it: {gate.message}"
+            raise failure(f"step {step_id!r} has no output: {because}")
+        return present[StepId(step_id)]
+
+    def gate(self, gate_id: str) -> Claim:
+        """Return whether a gate passed; a goal template's gate on a tool stands for all that it became."""
+        __tracebackhide__ = True
+        records = self.context.state.gates
+        found = tuple(record for record in records if gate_id in (record.gate, record.template_gate))
+        if found:
+            return gate_claim(gate_id, found)
+        planned = {gate.id for gate in self.context.plan.gates} if self.context.plan else set[str]()
+        if gate_id in planned:
+            return Claim(False, f"gate {gate_id!r} was never asked: its step did not come that far")
+        known = {record.template_gate or record.gate for record in records} | planned
+        raise unknown(gate_id, known, what="gate", of=repr(self))
+
+    def confidence(self, field: str = "overall") -> ToldFigure:
+        """Return the capped confidence in a field of the result; in the whole where none is named."""
+        __tracebackhide__ = True
+        return self.review.confidence(field)
+
+    def calls(self, name: str | None = None) -> tuple[Call, ...]:
+        """Return the calls of a step or a tool, in the order of items; all calls where none is named."""
+        __tracebackhide__ = True
+        if name is None:
+            return self.made
+        plan = self.plan
+        known = {*plan.steps, *plan.tools, *self.context.tools}
+        if name not in known:
+            raise unknown(name, known, what="step or tool", of=repr(self))
+        place = {step: number for number, step in enumerate(plan.steps)}
+        found = [call for call in self.made if name in (call.step, call.tool)]
+        found.sort(key=lambda call: (place.get(call.step, len(place)), call.index or 0, call.attempt))
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        job = self.context.goal.job if self.context.goal else "?"
+        return f"<run of job {job!r}: {self.verdict}>"
+
+    def _steps(self) -> tuple[str, ...]:
+        return () if self.context.plan is None else tuple(step.id for step in self.context.plan.steps)
+
+    def _ended(self, step_id: str) -> StepFinished | None:
+        __tracebackhide__ = True
+        if step_id not in self._steps():
+            raise unknown(step_id, self._steps(), what="step", of=repr(self))
+        return self.context.state.steps.get(StepId(step_id))
+
+    def _review(self) -> ReviewResult:
+        __tracebackhide__ = True
+        if self.context.review is None:
+            raise failure(f"{self!r} was not reviewed: {self.halted}")
+        return self.context.review
+
+    def _package(self) -> Package:
+        __tracebackhide__ = True
+        if self.context.package is None:
+            raise failure(f"{self!r} has no package: {self.halted}")
+        return self.context.package
+
+
+def _why(ended: StepFinished) -> str:
+    if ended.error is not None:
+        tries = f" ({ended.error.attempts} attempts)" if ended.error.attempts > 1 else ""
+        return f": {ended.error.kind} error: {ended.error.message}{tries}"
+    return f": {ended.reason}" if ended.reason else ""

@@ -1,0 +1,204 @@
+"""Run plans for tests: the real pipeline, in a folder of its own, with stubs where the test gives some.
+
+The runner is called like a plain function, from plain and from async tests alike. No model is asked unless the test is
+marked as live or brings a cassette.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import os
+import sys
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+from wavewright.engine.testing.calls import CallRecord, Stub
+from wavewright.engine.testing.claims import failure, unknown
+from wavewright.engine.testing.loading import read
+from wavewright.engine.testing.project import ProjectUnderTest
+from wavewright.engine.testing.run_view import RunView
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.engine.context import ApprovalRequest, RunRequest
+    from wavewright.executor.events import Event
+    from wavewright.planner.planning import UserQuestion
+
+T = TypeVar("T")
+
+LIVE = "wavewright_live"
+"""The marker of tests that may ask language models."""
+
+
+@dataclass(slots=True)
+class _Answers:
+    """Answers for the user, and keeps what it was asked."""
+
+    approves: bool
+    answers: list[str]
+    asked: list[ApprovalRequest] = field(default_factory=list["ApprovalRequest"])
+
+    async def approve(self, request: ApprovalRequest) -> bool:
+        self.asked.append(request)
+        return self.approves
+
+    async def ask(self, question: UserQuestion) -> str | None:  # noqa: ARG002 - as the port has it
+        return self.answers.pop(0) if self.answers else None
+
+
+@dataclass(slots=True, repr=False)
+class PlanRunner:
+    """Runs jobs and plans of the project under test."""
+
+    project: ProjectUnderTest
+    new_folder: Callable[[], Path]
+    """Makes a temporary folder for a run."""
+    last: RunView | None = None
+    """The latest run of the test."""
+
+    def __repr__(self) -> str:
+        return f"<runs plans of {self.project.root}>"
+
+    def __call__(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        plan: str | os.PathLike[str] | None = None,
+        stubs: Mapping[str, Stub] | None = None,
+        real: Collection[str] = (),
+        cassette: str | os.PathLike[str] | None = None,
+        without_model: bool = False,
+        approve: bool = True,
+        answers: Sequence[str] = (),
+        as_of: dt.datetime | str | None = None,
+    ) -> RunView:
+        """Run a job, a plan or a goal template and return the run.
+
+        Args:
+            file: The job, the plan or the goal template.
+            plan: A plan in place of the job's own.
+            stubs: Answers in the place of tools, by step or by tool; a step's goes first.
+            real: Tools that write or send and are called all the same.
+            cassette: Recorded answers of models, to be replayed.
+            without_model: Runs as if no model were configured.
+            approve: What is said where a person must approve.
+            answers: For the planner's questions, in their order.
+            as_of: What `now()` gives.
+        """
+        __tracebackhide__ = True
+        with self.project.entered():
+            settings = self._settings(cassette, without_model=without_model)
+            self._refuse_unknown_stubs(file, plan, stubs or {})
+            request = self._request(file, plan, as_of)
+            calls = CallRecord(stubs or {}, real)
+            people = _Answers(approve, [*answers])
+            self.last = run_to_end(lambda: _run(request, settings, calls, people))
+        if calls.faults:
+            raise failure("\n".join(calls.faults))
+        return self.last
+
+    def latest(self) -> RunView:
+        """Return the latest run of the test."""
+        __tracebackhide__ = True
+        if self.last is None:
+            raise failure("nothing has run in this test yet: call run_plan first")
+        return self.last
+
+    def _settings(self, cassette: str | os.PathLike[str] | None, *, without_model: bool) -> Settings:
+        __tracebackhide__ = True
+        given = self.project.settings()
+        state = self.new_folder()
+        settings = replace(
+            given, state_dir=state, journal=state / "journal.sqlite", output_dir=state / "packages"
+        )
+        if without_model:
+            return replace(settings, model=None)
+        if cassette is not None:
+            tape = self.project.root / self.project.file(cassette)
+            return replace(settings, cassette=tape, cassette_mode="replay")
+        is_replayed = settings.cassette is not None and settings.cassette_mode == "replay"
+        if settings.model is not None and not (self.project.is_live or is_replayed):
+            raise failure(
+                f"the project asks the model {settings.model!r}, and this test may ask none: mark it with "
+                f"@pytest.mark.{LIVE}, replay recorded answers with run_plan(…, cassette=FILE), "
+                "or run without a model with run_plan(…, without_model=True)"
+            )
+        return settings
+
+    def _refuse_unknown_stubs(
+        self, file: str | os.PathLike[str], plan: str | os.PathLike[str] | None, stubs: Mapping[str, Stub]
+    ) -> None:
+        """Fail where a stub answers for nothing: most often a step or a tool that is called otherwise by now."""
+        __tracebackhide__ = True
+        if not stubs:
+            return
+        order, tools = read(self.project, file, plan)
+        known = set(tools)
+        if order.draft is not None:
+            known |= {name for step in order.draft.plan.steps for name in (step.id, step.tool)}
+        for name in stubs:
+            if name not in known:
+                raise unknown(name, known, what="step or tool", of=f"job {order.goal.job!r}")
+
+    def _request(
+        self,
+        file: str | os.PathLike[str],
+        plan: str | os.PathLike[str] | None,
+        as_of: dt.datetime | str | None,
+    ) -> RunRequest:
+        from wavewright.engine.cli.dates import instant_of
+        from wavewright.engine.context import RunRequest
+
+        return RunRequest(
+            job_file=self.project.file(file),
+            plan_file=None if plan is None else self.project.file(plan),
+            as_of=instant_of(as_of) if isinstance(as_of, str) else as_of,
+        )
+
+
+async def _run(request: RunRequest, settings: Settings, calls: CallRecord, people: _Answers) -> RunView:
+    from wavewright.engine.session import run_request
+    from wavewright.executor.journal_sqlite import SqliteJournal
+
+    events: list[Event] = []
+    async with SqliteJournal(settings.journal) as journal:
+        ended = await run_request(
+            request,
+            settings=settings,
+            journal=journal,
+            approver=people,
+            asker=people,
+            on_event=events.append,
+            tools_through=calls.through,
+        )
+    return RunView(
+        ended.context,
+        tuple(events),
+        tuple(calls.calls),
+        tuple(people.asked),
+        settings.state_dir,
+        ended.halted,
+    )
+
+
+def run_to_end(work: Callable[[], Coroutine[object, object, T]]) -> T:
+    """Run async work to its end, in a thread of its own where this one runs an event loop already."""
+    if not _in_event_loop():
+        return anyio.run(work)
+    with ThreadPoolExecutor(1, thread_name_prefix="run_plan") as alone:
+        return alone.submit(anyio.run, work).result()
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        trio = sys.modules.get("trio")
+        return trio is not None and bool(trio.lowlevel.in_trio_run())
+    return True

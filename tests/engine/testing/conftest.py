@@ -1,0 +1,21 @@
+"""The project that these tests load and run plans of: the starter project, in a folder of the test's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.engine.testing.suites import Suite
+from wavewright.engine.testing.project import ProjectUnderTest
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    return Suite.new(tmp_path)
+
+
+@pytest.fixture
+def wavewright_project(suite: Suite) -> ProjectUnderTest:
+    """Takes the place of the plugin's own: the plans of these tests are not this repository's."""
+    return ProjectUnderTest(suite.folder, suite.folder / "tests")

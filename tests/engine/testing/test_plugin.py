@@ -1,0 +1,144 @@
+"""The plugin as a project's own suite meets it: pytest in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from syrupy.assertion import SnapshotAssertion
+
+from tests.engine.testing.suites import Suite
+
+PASSING = """
+    def test_the_plan(plan):
+        assert plan("plans/words.job.yaml").depends("ranking", on="files")
+
+    def test_the_run(run_plan, review, package):
+        run = run_plan("plans/words.job.yaml")
+        assert run.verdict == review.verdict == package.status == "achieved"
+"""
+
+
+def test_the_plugin_imports_nothing_but_pytest() -> None:
+    program = (
+        "import sys, pytest; before = set(sys.modules); import wavewright.engine.testing.plugin\n"
+        "print(*sorted(name for name in set(sys.modules) - before if not name.startswith('wavewright')))\n"
+        "print(*sorted(name for name in set(sys.modules) - before if name.startswith('wavewright')))"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+
+    assert shown.stdout.splitlines() == [
+        "",
+        "wavewright wavewright.engine wavewright.engine.testing wavewright.engine.testing.plugin",
+    ]
+
+
+def test_a_suite_that_does_not_use_it_loads_nothing_of_it(suite: Suite) -> None:
+    suite.write(
+        "tests/test_own.py",
+        """
+        import sys
+
+        def test_nothing_is_loaded():
+            loaded = {name for name in sys.modules if name.startswith("wavewright.")}
+            assert loaded == {"wavewright.engine", "wavewright.engine.testing", "wavewright.engine.testing.plugin"}
+        """,
+    )
+
+    assert suite.run().last_line.startswith("1 passed")
+
+
+def test_failing_assertions_say_why(suite: Suite, snapshot: SnapshotAssertion) -> None:
+    suite.write(
+        "tests/test_shape.py",
+        """
+        JOB = "plans/words.job.yaml"
+        EMPTY = {"name": "a.md", "text": ""}
+
+        def test_depends(plan):
+            assert plan(JOB).depends("ranking", on="files", directly=True)
+
+        def test_width(plan):
+            assert plan(JOB).width == 3
+
+        def test_unknown_step(plan):
+            assert plan(JOB).depends("ranking", on="file")
+
+        def test_status(run_plan):
+            run = run_plan(JOB, stubs={"list_notes": OSError("the disk is gone")})
+            assert run.status("files") == "ok"
+
+        def test_verdict(run_plan):
+            assert run_plan(JOB, stubs={"read_note": EMPTY}).verdict == "achieved"
+
+        def test_gate(run_plan):
+            assert run_plan(JOB, stubs={"read_note": EMPTY}).gate("has_text")
+
+        def test_confidence(run_plan):
+            assert run_plan(JOB, stubs={"read_note": EMPTY}).confidence() >= 0.9
+
+        def test_unsound(plan):
+            plan("plans/unsound.plan.yaml")
+        """,
+    )
+    suite.write("plans/unsound.plan.yaml", "version: 1\nsteps:\n  - {id: a, tool: list_note}\n")
+
+    ended = suite.run()
+
+    assert ended.code == 1
+    assert ended.out == snapshot
+
+
+def test_a_project_may_have_a_tools_package_of_its_own(suite: Suite) -> None:
+    suite.write("tools/__init__.py", "OWN = 'of the project'\n")
+    suite.write("planner/__init__.py", "OWN = 'of the project'\n")
+    suite.replace("wavewright.yaml", "path: tools/notes.py", "module: tools.notes")
+    suite.write("conftest.py", "")
+    suite.write(
+        "tests/test_own.py",
+        "import planner\nimport tools\n\ndef test_own():\n    assert tools.OWN == planner.OWN\n",
+    )
+    suite.write("tests/test_plan.py", PASSING)
+
+    assert suite.run().last_line.startswith("3 passed")
+
+
+def test_a_test_does_the_same_from_whichever_folder_pytest_is_started(suite: Suite) -> None:
+    suite.write("tests/test_plan.py", PASSING)
+
+    assert suite.run("suite/tests", start=suite.folder.parent).last_line.startswith("2 passed")
+    assert suite.run("--rootdir=/", start=suite.folder / "tests").last_line.startswith("2 passed")
+
+
+def test_fixtures_of_the_projects_own_take_the_place_of_the_plugins(suite: Suite) -> None:
+    suite.write(
+        "tests/test_own.py",
+        """
+        import pytest
+
+        @pytest.fixture
+        def plan():
+            return "my own"
+
+        def test_own(plan):
+            assert plan == "my own"
+        """,
+    )
+
+    assert suite.run().last_line.startswith("1 passed")
+
+
+def test_async_tests_run_plans(suite: Suite) -> None:
+    suite.write(
+        "tests/test_async.py",
+        """
+        import pytest
+
+        @pytest.mark.anyio
+        @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+        async def test_the_run(run_plan, anyio_backend):
+            assert run_plan("plans/words.job.yaml").verdict == "achieved"
+        """,
+    )
+
+    assert suite.run("--strict-markers").last_line.startswith("1 passed")
