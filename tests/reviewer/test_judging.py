@@ -114,6 +114,7 @@ async def test_a_quote_that_does_not_stand_there_makes_the_verdict_void(quote: s
 
 async def test_a_pass_without_evidence_is_no_pass() -> None:
     assert (await judge_one(passing(), passing())).verdict == "error"
+    assert (await judge_one(passing('""'), passing('""'), output={"text": ""})).verdict == "error"
     assert (await judge_one(passing(), passing(), output=[])).verdict == "pass"
 
 

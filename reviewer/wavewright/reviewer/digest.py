@@ -85,10 +85,11 @@ def _candidates(
     plan: Plan, state: RunState, result: Result, labels: Mapping[StepId, Sequence[str]]
 ) -> Iterator[_Candidate]:
     """Yield the outputs, by rank and then in the plan's order; a result that is one of them is not told twice."""
+    replaced = superseded_steps(plan)
     outputs = {
         step.id: state.steps[step.id].output
         for step in plan.steps
-        if step.id not in superseded_steps(plan)
+        if step.id not in replaced
         and step.id in state.steps
         and state.steps[step.id].status in SUCCESSES
     }
