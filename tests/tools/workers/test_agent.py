@@ -452,6 +452,30 @@ def test_a_call_that_was_only_written_down_is_no_answer_in_words_either(tmp_path
     assert (output["answer"], output["method"]) == ("4,000.", "suggested")
 
 
+@pytest.mark.parametrize(
+    ("said", "told", "mend"),
+    [
+        pytest.param(
+            "I'm sorry, but I can't help with that.", "the model declined", "change the text", id="refusal"
+        ),
+        pytest.param(
+            '```json\n{"tool": "no_such_tool", "params": {}}\n```', "a tool that it has not", "", id="call"
+        ),
+    ],
+)
+def test_words_that_answer_nothing_are_no_answer(tmp_path: Path, said: str, told: str, mend: str) -> None:
+    with pytest.raises(ToolError, match=told) as failed:
+        Desk(tmp_path, said).call()
+
+    assert mend in (failed.value.hint or "")
+
+
+def test_who_has_looked_may_say_that_it_cannot_be_found(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "I can't find that city.").does(("look_up", {"city": "Nowhere"}))
+
+    assert desk.call()["answer"] == "I can't find that city."
+
+
 def test_suggested_calls_are_held_to_the_same_rules(tmp_path: Path) -> None:
     said = '[{"tool": "burn", "params": {"city": "Rome"}}, {"tool": "look_up", "params": {"city": 1}}]'
     desk = Desk(tmp_path, said, "never", "never")

@@ -162,7 +162,7 @@ def _input_schema(names: list[str] | None) -> JsonSchema:
             "task": {
                 "type": "string",
                 "minLength": 1,
-                "description": "What to find out, and what to answer.",
+                "description": "What to find out, and what to answer. What steps gave belongs into `context`.",
             },
             "context": {"description": "What is known already; the model reads it as data."},
             "tools": tools,

@@ -29,7 +29,7 @@ from wavewright.tools.calls import Tool, ToolCall, ToolError
 from wavewright.tools.workers import faults
 from wavewright.tools.workers.agent import AgentLimits, Turns
 from wavewright.tools.workers.agent_calls import Collector
-from wavewright.tools.workers.answers import read_answer
+from wavewright.tools.workers.answers import declines, read_answer, read_text
 from wavewright.tools.workers.conversation import Conversation, Ending, misfit_texts
 from wavewright.tools.workers.services import AGENT, WORKER_LADDER, Services
 from wavewright.tools.workers.shortening import shorten, size_of
@@ -157,14 +157,26 @@ class AgentWork:
         if self._written_calls(answer):
             return Fallen("it wrote calls of tools down instead of making them")
         if self._schema is None:
-            text = answer.text.strip()
-            return Fallen("its last words are empty") if not text else self._result(text, "agent")
+            return self._words(answer)
         reading = read_answer(answer)
         if reading.is_whole and not misfit_texts(reading.values[0], self._schema):
             return self._result(reading.values[0], "agent")
         if any(not misfit_texts(value, self._schema) for value in reading.values):
             return Fallen("its answer stands among other words")
         return await self._asked_again(models, answer, "agent")
+
+    def _words(self, answer: ModelAnswer) -> JsonObject | Fallen:
+        """Return the last words, where they can be an answer."""
+        text = answer.text.strip()
+        if not text:
+            return Fallen("its last words are empty")
+        if read_suggested_calls(text) and read_text(text).is_whole:
+            return Fallen("its last words are a call of a tool that it has not")
+        # Who has looked and says "I cannot find it" has answered.
+        if declines(text) and not self.collector.records:
+            self.error = ModelError("refused", "the model declined")
+            return Fallen("the model declined")
+        return self._result(text, "agent")
 
     async def _suggested(self, models: Models) -> JsonObject | Fallen:
         """Make the calls that the model only wrote down, and let it answer from what they give."""
