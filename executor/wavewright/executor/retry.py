@@ -35,10 +35,20 @@ class Failure:
     """Names of the exception's classes, for `Retry.on`."""
     retry_after: float | None = None
     """Seconds that the other side asked for."""
+    is_final: bool = False
+    """Whether it is known that no other attempt would help."""
 
     def as_error(self, attempts: int) -> StepError:
         """Return the failure as it is journaled."""
         return StepError(self.kind, self.message, attempts=attempts, hint=self.hint)
+
+
+class FailedBefore(Exception):
+    """A failure that is on record and happens again, as it was: whatever its kind, no attempt follows."""
+
+    def __init__(self, error: StepError) -> None:
+        super().__init__(error.message)
+        self.error = error
 
 
 def timeout_failure(seconds: float) -> Failure:
@@ -56,6 +66,8 @@ def describe_failure(error: BaseException, wall: float) -> Failure:
         wall: The time now, which a `Retry-After` that names a date is measured from.
     """
     cause = _only_cause(error)
+    if isinstance(cause, FailedBefore):
+        return Failure(cause.error.kind, cause.error.message, cause.error.hint, is_final=True)
     return Failure(
         kind="transient" if is_transient(cause) else "tool",
         message=_message(cause),
@@ -82,7 +94,7 @@ def is_transient(error: BaseException) -> bool:
 
 def may_retry(failure: Failure, retry: Retry, attempt: int) -> bool:
     """Whether attempt number `attempt`, which failed so, is followed by another."""
-    if attempt >= retry.attempts:
+    if attempt >= retry.attempts or failure.is_final:
         return False
     wanted = retry.on
     return failure.kind in wanted or "any" in wanted or not failure.names.isdisjoint(wanted)

@@ -1,0 +1,1 @@
+"""Recordings of runs: what tools answered, kept, so that the same run or another one can be held against it."""

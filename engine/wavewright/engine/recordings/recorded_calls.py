@@ -1,0 +1,222 @@
+"""The calls of a run with all that they were given and gave, made of its journal.
+
+A *recorded call* is one call of a tool: with which parameters it was made, and what it came to. The journal keeps
+outputs and errors; the parameters are made anew from the plan that was in force and the outputs that were there, as
+the executor made them. What a tool let be known while it worked (models that it asked, rungs, text) goes with it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from wavewright.config.redaction import Redactor
+from wavewright.executor.codec import from_json, to_json
+from wavewright.executor.events import (
+    Event,
+    ItemFinished,
+    LoopToolCalled,
+    ModelCalled,
+    OutputStreamed,
+    PlanAccepted,
+    RungTaken,
+    RunStarted,
+    StepError,
+    StepFinished,
+)
+from wavewright.executor.state import SUCCESSES, blocking_gate
+from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.goals import Goal
+from wavewright.planner.graph import PlanGraph
+from wavewright.planner.models import Plan, Step
+from wavewright.planner.references import Renderer, compile_render
+from wavewright.planner.types import Json, JsonObject, StepId, StepKey
+
+CallStatus: TypeAlias = Literal["ok", "empty", "failed", "reused", "cancelled"]
+"""How a call ended; `reused` served by another run's, `cancelled` cut off, so that nobody knows what it gives."""
+
+Told: TypeAlias = ModelCalled | RungTaken | OutputStreamed | LoopToolCalled
+"""What a tool lets be known while it works."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """One call of a tool, and what it came to."""
+
+    step: StepId
+    tool: str
+    params: JsonObject
+    status: CallStatus
+    index: int | None = None
+    """The item, for a `for_each` step."""
+    config: JsonObject = field(default_factory=dict[str, Json])
+    """What the goal says of the tool."""
+    key: StepKey | None = None
+    output: Json = None
+    error: StepError | None = None
+    told: tuple[Told, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The step, and the item where there is one."""
+        return self.step if self.index is None else f"{self.step}[{self.index}]"
+
+    def without_secrets(self, redactor: Redactor) -> RecordedCall:
+        """Return the call as it may be written into a file."""
+        error = self.error
+        if error is not None:
+            hint = None if error.hint is None else redactor.redact(error.hint)
+            error = replace(error, message=redactor.redact(error.message), hint=hint)
+        return replace(
+            self,
+            params=_object(redactor.redact_json(self.params)),
+            config=_object(redactor.redact_json(self.config)),
+            output=redactor.redact_json(self.output),
+            error=error,
+            told=tuple(_told_without_secrets(told, redactor) for told in self.told),
+        )
+
+
+def recorded_calls(events: Iterable[Event]) -> tuple[RecordedCall, ...]:
+    """Return the calls of a run in the order in which they ended.
+
+    Served by an equal call of the same run, a call is none of its own; one whose parameters were at fault was not
+    made at all.
+    """
+    known = list(events)
+    made = {
+        event.key
+        for event in known
+        if isinstance(event, StepFinished | ItemFinished) and event.status in ("ok", "empty")
+    }
+    reader = _Reader(made)
+    return tuple(call for event in known for call in reader.take(event))
+
+
+class _Reader:
+    """Follows a run event by event, with the outputs that its steps see."""
+
+    def __init__(self, made: set[StepKey | None]) -> None:
+        self._made = made
+        self._plan: _FollowedPlan | None = None
+        self._goal: Goal | None = None
+        self._now = dt.datetime.fromtimestamp(0, dt.UTC)
+        self._outputs = dict[StepId, Json]()
+        self._told = dict[tuple[StepId, int | None], list[Told]]()
+
+    def take(self, event: Event) -> Iterator[RecordedCall]:
+        """Take note of an event, and yield the call whose end it is, where it is one."""
+        match event:
+            case RunStarted():
+                self._goal = Goal.model_validate(event.goal)
+                self._now = dt.datetime.fromtimestamp(event.now, dt.UTC)
+            case PlanAccepted():
+                self._plan = _FollowedPlan(Plan.model_validate(event.plan), self._now)
+            case ModelCalled(use=use):
+                # A judge is asked about a step, not by it.
+                if use.step is not None and use.role != "judge":
+                    self._told.setdefault((use.step, use.index), []).append(event)
+            case RungTaken() | OutputStreamed() | LoopToolCalled():
+                if event.step is not None:
+                    self._told.setdefault((event.step, event.index), []).append(event)
+            case ItemFinished():
+                yield from self._call(event, event.index)
+            case StepFinished():
+                if event.items is None:
+                    yield from self._call(event, None)
+                self._see(event)
+            case _:
+                pass
+
+    def _see(self, ending: StepFinished) -> None:
+        if ending.status in SUCCESSES and blocking_gate(ending.gates) is None:
+            self._outputs[ending.step] = ending.output
+        else:
+            self._outputs.pop(ending.step, None)
+
+    def _call(self, ending: StepFinished | ItemFinished, index: int | None) -> Iterator[RecordedCall]:
+        told = tuple(self._told.pop((ending.step, index), ()))
+        status = self._status(ending)
+        if status is None or self._plan is None or self._goal is None:
+            return
+        step = self._plan.steps.get(ending.step)
+        params = None if step is None else self._plan.params(step, self._outputs, index)
+        if step is None or params is None:
+            return
+        nothing: JsonObject = {}
+        config = next((tool.config for tool in self._goal.tools if tool.name == step.tool), nothing)
+        yield RecordedCall(
+            step=ending.step,
+            tool=step.tool,
+            params=params,
+            status=status,
+            index=index,
+            config=config,
+            key=ending.key,
+            output=ending.output,
+            error=ending.error,
+            told=told,
+        )
+
+    def _status(self, ending: StepFinished | ItemFinished) -> CallStatus | None:
+        """Return how a call ended; none where no tool was asked."""
+        match ending.status:
+            case "ok" | "empty":
+                return ending.status
+            case "failed" | "cancelled":
+                return ending.status if ending.attempts and ending.key is not None else None
+            case "reused":
+                return None if ending.key in self._made else "reused"
+            case _:
+                return None
+
+
+class _FollowedPlan:
+    """A plan in force, with what makes its parameters."""
+
+    def __init__(self, plan: Plan, now: dt.datetime) -> None:
+        self.steps: Mapping[StepId, Step] = {step.id: step for step in plan.steps}
+        self._inputs = plan.inputs
+        self._dependencies = PlanGraph.of(plan).dependencies
+        self._now = now
+        self._spread = dict[StepId, tuple[Renderer, JsonObject, list[Json]]]()
+
+    def params(self, step: Step, outputs: Mapping[StepId, Json], index: int | None) -> JsonObject | None:
+        """Return the parameters of a call; none where they can no longer be made."""
+        try:
+            renderer, visible, items = self._renderer(step, outputs)
+            if index is not None:
+                if index >= len(items):
+                    return None
+                visible = {**visible, "item": items[index], "index": index}
+            params = renderer(visible, self._now)
+        except ExpressionFault:
+            return None
+        return params if isinstance(params, dict) else None
+
+    def _renderer(
+        self, step: Step, outputs: Mapping[StepId, Json]
+    ) -> tuple[Renderer, JsonObject, list[Json]]:
+        """Return what renders the step's parameters, what it sees and its items: of a fan, looked up once."""
+        if step.for_each is not None and step.id in self._spread:
+            return self._spread[step.id]
+        seen: JsonObject = {name: outputs[name] for name in self._dependencies[step.id] if name in outputs}
+        visible: JsonObject = {"inputs": self._inputs, "steps": seen}
+        items = compile_render(step.for_each)(visible, self._now) if step.for_each is not None else []
+        found = (compile_render(step.params), visible, items if isinstance(items, list) else [])
+        if step.for_each is not None:
+            self._spread[step.id] = found
+        return found
+
+
+def _told_without_secrets(told: Told, redactor: Redactor) -> Told:
+    clean = from_json(redactor.redact_json(to_json(told)))
+    assert isinstance(clean, ModelCalled | RungTaken | OutputStreamed | LoopToolCalled)
+    return clean
+
+
+def _object(value: Json) -> JsonObject:
+    assert isinstance(value, dict)
+    return value

@@ -1,0 +1,89 @@
+"""Projects to record, and whoever says yes in their runs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.engine.conftest import project, wavewright
+from tests.engine.desk_project import write_desk
+from wavewright.config.settings import load_settings
+from wavewright.engine.context import ApprovalRequest, RunRequest
+from wavewright.engine.recordings.recording_file import Recording, read_recording, write_recording
+from wavewright.engine.recordings.whole_runs import WholeRun, record_job, replay_job
+from wavewright.executor.events import Event
+from wavewright.executor.journal_reader import JournalReader
+from wavewright.planner.types import RunId
+
+__all__ = ["project", "wavewright"]
+
+
+class Yes:
+    """Approves everything."""
+
+    async def approve(self, request: ApprovalRequest) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Taping:
+    """Records and replays the job of a folder."""
+
+    folder: Path
+    job: str = "quotes.job.yaml"
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "recordings" / "quotes.json"
+
+    def record(self) -> tuple[WholeRun, Recording]:
+        """Run for real, and keep the recording."""
+
+        async def work() -> tuple[WholeRun, Recording]:
+            return await record_job(self._request(), load_settings(self.folder), approver=Yes())
+
+        ran, recording = anyio.run(work)
+        write_recording(self.file, recording)
+        return ran, recording
+
+    def replay(self, as_of: dt.datetime | None = None) -> WholeRun:
+        """Run from the file."""
+
+        async def work() -> WholeRun:
+            return await replay_job(
+                replace(self._request(), as_of=as_of),
+                load_settings(self.folder, {}),
+                read_recording(self.file),
+                file=self.file,
+                approver=Yes(),
+            )
+
+        return anyio.run(work)
+
+    def _request(self) -> RunRequest:
+        return RunRequest(job_file=Path(self.job))
+
+
+def events_of(folder: Path, run: str) -> list[Event]:
+    """Return what the journal of a project holds of a run."""
+    with JournalReader.open(load_settings(folder, {}).journal) as journal:
+        return journal.load(RunId(run))
+
+
+DeskMaker = Callable[..., Taping]
+
+
+@pytest.fixture
+def desk(wavewright: object, tmp_path: Path) -> DeskMaker:
+    """Write the desk project into the working directory."""
+
+    def make(**texts: str) -> Taping:
+        write_desk(tmp_path, **texts)
+        return Taping(tmp_path)
+
+    return make
