@@ -89,9 +89,7 @@ def _candidates(
     outputs = {
         step.id: state.steps[step.id].output
         for step in plan.steps
-        if step.id not in replaced
-        and step.id in state.steps
-        and state.steps[step.id].status in SUCCESSES
+        if step.id not in replaced and step.id in state.steps and state.steps[step.id].status in SUCCESSES
     }
     found: list[_Candidate] = []
     if plan.result is not None and not any(result.value == outputs.get(name) for name in result.terminal):
