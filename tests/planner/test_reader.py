@@ -234,3 +234,11 @@ def test_a_document_with_very_many_faults_tells_the_first_hundred() -> None:
 
     assert len(text.diagnostics) == 100
     assert text.diagnostics[-1].message.endswith("(and more faults after this one)")
+
+
+def test_a_step_whose_id_is_no_name_is_called_by_its_place() -> None:
+    text = read_plan(f'{{"steps": [{{"id": "{"a" * 5000}", "tool": "work", "params": {{}}}}]}}', "plan.json")
+
+    (diagnostic,) = text.diagnostics
+    assert diagnostic.message.startswith("'id' of steps[0] should begin with a letter")
+    assert len(diagnostic.message) < 250

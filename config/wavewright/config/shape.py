@@ -66,6 +66,8 @@ _PATTERNS = {
 MOST_FAULTS = 100
 """Faults that are told of one document: whoever has more has written something else."""
 _MOST_DETAILS = 4 * MOST_FAULTS
+_LONGEST_LABEL = 100
+"""Of a node that is called by its own name; what is longer is no name, and is called by its place."""
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -266,7 +268,7 @@ def subject(path: Sequence[str | int], value: JsonValue, name: str) -> str:
         if isinstance(key, int) and isinstance(node, dict):
             label = node.get("id", node.get("name"))
             before = path[position - 1] if position else "items"
-            if isinstance(label, str):
+            if isinstance(label, str) and len(label) <= _LONGEST_LABEL:
                 owner, rest = f"{str(before).removesuffix('s')} {label!r}", []
             else:
                 owner, rest = f"{before}[{key}]", []
