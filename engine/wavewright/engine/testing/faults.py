@@ -59,7 +59,7 @@ def message_of(error: Exception) -> str:
         case _:
             place, hint = getattr(error, "place", None), getattr(error, "hint", None)
             lines = [
-                f"error: {error}",
+                f"error: {getattr(error, 'message', error)}",
                 f"  --> {place}" if place else "",
                 f"  = help: {hint}" if hint else "",
             ]

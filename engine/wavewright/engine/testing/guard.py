@@ -1,25 +1,67 @@
-"""Keep the tests of a project from asking language models by accident."""
+"""Keep the tests of a project from asking language models by accident.
+
+Requests to models are *off* for every test of a wavewright project, and for whatever commands such a test starts, but
+where the test is marked as live. A test that asks all the same fails with what would allow it.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
+import pytest
+
+VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
+"""Read by whatever opens the way to models."""
+LIVE = "wavewright_live"
+"""The marker of tests that may ask language models."""
+
+
+def is_live(test: pytest.Item) -> bool:
+    """Whether a test is marked as one that may ask models."""
+    return test.get_closest_marker(LIVE) is not None
+
+
+class SuiteGuard:
+    """Turns requests off around every test of a suite."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Run a test, its fixtures included, with requests off unless it is live."""
+        with models_off(unless=is_live(item)):
+            return (yield)
+
 
 @contextmanager
 def models_off(*, unless: bool = False) -> Generator[None]:
-    """Let no model be asked for a while, `unless` the test may.
-
-    The library that asks models has a switch for it; it is turned only where that library is loaded already.
-    """
-    library = sys.modules.get("pydantic_ai.models")
-    if unless or library is None:
+    """Let no model be asked for a while, `unless` the test may."""
+    if unless:
         yield
         return
-    before: object = library.__dict__["ALLOW_MODEL_REQUESTS"]
-    library.__dict__["ALLOW_MODEL_REQUESTS"] = False
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = "off"
+    try:
+        with _library_off():
+            yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+@contextmanager
+def _library_off() -> Generator[None]:
+    """Turn the switch of the library that asks models, where it is loaded: it is never loaded for that."""
+    library = sys.modules.get("pydantic_ai.models")
+    if library is None:
+        yield
+        return
+    before: object = vars(library)["ALLOW_MODEL_REQUESTS"]
+    vars(library)["ALLOW_MODEL_REQUESTS"] = False
     try:
         yield
     finally:
-        library.__dict__["ALLOW_MODEL_REQUESTS"] = before
+        vars(library)["ALLOW_MODEL_REQUESTS"] = before

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Make the marker known; in a wavewright project, turn requests to models off for the whole suite."""
     config.addinivalue_line(
         "markers", "wavewright_live: may ask language models over the net; every other test may not"
     )
+    if any((config.rootpath / name).is_file() for name in ("wavewright.yaml", "wavewright.yml")):
+        from wavewright.engine.testing.guard import SuiteGuard
+
+        config.pluginmanager.register(SuiteGuard(), "wavewright_suite_guard")
 
 
 def pytest_assertrepr_compare(left: object, right: object, op: str) -> list[str] | None:
@@ -40,12 +44,12 @@ def pytest_assertrepr_compare(left: object, right: object, op: str) -> list[str]
 @pytest.fixture
 def wavewright_project(request: pytest.FixtureRequest) -> Iterator[ProjectUnderTest]:
     """The project that the test's file lies in."""
-    from wavewright.engine.testing.guard import models_off
+    from wavewright.engine.testing.guard import is_live, models_off
     from wavewright.engine.testing.project import ProjectUnderTest
 
-    is_live = request.node.get_closest_marker("wavewright_live") is not None
-    with models_off(unless=is_live):
-        yield ProjectUnderTest.around(request.path.parent, request.config.rootpath, is_live=is_live)
+    live = is_live(request.node)
+    with models_off(unless=live):
+        yield ProjectUnderTest.around(request.path.parent, request.config.rootpath, is_live=live)
 
 
 @pytest.fixture

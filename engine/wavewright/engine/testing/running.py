@@ -20,6 +20,7 @@ import anyio
 
 from wavewright.engine.testing.calls import CallRecord, Stub
 from wavewright.engine.testing.claims import failure, unknown
+from wavewright.engine.testing.guard import LIVE
 from wavewright.engine.testing.loading import read
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from wavewright.planner.planning import UserQuestion
 
 T = TypeVar("T")
-
-LIVE = "wavewright_live"
-"""The marker of tests that may ask language models."""
 
 
 @dataclass(slots=True)
@@ -85,7 +83,8 @@ class PlanRunner:
             plan: A plan in place of the job's own.
             stubs: Answers in the place of tools, by step or by tool; a step's goes first.
             real: Tools that write or send and are called all the same.
-            cassette: Recorded answers of models, to be replayed.
+            cassette: File of recorded answers of models, to be replayed; a live test records it anew under
+                `WAVEWRIGHT_CASSETTE_MODE=record`.
             without_model: Runs as if no model were configured.
             approve: What is said where a person must approve.
             answers: For the planner's questions, in their order.
@@ -120,14 +119,15 @@ class PlanRunner:
         if without_model:
             return replace(settings, model=None)
         if cassette is not None:
-            tape = self.project.root / self.project.file(cassette)
-            return replace(settings, cassette=tape, cassette_mode="replay")
+            mode = given.cassette_mode if self.project.is_live else "replay"
+            return replace(settings, cassette=self.project.root / cassette, cassette_mode=mode)
         is_replayed = settings.cassette is not None and settings.cassette_mode == "replay"
         if settings.model is not None and not (self.project.is_live or is_replayed):
             raise failure(
-                f"the project asks the model {settings.model!r}, and this test may ask none: mark it with "
-                f"@pytest.mark.{LIVE}, replay recorded answers with run_plan(…, cassette=FILE), "
-                "or run without a model with run_plan(…, without_model=True)"
+                f"error: the project asks the model {settings.model!r}, and this test may ask none\n"
+                f"  = help: mark it with @pytest.mark.{LIVE} to ask it,\n"
+                "          replay recorded answers with run_plan(…, cassette=FILE),\n"
+                "          or run without a model with run_plan(…, without_model=True)"
             )
         return settings
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from wavewright.config.redaction import Redactor
     from wavewright.tools.models.cassette import Cassette
 
+REQUESTS = "WAVEWRIGHT_MODEL_REQUESTS"
+"""The variable that turns requests to models off, for this process and for those that it starts: tests set it."""
+
 
 def check_models(settings: Settings, environment: Mapping[str, str] = os.environ) -> None:
     """Check names, keys and addresses of the models that the settings name; asks nobody.
@@ -33,6 +36,7 @@ def check_models(settings: Settings, environment: Mapping[str, str] = os.environ
     """
     if settings.model is None:
         raise ModelConfigError("no model is configured", "set WAVEWRIGHT_MODEL to PROVIDER:NAME")
+    _refuse_requests(settings, environment)
     check_names(settings)
     for model in configured_models(settings):
         find_endpoint(model, settings, environment)
@@ -69,6 +73,20 @@ async def open_models(
             return _taped(build_model(endpoint, http), cassette)
 
         yield ProviderModels(settings, environment, purse, redactor, build)
+
+
+def _refuse_requests(settings: Settings, environment: Mapping[str, str]) -> None:
+    """Raise an error where a model would be asked although a test suite has requests turned off.
+
+    Raises:
+        ModelConfigError: no cassette answers in the place of the models.
+    """
+    is_replayed = settings.cassette is not None and settings.cassette_mode == "replay"
+    if environment.get(REQUESTS) == "off" and not is_replayed:
+        raise ModelConfigError(
+            f"model {settings.model!r} may not be asked here: {REQUESTS} is off",
+            "mark the test with @pytest.mark.wavewright_live, or replay a cassette",
+        )
 
 
 def _open_cassette(settings: Settings, redactor: Redactor) -> Cassette | None:
