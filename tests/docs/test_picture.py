@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -21,11 +22,18 @@ COLUMNS = 84
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
-def dry_run() -> str:
+def dry_run(folder: Path) -> str:
+    """Return what the command prints where nothing has run yet: its figures would be those of past runs."""
     shown = subprocess.run(
         [sys.executable, "-m", "wavewright.engine.main", *COMMAND],
         cwd=ROOT,
-        env=os.environ | {"COLUMNS": str(COLUMNS), "TERM": "xterm-256color", "FORCE_COLOR": "1"},
+        env=os.environ
+        | {
+            "COLUMNS": str(COLUMNS),
+            "TERM": "xterm-256color",
+            "FORCE_COLOR": "1",
+            "WAVEWRIGHT_JOURNAL": str(folder / "journal.sqlite"),
+        },
         check=True,
         capture_output=True,
         text=True,
@@ -47,8 +55,8 @@ def words_of(picture: str) -> list[str]:
     return normal(text).split()
 
 
-def test_the_picture_shows_what_a_dry_run_prints() -> None:
-    drawn = draw(dry_run())
+def test_the_picture_shows_what_a_dry_run_prints(tmp_path: Path) -> None:
+    drawn = draw(dry_run(tmp_path))
     if os.environ.get("UPDATE_DOCS") == "1":
         PICTURE.parent.mkdir(exist_ok=True)
         PICTURE.write_text(drawn, encoding="utf-8")

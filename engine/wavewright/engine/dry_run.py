@@ -1,18 +1,27 @@
 """What a run would do, worked out without calling a tool.
 
 A *dry run* is a record of the checked plan: its waves, width and critical path, what each step calls and waits for,
-how many calls are known already, which side effects and approvals it has. Every format is a rendering of this one
-record.
+what it is expected to take, what it does to the world, and what leaves the run. Every format is a rendering of this
+one record; it follows from the order, the tools and the outlook alone.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wavewright.config.documents import Source
+from wavewright.engine.dry_run_budget import BudgetVerdict, Demand, judge_budget
+from wavewright.engine.dry_run_estimates import (
+    NOTHING,
+    CallEstimate,
+    Outlook,
+    Range,
+    estimate_call,
+)
+from wavewright.engine.dry_run_trust import Trust, judge_trust
 from wavewright.engine.jobs import Order, no_plan
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
@@ -24,7 +33,10 @@ from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.references import parse_text, reads, render
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.types import Json, StepId
+from wavewright.planner.types import Json, Schedule, StepId
+
+_OVER_BUDGET = frozenset({"E701", "E702", "E703", "E704"})
+"""What the checker says against budgets: part of the verdict here, where everything else is told all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +59,35 @@ class StepForecast:
     effects: tuple[str, ...]
     """Without `read`."""
     seconds: float
-    """Expected, of all its calls, from the tool's own figure."""
+    """Expected, of all its calls, with as many at once as the limits allow."""
     gates: tuple[str, ...]
     params: Mapping[str, Json]
+    p90_seconds: float
+    call: CallEstimate
+    """What one call takes, and where that figure is from."""
+    tokens: Range
+    """Of all its calls."""
+    usd: Range | None
+    """Of all its calls; None where the price is not known."""
+    needs_approval: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlanForecast:
+    """What the whole plan is expected to take."""
+
+    seconds: Range
+    """From the first call to the last, with the schedule and the limits."""
+    calls: int
+    tokens: Range
+    usd: Range | None
+    """None where a step's price is not known."""
+    is_least: bool
+    """Whether a step's number of calls depends on an output: one call is counted then."""
+    from_history: int
+    """Steps whose seconds are drawn from past calls."""
+    from_priors: int
+    """Steps whose seconds, or tokens, are the tool's own figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +98,7 @@ class DryRun:
     goal: str
     rung: str
     plan_hash: str
-    schedule: str
+    schedule: Schedule
     concurrency: int
     steps: tuple[StepForecast, ...]
     waves: tuple[tuple[StepId, ...], ...]
@@ -74,98 +112,199 @@ class DryRun:
     approvals: tuple[str, ...]
     warnings: tuple[Diagnostic, ...]
     source: Source
+    estimate: PlanForecast
+    budget: BudgetVerdict
+    trust: Trust
+    plan: Plan
+    """Bound to its goal, as it would run."""
 
 
-def forecast(order: Order, tools: Mapping[str, ToolSignature], *, now: dt.datetime) -> DryRun:
-    """Return what running the order would do.
+def forecast(
+    order: Order,
+    tools: Mapping[str, ToolSignature],
+    *,
+    now: dt.datetime,
+    outlook: Outlook | None = None,
+) -> DryRun:
+    """Return what running the order would do; a plan that is over a budget is told with its verdict.
 
     Raises:
         PlanError: there is no plan, or it is not sound.
     """
+    outlook = outlook or Outlook()
     goal, draft = order.goal, order.draft
     if draft is None:
         raise no_plan(goal, order.source)
     plan = bind_plan(draft.plan, goal, tools)
-    found = draft.origin.place(check(plan, goal, tools))
+    found = draft.origin.place(check(plan, goal, tools, allowance=outlook.allowance))
     source = draft.origin.document.source
-    if any(diagnostic.severity == "error" for diagnostic in found):
+    if any(each.severity == "error" and each.code not in _OVER_BUDGET for each in found):
         raise PlanError(found, source)
-    return _forecast(plan, goal, tools, draft.rung, found, source, now)
+    return _Forecaster(plan, goal, tools, outlook, now).record(draft.rung, found, source)
 
 
-def _forecast(
-    plan: Plan,
-    goal: Goal,
-    tools: Mapping[str, ToolSignature],
-    rung: str,
-    warnings: tuple[Diagnostic, ...],
-    source: Source,
-    now: dt.datetime,
-) -> DryRun:
-    graph = PlanGraph.of(plan)
-    waves = graph.wave_of()
-    steps = tuple(
-        _step(step, plan, goal, tools[step.tool], waves[step.id], frozenset(graph.dependencies[step.id]), now)
-        for step in plan.steps
-    )
-    seconds = {step.id: step.seconds for step in steps}
-    path = graph.critical_path(seconds)
-    return DryRun(
-        job=goal.job,
-        goal=goal.text,
-        rung=rung,
-        plan_hash=plan_hash(plan),
-        schedule=goal.schedule,
-        concurrency=goal.limits.concurrency,
-        steps=steps,
-        waves=graph.waves,
-        width=graph.width,
-        critical_path=path.steps,
-        critical_seconds=path.seconds,
-        total_seconds=math.fsum(
-            tools[step.tool].expected_seconds * (1 if forecast.calls is None else forecast.calls)
-            for step, forecast in zip(plan.steps, steps, strict=True)
-        ),
-        gates=tuple(f"{gate.id} on {gate.on}: {gate.kind}, {gate.severity}s" for gate in plan.gates),
-        caps=tuple(f"{cap.field} at most {cap.max:g} when {cap.when}: {cap.because}" for cap in plan.caps),
-        approvals=tuple(
-            f"step {step.id!r} calls {step.tool!r}, which needs approval"
-            for step in plan.steps
-            if tools[step.tool].needs_approval
-        ),
-        warnings=warnings,
-        source=source,
-    )
+class _Forecaster:
+    """Works one record out."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        goal: Goal,
+        tools: Mapping[str, ToolSignature],
+        outlook: Outlook,
+        now: dt.datetime,
+    ) -> None:
+        self._plan = plan
+        self._goal = goal
+        self._tools = tools
+        self._outlook = outlook
+        self._now = now
+        self._graph = PlanGraph.of(plan)
+        self._waves = self._graph.wave_of()
+        self._place = {step.id: number for number, step in enumerate(plan.steps)}
+        self._gates: dict[StepId, list[str]] = {}
+        for gate in plan.gates:
+            if gate.on is not None:
+                self._gates.setdefault(gate.on, []).append(gate.id)
+        self._calls = {
+            name: estimate_call(tools[name], outlook) for name in dict.fromkeys(s.tool for s in plan.steps)
+        }
+
+    def record(self, rung: str, found: Sequence[Diagnostic], source: Source) -> DryRun:
+        plan, goal, tools = self._plan, self._goal, self._tools
+        steps = tuple(self._step(step) for step in plan.steps)
+        path = self._graph.critical_path({step.id: step.seconds for step in steps})
+        estimate = self._estimate(steps)
+        return DryRun(
+            job=goal.job,
+            goal=goal.text,
+            rung=rung,
+            plan_hash=plan_hash(plan),
+            schedule=goal.schedule,
+            concurrency=goal.limits.concurrency,
+            steps=steps,
+            waves=self._graph.waves,
+            width=self._graph.width,
+            critical_path=path.steps,
+            critical_seconds=path.seconds,
+            total_seconds=math.fsum(_work(step).expected for step in steps),
+            gates=tuple(f"{gate.id} on {gate.on}: {gate.kind}, {gate.severity}s" for gate in plan.gates),
+            caps=tuple(
+                f"{cap.field} at most {cap.max:g} when {cap.when}: {cap.because}" for cap in plan.caps
+            ),
+            approvals=tuple(
+                f"step {step.id!r} calls {step.tool!r}, which needs approval"
+                for step in plan.steps
+                if tools[step.tool].needs_approval
+            ),
+            warnings=tuple(each for each in found if each.severity != "error"),
+            source=source,
+            estimate=estimate,
+            budget=self._budget(steps, estimate, [each for each in found if each.severity == "error"]),
+            trust=judge_trust(
+                plan,
+                self._graph,
+                tools,
+                skipped=frozenset(step.id for step in steps if step.is_skipped),
+                prices=self._outlook.prices,
+            ),
+            plan=plan,
+        )
+
+    def _step(self, step: Step) -> StepForecast:
+        tool, call = self._tools[step.tool], self._calls[step.tool]
+        is_skipped = step.when is not None and _from_inputs(step.when, self._plan, self._now) is False
+        calls = 0 if is_skipped else _calls(step, self._plan, self._now)
+        counted = 1 if calls is None else calls
+        seconds = call.seconds.times(math.ceil(counted / self._at_once(step, tool)))
+        return StepForecast(
+            id=step.id,
+            tool=step.tool,
+            why=step.why,
+            wave=self._waves[step.id],
+            depends_on=tuple(sorted(self._graph.dependencies[step.id], key=self._place.__getitem__)),
+            for_each=step.for_each is not None,
+            calls=calls,
+            is_skipped=is_skipped,
+            when=step.when,
+            optional=step.optional,
+            effects=tuple(sorted(tool.effects - {"read"})),
+            seconds=seconds.expected,
+            gates=tuple(self._gates.get(step.id, ())),
+            params=step.params,
+            p90_seconds=seconds.p90,
+            call=call,
+            tokens=call.tokens.times(counted),
+            usd=None if call.usd is None else call.usd.times(counted),
+            needs_approval=tool.needs_approval,
+        )
+
+    def _at_once(self, step: Step, tool: ToolSignature) -> int:
+        limits = self._goal.limits
+        bounds = (
+            limits.concurrency,
+            limits.tool_concurrency.get(tool.name),
+            step.concurrency,
+            tool.concurrency,
+        )
+        return max(1, min(bound for bound in bounds if bound is not None))
+
+    def _estimate(self, steps: Sequence[StepForecast]) -> PlanForecast:
+        running = [step for step in steps if not step.is_skipped]
+        priced = [step.usd for step in running]
+        return PlanForecast(
+            seconds=Range(self._run_seconds(steps, is_p90=False), self._run_seconds(steps, is_p90=True)),
+            calls=sum(1 if step.calls is None else step.calls for step in steps),
+            tokens=sum((step.tokens for step in running), NOTHING),
+            usd=None if None in priced else sum((usd for usd in priced if usd is not None), NOTHING),
+            is_least=any(step.calls is None for step in steps),
+            from_history=sum(not _is_prior(step) for step in running),
+            from_priors=sum(_is_prior(step) for step in running),
+        )
+
+    def _run_seconds(self, steps: Sequence[StepForecast], *, is_p90: bool) -> float:
+        """Return how long the run takes at least: no less than its longest chain, nor than its work shared out."""
+        seconds = {step.id: step.p90_seconds if is_p90 else step.seconds for step in steps}
+        work = {step.id: _work(step).p90 if is_p90 else _work(step).expected for step in steps}
+        at_once = self._goal.limits.concurrency
+        if self._goal.schedule == "dataflow":
+            return max(self._graph.critical_path(seconds).seconds, math.fsum(work.values()) / at_once)
+        return math.fsum(
+            max(*(seconds[name] for name in wave), math.fsum(work[name] for name in wave) / at_once)
+            for wave in self._graph.waves
+        )
+
+    def _budget(
+        self, steps: Sequence[StepForecast], estimate: PlanForecast, errors: Sequence[Diagnostic]
+    ) -> BudgetVerdict:
+        demands = {step.id: _demand(step) for step in steps if step.call.model is not None}
+        return judge_budget(
+            sum(demands.values(), Demand()),
+            time=estimate.seconds,
+            time_limit=self._goal.limits.run_timeout,
+            allowance=self._outlook.allowance,
+            steps=[
+                (step.id, step.budget, demands.get(step.id, Demand()), _work(told))
+                for step, told in zip(self._plan.steps, steps, strict=True)
+                if step.budget is not None and not told.is_skipped
+            ],
+            refusals=tuple(f"{each.code} {each.message}" for each in errors),
+        )
 
 
-def _step(
-    step: Step,
-    plan: Plan,
-    goal: Goal,
-    tool: ToolSignature,
-    wave: int,
-    dependencies: frozenset[StepId],
-    now: dt.datetime,
-) -> StepForecast:
-    is_skipped = step.when is not None and _from_inputs(step.when, plan, now) is False
-    calls = 0 if is_skipped else _calls(step, plan, now)
-    at_once = min(step.concurrency or goal.limits.concurrency, tool.concurrency or goal.limits.concurrency)
-    turns = math.ceil((calls if calls is not None else 1) / max(1, at_once))
-    return StepForecast(
-        id=step.id,
-        tool=step.tool,
-        why=step.why,
-        wave=wave,
-        depends_on=tuple(other.id for other in plan.steps if other.id in dependencies),
-        for_each=step.for_each is not None,
-        calls=calls,
-        is_skipped=is_skipped,
-        when=step.when,
-        optional=step.optional,
-        effects=tuple(sorted(tool.effects - {"read"})),
-        seconds=tool.expected_seconds * turns,
-        gates=tuple(gate.id for gate in plan.gates if gate.on == step.id),
-        params=step.params,
+def _work(step: StepForecast) -> Range:
+    """Return the seconds of all calls of a step, one after another."""
+    return step.call.seconds.times(1 if step.calls is None else step.calls)
+
+
+def _demand(step: StepForecast) -> Demand:
+    calls = float(1 if step.calls is None else step.calls)
+    return Demand(Range(calls, calls), step.tokens, step.usd, _work(step))
+
+
+def _is_prior(step: StepForecast) -> bool:
+    return step.call.seconds_from == "prior" or (
+        step.call.model is not None and step.call.tokens_from == "prior"
     )
 
 
@@ -193,46 +332,3 @@ def _from_inputs(text: str, plan: Plan, now: dt.datetime) -> Json:
         return render(text, value_of) if embedded else value_of(text)
     except ExpressionFault:
         return None
-
-
-def as_json(dry_run: DryRun) -> dict[str, object]:
-    """Return the record as JSON."""
-    return {
-        "job": dry_run.job,
-        "goal": dry_run.goal,
-        "rung": dry_run.rung,
-        "plan_hash": dry_run.plan_hash,
-        "schedule": dry_run.schedule,
-        "concurrency": dry_run.concurrency,
-        "waves": [list(wave) for wave in dry_run.waves],
-        "width": dry_run.width,
-        "critical_path": {"steps": list(dry_run.critical_path), "seconds": dry_run.critical_seconds},
-        "total_seconds": dry_run.total_seconds,
-        "steps": [_step_json(step) for step in dry_run.steps],
-        "gates": list(dry_run.gates),
-        "caps": list(dry_run.caps),
-        "approvals": list(dry_run.approvals),
-        "warnings": [
-            {"code": found.code, "message": found.message, "pointer": found.pointer}
-            for found in dry_run.warnings
-        ],
-    }
-
-
-def _step_json(step: StepForecast) -> dict[str, object]:
-    return {
-        "id": step.id,
-        "tool": step.tool,
-        "why": step.why,
-        "wave": step.wave + 1,
-        "depends_on": list(step.depends_on),
-        "for_each": step.for_each,
-        "calls": step.calls,
-        "skipped": step.is_skipped,
-        "when": step.when,
-        "optional": step.optional,
-        "effects": list(step.effects),
-        "expected_seconds": step.seconds,
-        "gates": list(step.gates),
-        "params": dict(step.params),
-    }

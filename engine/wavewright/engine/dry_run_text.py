@@ -1,86 +1,169 @@
-"""A dry run as text, Mermaid and DOT."""
+"""A dry run as text: what it comes to, then the waves as tables, then whatever is worth a second look."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from wavewright.engine.dry_run import DryRun, StepForecast
+from wavewright.engine.dry_run_estimates import LEAST_CALLS, Range
+from wavewright.engine.dry_run_sections import dollars, sections, tokens_text
 from wavewright.reviewer.times import duration_text
 
 WIDTH = 80
 """Columns of the text, as on the narrowest common terminal."""
+_LABEL = 11
+_FIGURE = 9
+_MOST_NAMES = 12
+_PRIOR = "~"
+"""Stands before a figure that is the tool's own."""
 
 
 def as_text(dry_run: DryRun) -> str:
-    """Return the dry run as a tree of waves with what a reader must know before saying yes."""
+    """Return the dry run as a reader needs it before saying yes: at a glance, wave by wave, then in detail."""
     return "\n".join(_lines(dry_run)) + "\n"
 
 
 def _lines(dry_run: DryRun) -> Iterator[str]:
-    calls = sum(1 if step.calls is None else step.calls for step in dry_run.steps)
-    open_calls = any(step.calls is None for step in dry_run.steps)
     yield from _wrapped(f"{dry_run.job}: {dry_run.goal}", "")
     yield f"plan {dry_run.rung}, {dry_run.plan_hash[:19]}, {dry_run.schedule}, {dry_run.concurrency} calls at once"
-    yield (
-        f"{_count(len(dry_run.steps), 'step')}, {'at least ' if open_calls else ''}{_count(calls, 'call')}, "
-        f"{_count(len(dry_run.waves), 'wave')}, width {dry_run.width}"
-    )
-    path = " → ".join(dry_run.critical_path)
-    yield from _wrapped(f"critical path {duration_text(dry_run.critical_seconds)}: {path}", "  ")
-    yield f"one after another it would take {duration_text(dry_run.total_seconds)}"
-    yield from _waves(dry_run)
-    effects = [
-        f"{step.id} calls {step.tool} ({', '.join(step.effects)})"
-        for step in dry_run.steps
-        if step.effects and not step.is_skipped
-    ]
     yield ""
-    yield from _section("side effects", effects)
-    yield from _section("approvals", dry_run.approvals)
-    yield from _section("gates", dry_run.gates)
-    yield from _section("caps", dry_run.caps)
-    yield from _section("warnings", [f"{found.code} {found.message}" for found in dry_run.warnings])
+    for label, told in _glance(dry_run):
+        yield from _wrapped(told, " " * (_LABEL + 2), indent=f"  {label:<{_LABEL}}")
+    yield from _waves(dry_run)
+    for title, entries in sections(dry_run):
+        yield ""
+        yield f"{title}:"
+        for entry in entries:
+            yield from _wrapped(entry, "    ", indent="  ")
+
+
+def _glance(dry_run: DryRun) -> Iterator[tuple[str, str]]:
+    """Yield one line for each question that a reader has, answered in a few words."""
+    estimate, trust = dry_run.estimate, dry_run.trust
+    least = "at least " if estimate.is_least else ""
+    shape = f"{len(dry_run.steps)} in {_count(len(dry_run.waves), 'wave')}, width {dry_run.width}"
+    yield "steps", f"{shape}, {least}{_count(estimate.calls, 'call')}"
+    yield "time", f"{_times(estimate.seconds, least)}; one by one {duration_text(dry_run.total_seconds)}"
+    yield "longest", f"{duration_text(dry_run.critical_seconds)}: {' → '.join(_some(dry_run.critical_path))}"
+    yield "figures", _figures(dry_run)
+    yield "cost", _cost(dry_run, least)
+    yield "budget", _BUDGET[dry_run.budget.verdict]
+    yield "effects", _named([step.id for step in dry_run.steps if step.effects and not step.is_skipped])
+    yield "approvals", _approvals(len(dry_run.approvals))
+    sending = [one.step for one in trust.leaves]
+    yield "leaves", f"data of {_named(sending)}" if sending else "nothing leaves the run"
+    yield "untrusted", _named([flow.step for flow in trust.untrusted])
+
+
+_BUDGET = {
+    "none": "none is set",
+    "fits": "fits, at p90 too",
+    "tight": "TIGHT: fits as expected, not at p90",
+    "unknown": "UNKNOWN: a price is not known",
+    "over": "OVER: see below",
+}
+
+
+def _approvals(steps: int) -> str:
+    return f"asked once, before anything runs, for {_count(steps, 'step')}" if steps else "none"
+
+
+def _figures(dry_run: DryRun) -> str:
+    history, priors = dry_run.estimate.from_history, dry_run.estimate.from_priors
+    if not priors:
+        return f"all of {_count(history, 'step')} from past calls"
+    told = f"{_PRIOR} for {_count(priors, 'step')}: the tool's own, fewer than {LEAST_CALLS} past calls"
+    return f"{told}; {history} from past calls" if history else told
+
+
+def _cost(dry_run: DryRun, least: str) -> str:
+    tokens, usd = dry_run.estimate.tokens, dry_run.estimate.usd
+    if not any(step.call.model for step in dry_run.steps):
+        return "nothing: no step asks a model"
+    told = f"{least}{tokens_text(tokens.expected)} tokens, at p90 {tokens_text(tokens.p90)}"
+    if usd is None:
+        return f"{told}; in dollars not known: a model has no known price"
+    return f"{least}{dollars(usd.expected)}, at p90 {dollars(usd.p90)}; {told}"
+
+
+def _times(seconds: Range, least: str) -> str:
+    return f"{least}{duration_text(seconds.expected)}, at p90 {duration_text(seconds.p90)}"
 
 
 def _waves(dry_run: DryRun) -> Iterator[str]:
     steps = {step.id: step for step in dry_run.steps}
-    id_width = min(28, max(map(len, steps), default=0))
-    tool_width = min(28, max((len(step.tool) for step in dry_run.steps), default=0) + 4)
+    columns = _columns(dry_run)
+    figures = len(columns) * _FIGURE
+    room = WIDTH - 3 - figures
+    id_width = min(max(map(len, steps), default=0), room // 2) + 2
+    head = "".join(f"{name:>{_FIGURE}}" for name in columns)
     for number, wave in enumerate(dry_run.waves, 1):
         yield ""
-        yield f"wave {number}"
+        title = f"wave {number}"
+        yield f"{title:<{WIDTH - figures}}{head}" if number == 1 else title
         for position, step_id in enumerate(wave, 1):
             last = position == len(wave)
-            lines = list(_step_lines(steps[step_id], id_width, tool_width))
+            lines = list(_step_lines(steps[step_id], id_width, room, columns))
             yield f"{'└─' if last else '├─'} {lines[0]}"
             yield from (f"{'  ' if last else '│ '} {line}" for line in lines[1:])
 
 
-def _step_lines(step: StepForecast, id_width: int, tool_width: int) -> Iterator[str]:
+def _columns(dry_run: DryRun) -> tuple[str, ...]:
+    if not any(step.call.model for step in dry_run.steps):
+        return ("expected", "p90")
+    return ("expected", "p90", "tokens", "dollars")
+
+
+def _step_lines(step: StepForecast, id_width: int, room: int, columns: Sequence[str]) -> Iterator[str]:
+    name = f"{step.id:<{id_width}}{step.tool}{times_of(step)}"
+    figures = "" if step.is_skipped else _figures_of(step, columns)
+    if len(name) <= room:
+        yield f"{name:<{room}}{figures}".rstrip()
+    else:
+        yield name
+        if figures:
+            yield f"{figures:>{room + len(columns) * _FIGURE}}"
+    false = " (false for these inputs)" if step.is_skipped else ""
     marks = [
         *step.effects,
+        *(["asks for approval"] if step.needs_approval else []),
         *(["optional"] if step.optional else []),
         *(["skipped"] if step.is_skipped else []),
     ]
-    told = f"  {', '.join(marks)}" if marks else ""
-    seconds = "" if step.is_skipped else duration_text(step.seconds)
-    yield f"{step.id:<{id_width}}  {step.tool + times_of(step):<{tool_width}} {seconds:>7}{told}".rstrip()
-    details = [f"after {', '.join(step.depends_on)}"] if step.depends_on else []
-    false = " (false for these inputs)" if step.is_skipped else ""
+    details = [f"after {', '.join(_some(step.depends_on))}"] if step.depends_on else []
     details += [f"when {step.when}{false}"] if step.when else []
+    details += [", ".join(marks)] if marks else []
     details += [f"gates {', '.join(gate.partition('__')[0] for gate in step.gates)}"] if step.gates else []
     for detail in details:
         yield from _wrapped(detail, "  ", indent="  ", width=WIDTH - 3)
 
 
-def _section(title: str, entries: list[str] | tuple[str, ...]) -> Iterator[str]:
-    if not entries:
-        yield f"{title}: none"
-        return
-    yield f"{title}:"
-    for entry in entries:
-        yield from _wrapped(entry, "    ", indent="  ")
+def _figures_of(step: StepForecast, columns: Sequence[str]) -> str:
+    mark = _PRIOR if step.call.seconds_from == "prior" else ""
+    cells = [f"{mark}{duration_text(step.seconds)}", f"{mark}{duration_text(step.p90_seconds)}"]
+    if len(columns) > len(cells) and step.call.model is not None:
+        mark = _PRIOR if step.call.tokens_from == "prior" else ""
+        usd = "?" if step.usd is None else f"{mark}{dollars(step.usd.expected)}"
+        cells += [f"{mark}{tokens_text(step.tokens.expected)}", usd]
+    return "".join(f"{cell:>{_FIGURE}}" for cell in cells)
+
+
+def times_of(step: StepForecast) -> str:
+    """Return how often a `for_each` step calls its tool, as ` ×5`; nothing for any other."""
+    return "" if not step.for_each else f" ×{step.calls if step.calls is not None else '?'}"
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(_some(names)) or "none"
+
+
+def _some(names: Sequence[str]) -> Iterable[str]:
+    if len(names) <= _MOST_NAMES:
+        return names
+    # The ends of a long chain say more than its middle.
+    half = _MOST_NAMES // 2
+    return (*names[:half], f"… {len(names) - 2 * half} more …", *names[-half:])
 
 
 def _wrapped(text: str, rest: str, *, indent: str = "", width: int = WIDTH) -> list[str]:
@@ -91,59 +174,4 @@ def _wrapped(text: str, rest: str, *, indent: str = "", width: int = WIDTH) -> l
 
 
 def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def as_mermaid(dry_run: DryRun) -> str:
-    """Return the graph as a Mermaid flowchart, one subgraph a wave; the critical path is drawn thick."""
-    lines = ["flowchart LR"]
-    steps = {step.id: step for step in dry_run.steps}
-    for number, wave in enumerate(dry_run.waves, 1):
-        lines.append(f"    subgraph wave_{number} [wave {number}]")
-        lines += [f"        {_mermaid_node(steps[step_id])}" for step_id in wave]
-        lines.append("    end")
-    critical = _critical_edges(dry_run)
-    lines += [
-        f"    s_{before} {'==>' if (before, step.id) in critical else '-->'} s_{step.id}"
-        for step in dry_run.steps
-        for before in step.depends_on
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _mermaid_node(step: StepForecast) -> str:
-    label = f"{step.id}<br/>{step.tool}{times_of(step)}"
-    return f's_{step.id}{{{{"{label}"}}}}' if step.effects else f's_{step.id}["{label}"]'
-
-
-def as_dot(dry_run: DryRun) -> str:
-    """Return the graph in Graphviz's DOT, one rank a wave; the critical path is drawn thick."""
-    lines = [
-        "digraph plan {",
-        "    rankdir=LR;",
-        '    node [shape=box, style=rounded, fontname="sans-serif"];',
-    ]
-    for step in dry_run.steps:
-        style = ', style="rounded,dashed"' if step.optional else ""
-        shape = ", shape=hexagon" if step.effects else ""
-        faint = ", color=gray, fontcolor=gray" if step.is_skipped else ""
-        label = f"{step.id}\\n{step.tool}{times_of(step)}"
-        lines.append(f'    "{step.id}" [label="{label}"{style}{shape}{faint}];')
-    for wave in dry_run.waves:
-        names = " ".join(f'"{step_id}";' for step_id in wave)
-        lines.append(f"    {{ rank=same; {names} }}")
-    critical = _critical_edges(dry_run)
-    for step in dry_run.steps:
-        for before in step.depends_on:
-            thick = " [penwidth=3]" if (before, step.id) in critical else ""
-            lines.append(f'    "{before}" -> "{step.id}"{thick};')
-    return "\n".join([*lines, "}"]) + "\n"
-
-
-def times_of(step: StepForecast) -> str:
-    """Return how often a `for_each` step calls its tool, as ` ×5`; nothing for any other."""
-    return "" if not step.for_each else f" ×{step.calls if step.calls is not None else '?'}"
-
-
-def _critical_edges(dry_run: DryRun) -> set[tuple[str, str]]:
-    return set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False))
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,120 @@
+"""What one call of a tool is expected to take: from its history, else from what the tool says of itself.
+
+An *estimate* has two figures for each measure: what is expected (the mean) and the *p90*, which nine of ten calls
+stay below. Where a tool has too little history its own figure is the expected one and twice that the p90; such a
+figure is a *prior*, and is never shown as anything else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from wavewright.engine.history import NO_HISTORY, History, PastCalls
+from wavewright.planner.allowance import Allowance
+from wavewright.planner.signatures import ToolSignature
+
+Basis: TypeAlias = Literal["history", "prior"]
+
+LEAST_CALLS: Final = 3
+"""Calls from which a history is believed."""
+_PRIOR_SPREAD: Final = 2.0
+"""A prior's p90 over its expected figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """An expected figure and the one that nine of ten stay below."""
+
+    expected: float = 0.0
+    p90: float = 0.0
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.expected + other.expected, self.p90 + other.p90)
+
+    def times(self, factor: float) -> Range:
+        """Return so many of it; of many calls each is taken to reach its p90, which errs on the safe side."""
+        return Range(self.expected * factor, self.p90 * factor)
+
+
+NOTHING: Final = Range()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrice:
+    """Whom a tool would ask, and at which price."""
+
+    model: str
+    usd_per_1000_tokens: float | None
+    """None where nobody knows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a forecast knows beside the plan and the tools."""
+
+    history: History = field(default_factory=lambda: NO_HISTORY)
+    prices: Mapping[str, ModelPrice] = field(default_factory=dict[str, ModelPrice])
+    """By tool that asks a model; none where no model is configured, and then none is asked."""
+    allowance: Allowance | None = None
+    """What is left of the budgets; None where no model is configured, and then nothing is spent."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallEstimate:
+    """What one call takes."""
+
+    seconds: Range
+    seconds_from: Basis
+    calls_seen: int
+    """How many past calls the seconds are drawn from."""
+    tokens: Range = NOTHING
+    tokens_from: Basis = "prior"
+    spends_seen: int = 0
+    """How many past calls of this model the tokens are drawn from."""
+    usd: Range | None = NOTHING
+    """None where the price is not known."""
+    model: str | None = None
+    """Who would be asked; None for a tool that asks no model."""
+
+
+def estimate_call(tool: ToolSignature, outlook: Outlook) -> CallEstimate:
+    """Return what one call of the tool is expected to take."""
+    past = outlook.history.get(tool.name, PastCalls())
+    has_history = len(past.seconds) >= LEAST_CALLS
+    seconds = _observed(past.seconds) if has_history else _prior(tool.expected_seconds)
+    price = outlook.prices.get(tool.name)
+    seen = len(past.seconds) if has_history else 0
+    basis: Basis = "history" if has_history else "prior"
+    if price is None:
+        return CallEstimate(seconds, basis, seen)
+    spends = past.of_model(price.model)
+    if len(spends) < LEAST_CALLS:
+        tokens = _prior(float(tool.expected_tokens))
+        usd = None if price.usd_per_1000_tokens is None else tokens.times(price.usd_per_1000_tokens / 1000)
+        return CallEstimate(seconds, basis, seen, tokens, "prior", 0, usd, price.model)
+    known = [spend.usd for spend in spends if spend.usd is not None]
+    return CallEstimate(
+        seconds,
+        basis,
+        seen,
+        _observed([float(spend.tokens) for spend in spends]),
+        "history",
+        len(spends),
+        _observed(known) if len(known) == len(spends) else None,
+        price.model,
+    )
+
+
+def _prior(figure: float) -> Range:
+    return Range(figure, figure * _PRIOR_SPREAD)
+
+
+def _observed(figures: Sequence[float]) -> Range:
+    """Return mean and p90 (by nearest rank: a figure that did occur)."""
+    ordered = sorted(figures)
+    mean = math.fsum(ordered) / len(ordered)
+    # Of few calls the mean can be above nine of ten; what is expected is never above the p90.
+    return Range(mean, max(mean, ordered[math.ceil(0.9 * len(ordered)) - 1]))

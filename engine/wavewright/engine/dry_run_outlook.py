@@ -1,0 +1,126 @@
+"""What a forecast knows from outside the plan: the journal's history, models and prices, and what is left to spend.
+
+The *outlook* is gathered by reading alone: no journal is made where there is none, nobody is asked, nothing is put
+aside. What is not known is left out of it, and the forecast says so.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from wavewright.config.settings import Settings
+from wavewright.engine.dry_run_estimates import ModelPrice, Outlook
+from wavewright.engine.history import read_history
+from wavewright.planner.allowance import Allowance
+from wavewright.planner.goals import Goal
+from wavewright.planner.models import Plan
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.spending import Account
+from wavewright.planner.types import RunId
+from wavewright.tools.models import model_configured
+from wavewright.tools.workers.services import AGENT
+
+_READ_OF_1000: Final = 750
+"""Tokens of 1,000 that a worker is taken to read, as where plans are held against budgets of money."""
+_NEW_RUN: Final = RunId("dry-run")
+"""Stands for a run that has spent nothing."""
+_LATEST_DAY: Final = "SELECT max(name) FROM purse_total WHERE pot = 'day'"
+_TOTAL: Final = "SELECT calls, tokens, usd, seconds FROM purse_total WHERE pot = ? AND name = ? AND step = ?"
+_HAS_PURSE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'purse_total'"
+
+
+def gather_outlook(
+    plan: Plan,
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    settings: Settings,
+    *,
+    run: RunId | None = None,
+) -> Outlook:
+    """Return the outlook of a plan; `run` is the one that it is part of, where it has begun already.
+
+    Raises:
+        JournalError: there is a journal, and it cannot be read.
+        ToolDefinitionError: a worker's file is faulty.
+    """
+    called = {step.tool for step in plan.steps}
+    history = read_history(settings.journal, called)
+    if not model_configured(settings):
+        return Outlook(history)
+    asking = [tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens]
+    prices = _prices(asking, goal, settings)
+    allowance = _left(goal, settings, run or _NEW_RUN)
+    if allowance.bounds_usd or any(step.budget is not None for step in plan.steps):
+        price = _price("worker", goal.model_preference, settings)
+        allowance = replace(allowance, usd_per_1000_tokens=price.usd_per_1000_tokens if price else None)
+    return Outlook(history, prices, allowance)
+
+
+def _prices(asking: list[ToolSignature], goal: Goal, settings: Settings) -> dict[str, ModelPrice]:
+    """Return whom each tool would ask; a tool whose model cannot be chosen is left out: the run says what is wrong."""
+    own = _own_preferences(settings) if asking else {}
+    found: dict[str, ModelPrice] = {}
+    for tool in asking:
+        role = "agent" if tool.name == AGENT else "worker"
+        price = _price(role, own.get(tool.name, goal.model_preference), settings)
+        if price is not None:
+            found[tool.name] = price
+    return found
+
+
+def _own_preferences(settings: Settings) -> dict[str, str]:
+    """Return which model the project's workers prefer, where they do not leave it to the goal."""
+    from wavewright.tools.workers.files import load_workers
+
+    specs = [worker.spec for worker in load_workers(settings.workers)]
+    return {spec.name: spec.model_preference for spec in specs if spec.model_preference != "auto"}
+
+
+def _price(role: str, preference: str, settings: Settings) -> ModelPrice | None:
+    from wavewright.planner.model_port import ModelError
+    from wavewright.tools.models.choosing import choose_model
+    from wavewright.tools.models.endpoints import find_endpoint
+    from wavewright.tools.models.prices import price_of
+
+    try:
+        model = choose_model(settings, preference, "agent" if role == "agent" else "worker", os.environ).model
+        endpoint = find_endpoint(model, settings, os.environ)
+    except ModelError:
+        return None
+    url = endpoint.url if endpoint.is_foreign else None
+    per_1000 = price_of(model, _READ_OF_1000, 1000 - _READ_OF_1000, 0, settings.models.prices, base_url=url)
+    return ModelPrice(model, per_1000)
+
+
+def _left(goal: Goal, settings: Settings, run: RunId) -> Allowance:
+    """Return what is left of the budgets, from the purse in the journal's file where there is one."""
+    from wavewright.executor.budgets import NOTHING, Amount, Budgets, Pot, day_of
+    from wavewright.executor.journal_faults import explain_use
+    from wavewright.executor.journal_file import open_journal_file
+
+    budgets = Budgets(settings.budgets)
+    budgets.limit_run(run, goal.limits.budget)
+    account = Account(run=run, job=goal.job, role="worker")
+    path: Path = settings.journal
+    if not path.exists():
+        return budgets.left(account, day_of(time.time(), None), lambda _: NOTHING)
+    with closing(open_journal_file(path, patience=2.0, is_read_only=True)) as connection:
+
+        def total(pot: Pot) -> Amount:
+            row = connection.execute(_TOTAL, pot).fetchone()
+            return NOTHING if row is None else Amount(*row)
+
+        try:
+            if connection.execute(_HAS_PURSE).fetchone() is None:
+                return budgets.left(account, day_of(time.time(), None), lambda _: NOTHING)
+            (latest,) = connection.execute(_LATEST_DAY).fetchone()
+            return budgets.left(account, day_of(time.time(), latest), total)
+        except sqlite3.Error as error:
+            raise explain_use(error, path, connection) from error
