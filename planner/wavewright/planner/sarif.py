@@ -19,14 +19,16 @@ HELP_FOLDER = "docs/reference/diagnostics"
 
 def render_sarif(diagnostics: Sequence[Diagnostic], source: Source) -> str:
     """Return the diagnostics as the text of a SARIF log."""
-    return json.dumps(sarif_log(diagnostics, source), indent=2, ensure_ascii=False)
+    return json.dumps(sarif_log([(diagnostics, source)]), indent=2, ensure_ascii=False)
 
 
-def sarif_log(diagnostics: Sequence[Diagnostic], source: Source) -> JsonObject:
-    """Return the diagnostics as a SARIF log; its rules are those that were broken."""
-    codes = sorted({diagnostic.code for diagnostic in diagnostics})
-    lines = Lines(source)
-    results: list[Json] = [_result(diagnostic, codes, lines) for diagnostic in diagnostics]
+def sarif_log(found: Sequence[tuple[Sequence[Diagnostic], Source]]) -> JsonObject:
+    """Return the diagnostics of any number of texts as one SARIF log; its rules are those that were broken."""
+    codes = sorted({diagnostic.code for diagnostics, _ in found for diagnostic in diagnostics})
+    results: list[Json] = []
+    for diagnostics, source in found:
+        lines = Lines(source)
+        results += [_result(diagnostic, codes, lines) for diagnostic in diagnostics]
     rules: list[Json] = [_rule(code) for code in codes]
     driver: JsonObject = {"name": "wavewright", "rules": rules}
     run: JsonObject = {

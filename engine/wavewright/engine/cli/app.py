@@ -189,7 +189,10 @@ def plan(
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A plan or a job; '-' reads standard input.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="Plans, jobs, goal templates; '-' reads standard input."),
+    ],
     goal: Annotated[
         str | None,
         typer.Option(
@@ -209,21 +212,28 @@ def check(
     max_waves: Annotated[int | None, typer.Option(min=1, help="Greatest number of waves.")] = None,
     max_bytes: Annotated[int | None, typer.Option(min=1, help="Greatest size of the file.")] = None,
     max_depth: Annotated[int | None, typer.Option(min=1, help="Greatest nesting of the file.")] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what is safe to mend, and write it back.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Only show what --fix would change.")] = False,
 ) -> None:
     """Prove a plan sound, or say what is wrong and where."""
     from wavewright.engine.cli import check_command
+    from wavewright.engine.cli.checking import CheckOptions
 
-    options = check_command.CheckOptions(
-        file=file,
-        goal=goal,
-        tools=tools,
-        from_model=from_model,
-        max_steps=max_steps,
-        max_waves=max_waves,
-        max_bytes=max_bytes,
-        max_depth=max_depth,
-    )
-    raise typer.Exit(check_command.check_file(options, output_format=format.value))
+    options = [
+        CheckOptions(
+            file=file,
+            goal=goal,
+            tools=tools,
+            from_model=from_model,
+            max_steps=max_steps,
+            max_waves=max_waves,
+            max_bytes=max_bytes,
+            max_depth=max_depth,
+        )
+        for file in files
+    ]
+    fixing: check_command.Fixing = "show" if diff else "write" if fix else "nothing"
+    raise typer.Exit(check_command.check_files(options, output_format=format.value, fixing=fixing))
 
 
 @app.command("dry-run")

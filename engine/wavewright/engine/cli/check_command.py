@@ -1,216 +1,73 @@
-"""`wavewright check`: prove a plan sound, or say what is wrong and where."""
+"""`wavewright check`: prove plans sound, or say what is wrong and where, and mend what is safe to mend."""
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
-from wavewright.config.documents import Document, DocumentError, ReadLimits, Source, read_bytes, read_document
+from wavewright.config.documents import Source
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.document_kinds import is_job, is_template
-from wavewright.planner.checker import check
-from wavewright.planner.diagnostics import Diagnostic, PlanError, place
+from wavewright.engine.cli.checking import Checked, CheckOptions, check_plan
 from wavewright.planner.graph import PlanGraph
-from wavewright.planner.limits import Limits
-from wavewright.planner.models import Plan
-from wavewright.planner.reader import MODEL_LIMITS, PlanText, plan_of, read_model_answer, read_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from wavewright.engine.cli.mending import Mending
 
-    from wavewright.config.settings import Settings
-    from wavewright.planner.goals import Goal
-    from wavewright.planner.signatures import ToolSignature
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """What is checked, against what, within which limits."""
-
-    file: Path
-    goal: str | None = None
-    """A job file, or a goal template: its file or its name."""
-    tools: Path | None = None
-    from_model: bool = False
-    max_steps: int | None = None
-    max_waves: int | None = None
-    max_bytes: int | None = None
-    max_depth: int | None = None
+Fixing = Literal["nothing", "show", "write"]
+"""What becomes of warnings that are safe to mend."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A plan with everything that was found."""
-
-    text: PlanText
-    plan: Plan | None
-    """The plan as it was checked: bound to its goal where there is one."""
-    diagnostics: tuple[Diagnostic, ...]
-
-    @property
-    def errors(self) -> int:
-        """How many faults there are."""
-        return sum(found.severity == "error" for found in self.diagnostics)
-
-
-def check_file(options: CheckOptions, *, output_format: str) -> int:
-    """Check a plan, or the plan of a job, print what was found, and return the exit code.
+def check_files(options: Sequence[CheckOptions], *, output_format: str, fixing: Fixing = "nothing") -> int:
+    """Check plans, or the plans of jobs, print what was found, and return the exit code.
 
     Raises:
-        CommandError: a file cannot be read.
+        CommandError, DocumentError: a file cannot be read, or cannot be mended.
     """
-    checked = _check(options)
-    _print(checked, output_format)
-    return exit_codes.NEGATIVE if checked.errors else exit_codes.OK
+    found: list[tuple[Checked, Mending | None]] = []
+    for one in options:
+        checked, mending = _check(one, fixing)
+        found.append((checked, mending))
+        if output_format == "text":
+            _print_text(checked, mending)
+    if output_format == "sarif":
+        from wavewright.planner.sarif import sarif_log
+
+        _print_json(sarif_log([(checked.diagnostics, checked.text.source) for checked, _ in found]))
+    elif output_format == "json":
+        told = [_as_json(*one) for one in found]
+        named = [{"file": str(one.file), **each} for one, each in zip(options, told, strict=True)]
+        _print_json(told[0] if len(told) == 1 else {"files": named})
+    is_mendable = fixing == "show" and any(mending is not None and mending.difference for _, mending in found)
+    is_faulty = any(checked.errors for checked, _ in found)
+    return exit_codes.NEGATIVE if is_faulty or is_mendable else exit_codes.OK
 
 
-def _check(options: CheckOptions) -> Checked:
-    content, name = _content(options)
-    limits = _read_limits(options)
-    if options.from_model:
-        text = read_model_answer(content, name, limits=limits)
-    else:
-        try:
-            document = read_document(content, name, limits=limits)
-        except DocumentError:
-            text = read_plan(content, name, limits=limits)  # which says what is wrong as the plan's faults
-        else:
-            if is_job(document) or is_template(document):
-                return _check_order(document, options, _settings())
-            text = plan_of(document)
-    if text.plan is None:
-        return Checked(text, None, text.diagnostics)
-    try:
-        goal = _goal(options, text)
-    except PlanError as error:
-        return Checked(text, None, (*text.diagnostics, *error.diagnostics))
-    return _check_plan(text, goal, _tools(options, text.plan, goal), options)
+def _check(options: CheckOptions, fixing: Fixing) -> tuple[Checked, Mending | None]:
+    if fixing == "nothing":
+        return check_plan(options), None
+    from wavewright.engine.cli.mending import mend
+
+    return mend(options, writes=fixing == "write")
 
 
-def _check_order(document: Document, options: CheckOptions, settings: Settings) -> Checked:
-    """Check the plan of a job or of a goal template; faults of these documents are found as a plan's are."""
-    from wavewright.engine.jobs import no_plan, order_of
-    from wavewright.planner.binding import bind_plan
-
-    try:
-        order = order_of(document, options.file, None, settings, inputs_follow=True)
-        if is_template(document) and order.draft is None:
-            return _check_template(document, options, order.goal)
-        if order.draft is None:
-            raise no_plan(order.goal, order.source)
-    except PlanError as error:
-        return Checked(PlanText(None, error.source, document), None, error.diagnostics)
-    text = PlanText(order.draft.plan, order.draft.origin.document.source, order.draft.origin.document)
-    tools = _tools(options, order.draft.plan, order.goal)
-    plan = bind_plan(order.draft.plan, order.goal, tools)
-    found = order.draft.origin.place(check(plan, order.goal, tools, limits=_limits(options, order.goal)))
-    if is_template(document):
-        own = _check_template(document, options, order.goal).diagnostics
-        found = tuple(place([*own, *found], document))
-    return Checked(text, plan, found)
+def _print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Checked:
-    """Check what a goal template says of tools, rules and gates; its plan, where it has one, is not looked at."""
-    from wavewright.planner.goals import GoalTemplate
-    from wavewright.planner.reader import read_model
-    from wavewright.planner.resolving import check_template
-
-    template = read_model(document, GoalTemplate)
-    found = check_template(template, _tools(options, None, goal))
-    return Checked(PlanText(None, document.source, document), None, tuple(place(found, document)))
-
-
-def _check_plan(
-    text: PlanText, goal: Goal | None, tools: Mapping[str, ToolSignature], options: CheckOptions
-) -> Checked:
-    assert text.plan is not None
-    plan = text.plan
-    if goal is not None:
-        from wavewright.planner.binding import bind_plan
-
-        plan = bind_plan(plan, goal, tools)
-    found = check(plan, goal, tools, limits=_limits(options, goal))
-    placed = place(found, text.document) if text.document is not None else found
-    return Checked(text, plan, (*text.diagnostics, *placed))
-
-
-def _settings() -> Settings:
-    """Return the project's settings: a plan that is checked against a file of tools alone is of no project."""
-    from wavewright.engine.cli.project import project_settings
-
-    return project_settings()
-
-
-def _content(options: CheckOptions) -> tuple[bytes, str]:
-    if str(options.file) == "-":
-        return sys.stdin.buffer.read(), "<stdin>"
-    return read_bytes(options.file, _read_limits(options)), str(options.file)
-
-
-def _read_limits(options: CheckOptions) -> ReadLimits:
-    given = MODEL_LIMITS if options.from_model else ReadLimits()
-    return ReadLimits(
-        max_bytes=options.max_bytes or given.max_bytes, max_depth=options.max_depth or given.max_depth
-    )
-
-
-def _limits(options: CheckOptions, goal: Goal | None) -> Limits:
-    limits = goal.limits if goal is not None else Limits()
-    given = {"max_steps": options.max_steps, "max_waves": options.max_waves}
-    return limits.model_copy(update={name: value for name, value in given.items() if value is not None})
-
-
-def _goal(options: CheckOptions, text: PlanText) -> Goal | None:
-    if options.goal is None or text.plan is None:
-        return None
-    from wavewright.engine.jobs import goal_of_file, named_template
-
-    settings = _settings()
-    file = named_template(options.goal, settings) or Path(options.goal)
-    return goal_of_file(file, text.plan, text.document, settings)
-
-
-def _tools(options: CheckOptions, plan: Plan | None, goal: Goal | None) -> Mapping[str, ToolSignature]:
-    if options.tools is not None:
-        from wavewright.tools.signature_files import read_tools_file
-
-        try:
-            return read_tools_file(options.tools)
-        except PlanError as error:
-            from wavewright.engine.jobs import misuse_of
-
-            raise misuse_of(error) from error
-    from wavewright.engine.toolbox import gather_tools, signatures_to_check, tools_of_plan
-
-    settings = _settings()
-    if goal is not None and plan is not None:
-        return signatures_to_check(plan, goal, settings)
-    if goal is not None:
-        return gather_tools(goal, settings).signatures
-    return tools_of_plan(plan, settings).signatures if plan is not None else {}
-
-
-def _print(checked: Checked, output_format: str) -> None:
+def _print_text(checked: Checked, mending: Mending | None) -> None:
     source = checked.text.source
-    if output_format == "json":
-        sys.stdout.write(json.dumps(_as_json(checked), indent=2, ensure_ascii=False) + "\n")
-    elif output_format == "sarif":
-        from wavewright.planner.sarif import render_sarif
+    if mending is not None:
+        sys.stdout.write(mending.as_text())
+    if checked.diagnostics:
+        from wavewright.planner.rendering import render_text
 
-        sys.stdout.write(render_sarif(checked.diagnostics, source) + "\n")
-    else:
-        if checked.diagnostics:
-            from wavewright.planner.rendering import render_text
-
-            sys.stdout.write(render_text(checked.diagnostics, source) + "\n")
-        sys.stdout.write(_verdict(checked, source) + "\n")
+        sys.stdout.write(render_text(checked.diagnostics, source) + "\n")
+    sys.stdout.write(_verdict(checked, source) + "\n")
 
 
-def _as_json(checked: Checked) -> dict[str, object]:
+def _as_json(checked: Checked, mending: Mending | None) -> dict[str, object]:
     from wavewright.planner.rendering import render_json
 
     plan = checked.plan if not checked.errors else None
@@ -221,6 +78,7 @@ def _as_json(checked: Checked) -> dict[str, object]:
             for repair in checked.text.repairs
         ],
         "diagnostics": render_json(checked.diagnostics, checked.text.source),
+        **({} if mending is None else {"mended": mending.as_json()}),
     }
 
 

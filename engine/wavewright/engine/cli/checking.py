@@ -1,0 +1,210 @@
+"""What `wavewright check` checks: a plan, the plan of a job, or a goal template, with all that was found in it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavewright.config.documents import Document, DocumentError, ReadLimits, read_bytes, read_document
+from wavewright.engine.document_kinds import is_job, is_template
+from wavewright.planner.checker import check
+from wavewright.planner.diagnostics import Diagnostic, PlanError, place
+from wavewright.planner.limits import Limits
+from wavewright.planner.models import Plan
+from wavewright.planner.reader import MODEL_LIMITS, PlanText, plan_of, read_model_answer, read_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wavewright.config.settings import Settings
+    from wavewright.planner.goals import Goal
+    from wavewright.planner.signatures import ToolSignature
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """What is checked, against what, within which limits."""
+
+    file: Path
+    goal: str | None = None
+    """A job file, or a goal template: its file or its name."""
+    tools: Path | None = None
+    from_model: bool = False
+    max_steps: int | None = None
+    max_waves: int | None = None
+    max_bytes: int | None = None
+    max_depth: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """A plan as its author wrote it, with what it is held against."""
+
+    plan: Plan
+    document: Document | None
+    """Where it stands; nowhere where a model's answer was repaired."""
+    pointer: str
+    """Of the plan in that document."""
+    goal: Goal | None
+    tools: Mapping[str, ToolSignature]
+    limits: Limits
+    rung: str = "given"
+
+    def judge(self, plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
+        """Return a plan as the goal has it, and what is found in it."""
+        if self.goal is not None:
+            from wavewright.planner.binding import bind_plan
+
+            plan = bind_plan(plan, self.goal, self.tools)
+        return plan, tuple(check(plan, self.goal, self.tools, limits=self.limits))
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A plan with everything that was found."""
+
+    text: PlanText
+    plan: Plan | None
+    """The plan as it was checked: bound to its goal where there is one."""
+    diagnostics: tuple[Diagnostic, ...]
+    basis: Basis | None = None
+    """What the plan was held against, where it was."""
+
+    @property
+    def errors(self) -> int:
+        """How many faults there are."""
+        return sum(found.severity == "error" for found in self.diagnostics)
+
+
+def check_plan(options: CheckOptions) -> Checked:
+    """Check a plan, the plan of a job or a goal template, or a goal template without one.
+
+    Raises:
+        CommandError, DocumentError: a file cannot be read.
+    """
+    content, name = _content(options)
+    limits = _read_limits(options)
+    if options.from_model:
+        text = read_model_answer(content, name, limits=limits)
+    else:
+        try:
+            document = read_document(content, name, limits=limits)
+        except DocumentError:
+            text = read_plan(content, name, limits=limits)  # which says what is wrong as the plan's faults
+        else:
+            if is_job(document) or is_template(document):
+                return _check_order(document, options, _settings())
+            text = plan_of(document)
+    if text.plan is None:
+        return Checked(text, None, text.diagnostics)
+    try:
+        goal = _goal(options, text)
+    except PlanError as error:
+        return Checked(text, None, (*text.diagnostics, *error.diagnostics))
+    return _check_plan(text, goal, _tools(options, text.plan, goal), options)
+
+
+def _check_order(document: Document, options: CheckOptions, settings: Settings) -> Checked:
+    """Check the plan of a job or of a goal template; faults of these documents are found as a plan's are."""
+    from wavewright.engine.jobs import no_plan, order_of
+
+    try:
+        order = order_of(document, options.file, None, settings, inputs_follow=True)
+        if is_template(document) and order.draft is None:
+            return _check_template(document, options, order.goal)
+        if order.draft is None:
+            raise no_plan(order.goal, order.source)
+    except PlanError as error:
+        return Checked(PlanText(None, error.source, document), None, error.diagnostics)
+    draft = order.draft
+    origin = draft.origin
+    text = PlanText(draft.plan, origin.document.source, origin.document)
+    tools = _tools(options, draft.plan, order.goal)
+    limits = _limits(options, order.goal)
+    basis = Basis(draft.plan, origin.document, origin.pointer, order.goal, tools, limits, draft.rung)
+    plan, found = basis.judge(draft.plan)
+    found = origin.place(found)
+    if is_template(document):
+        own = _check_template(document, options, order.goal).diagnostics
+        found = tuple(place([*own, *found], document))
+    return Checked(text, plan, found, basis)
+
+
+def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Checked:
+    """Check what a goal template says of tools, rules and gates; its plan, where it has one, is not looked at."""
+    from wavewright.planner.goals import GoalTemplate
+    from wavewright.planner.reader import read_model
+    from wavewright.planner.resolving import check_template
+
+    template = read_model(document, GoalTemplate)
+    found = check_template(template, _tools(options, None, goal))
+    return Checked(PlanText(None, document.source, document), None, tuple(place(found, document)))
+
+
+def _check_plan(
+    text: PlanText, goal: Goal | None, tools: Mapping[str, ToolSignature], options: CheckOptions
+) -> Checked:
+    assert text.plan is not None
+    document = None if text.repairs else text.document
+    basis = Basis(text.plan, document, "", goal, tools, _limits(options, goal))
+    plan, found = basis.judge(text.plan)
+    placed = tuple(place(found, text.document)) if text.document is not None else found
+    return Checked(text, plan, (*text.diagnostics, *placed), basis)
+
+
+def _settings() -> Settings:
+    """Return the project's settings: a plan that is checked against a file of tools alone is of no project."""
+    from wavewright.engine.cli.project import project_settings
+
+    return project_settings()
+
+
+def _content(options: CheckOptions) -> tuple[bytes, str]:
+    if str(options.file) == "-":
+        return sys.stdin.buffer.read(), "<stdin>"
+    return read_bytes(options.file, _read_limits(options)), str(options.file)
+
+
+def _read_limits(options: CheckOptions) -> ReadLimits:
+    given = MODEL_LIMITS if options.from_model else ReadLimits()
+    return ReadLimits(
+        max_bytes=options.max_bytes or given.max_bytes, max_depth=options.max_depth or given.max_depth
+    )
+
+
+def _limits(options: CheckOptions, goal: Goal | None) -> Limits:
+    limits = goal.limits if goal is not None else Limits()
+    given = {"max_steps": options.max_steps, "max_waves": options.max_waves}
+    return limits.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def _goal(options: CheckOptions, text: PlanText) -> Goal | None:
+    if options.goal is None or text.plan is None:
+        return None
+    from wavewright.engine.jobs import goal_of_file, named_template
+
+    settings = _settings()
+    file = named_template(options.goal, settings) or Path(options.goal)
+    return goal_of_file(file, text.plan, text.document, settings)
+
+
+def _tools(options: CheckOptions, plan: Plan | None, goal: Goal | None) -> Mapping[str, ToolSignature]:
+    if options.tools is not None:
+        from wavewright.tools.signature_files import read_tools_file
+
+        try:
+            return read_tools_file(options.tools)
+        except PlanError as error:
+            from wavewright.engine.jobs import misuse_of
+
+            raise misuse_of(error) from error
+    from wavewright.engine.toolbox import gather_tools, signatures_to_check, tools_of_plan
+
+    settings = _settings()
+    if goal is not None and plan is not None:
+        return signatures_to_check(plan, goal, settings)
+    if goal is not None:
+        return gather_tools(goal, settings).signatures
+    return tools_of_plan(plan, settings).signatures if plan is not None else {}

@@ -1,0 +1,172 @@
+"""Change a few stretches of a document and not a character more.
+
+An *edit* puts a text in the place of a stretch. Edits are worked out from the places of the document's nodes, for
+JSON and for both notations of YAML; where a stretch cannot be told apart from what stands around it, there is no
+edit, and the caller is told so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from wavewright.config.nodes import ListNode, Node, ObjectNode
+from wavewright.config.sources import Span
+
+
+class Edit(NamedTuple):
+    """A text for a stretch of the document."""
+
+    start: int
+    end: int
+    text: str = ""
+
+
+class NotEditable(Exception):
+    """The text around a node cannot be told apart from it; the words say why."""
+
+
+class Renaming(NamedTuple):
+    """One word of a string, by its place in the string's value, and the word that it becomes."""
+
+    start: int
+    old: str
+    new: str
+
+
+_WORD = "[A-Za-z0-9_]"
+
+
+def applied(text: str, edits: Iterable[Edit]) -> str:
+    """Return the text with its edits.
+
+    Raises:
+        NotEditable: two of them overlap.
+    """
+    parts: list[str] = []
+    position = 0
+    for edit in sorted(set(edits)):
+        if edit.start < position:
+            msg = "two changes meet in one place"
+            raise NotEditable(msg)
+        parts += [text[position : edit.start], edit.text]
+        position = edit.end
+    return "".join([*parts, text[position:]])
+
+
+def rename_words(text: str, node: Node, value: str, renamings: Sequence[Renaming]) -> list[Edit]:
+    """Return the edits that rename words of a string, however the string is quoted or folded.
+
+    Raises:
+        NotEditable: the words of the value cannot be found in what is written.
+    """
+    edits: list[Edit] = []
+    for old in {renaming.old for renaming in renamings}:
+        word = re.compile(rf"(?<!{_WORD}){re.escape(old)}(?!{_WORD})")
+        written = [found.start() for found in word.finditer(text, node.start, node.end)]
+        meant = [found.start() for found in word.finditer(value)]
+        if len(written) != len(meant):
+            msg = f"{old!r} is written with escapes"
+            raise NotEditable(msg)
+        for renaming in renamings:
+            if renaming.old == old:
+                start = written[meant.index(renaming.start)]
+                edits.append(Edit(start, start + len(old), renaming.new))
+    return edits
+
+
+def remove_items(text: str, node: ListNode, places: Collection[int]) -> list[Edit]:
+    """Return the edits that take some items, but not all, out of a list.
+
+    Raises:
+        NotEditable: an item shares its lines with something else.
+    """
+    spans = [Span(item.start, item.end) for item in node.items]
+    if _is_flow(text, node):
+        return _without_flow_items(text, spans, places)
+    return [_without_block_item(text, spans[place]) for place in sorted(places)]
+
+
+def remove_member(text: str, node: ObjectNode, key: str) -> list[Edit]:
+    """Return the edits that take a member, one of several, out of an object.
+
+    Raises:
+        NotEditable: the member shares its lines with something else.
+    """
+    names = list(node.members)
+    place = names.index(key)
+    spans = [Span(member.key.start, member.node.end) for member in node.members.values()]
+    if len(spans) == 1:
+        msg = "nothing would be left of what it stands in"
+        raise NotEditable(msg)
+    if _is_flow(text, node):
+        return _without_flow_items(text, spans, {place})
+    start = _line_start(text, spans[place].start)
+    if not text[start : spans[place].start].strip():
+        return [Edit(start, _rest_of_line(text, spans[place].end))]
+    # It shares its line with the dash of its step: the next member takes its place.
+    if place + 1 == len(spans) or "#" in text[spans[place].end : spans[place + 1].start]:
+        msg = "a comment stands behind it"
+        raise NotEditable(msg)
+    return [Edit(spans[place].start, spans[place + 1].start)]
+
+
+def _is_flow(text: str, node: Node) -> bool:
+    return text[node.start : node.start + 1] in {"[", "{"}
+
+
+def _without_flow_items(text: str, spans: Sequence[Span], places: Collection[int]) -> list[Edit]:
+    kept = [place for place in range(len(spans)) if place not in places]
+    last_kept = kept[-1]
+    edits = [
+        Edit(_gapless(text, spans, place), spans[place + 1].start)
+        for place in sorted(places)
+        if place < last_kept
+    ]
+    if last_kept + 1 < len(spans):
+        for place in range(last_kept, len(spans) - 1):
+            _gapless(text, spans, place)
+        edits.append(Edit(spans[last_kept].end, spans[-1].end))
+    return edits
+
+
+def _gapless(text: str, spans: Sequence[Span], place: int) -> int:
+    """Return where an item starts, if nothing but a comma stands between it and the next one."""
+    if text[spans[place].end : spans[place + 1].start].strip() != ",":
+        msg = "a comment stands between it and what follows"
+        raise NotEditable(msg)
+    return spans[place].start
+
+
+def _without_block_item(text: str, span: Span) -> Edit:
+    dash = len(text[: span.start].rstrip()) - 1
+    start = _line_start(text, max(dash, 0))
+    if text[dash : dash + 1] != "-" or text[start:dash].strip():
+        msg = "its line holds something else as well"
+        raise NotEditable(msg)
+    end = _rest_of_line(text, span.end)
+    before_is_blank = not text[_line_start(text, max(start - 1, 0)) : start].strip()
+    after = _line_end(text, end)
+    if before_is_blank and not text[end:after].strip():
+        end = after  # one of the two blank lines that stood around it
+    return Edit(start, end)
+
+
+def _line_start(text: str, place: int) -> int:
+    return text.rfind("\n", 0, place) + 1
+
+
+def _line_end(text: str, place: int) -> int:
+    found = text.find("\n", place)
+    return len(text) if found < 0 else found + 1
+
+
+def _rest_of_line(text: str, place: int) -> int:
+    """Return where the next line begins, if nothing but blanks and a comment stand on this one from here on."""
+    end = _line_end(text, place)
+    rest = text[place:end].strip()
+    if rest and not rest.startswith("#"):
+        msg = "something else stands behind it on its line"
+        raise NotEditable(msg)
+    return end

@@ -1,0 +1,247 @@
+"""What can be mended in a plan, as changes of the document's value.
+
+A *mend* answers one warning. It says which nodes of the document go and which words change; the same list is carried
+out on the value, which gives what is meant, and on the text, which must then be read as just that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from wavewright.config.documents import Document
+from wavewright.config.nodes import ListNode, ObjectNode, find
+from wavewright.engine.fixing.edits import (
+    Edit,
+    NotEditable,
+    Renaming,
+    remove_items,
+    remove_member,
+    rename_words,
+)
+from wavewright.engine.fixing.sameness import Merged
+from wavewright.planner.cel_reads import step_mentions
+from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.embedded import walk_params
+from wavewright.planner.models import Plan, Step
+from wavewright.planner.pointers import tokens
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import Json, StepId
+from wavewright.planner.uses import Text, step_reads, step_texts
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """What answers one warning."""
+
+    found: Diagnostic
+    told: str
+    """What it changes, for the one who reads the difference."""
+    merged: Merged = field(default_factory=dict[StepId, StepId])
+    dropped: tuple[str, ...] = ()
+    """Pointers, from the plan, of items of lists that go."""
+    renamed: Mapping[str, tuple[Renaming, ...]] = field(default_factory=dict[str, tuple[Renaming, ...]])
+    """Words that change, by the pointers of the strings that hold them."""
+
+
+def mend_of(found: Diagnostic, plan: Plan, bound: Plan, tools: Mapping[str, ToolSignature]) -> Mend:
+    """Return what answers a warning of a plan.
+
+    Raises:
+        NotEditable: it would change what the plan does.
+    """
+    if found.code == "W803":
+        step, name = _named(found.pointer, plan)
+        return Mend(
+            found, f"step {step!r} no longer names {name!r} in `depends_on`", dropped=(found.pointer,)
+        )
+    again = plan.steps[int(tokens(found.pointer)[1])]
+    first = _first_of_equal(again, plan, bound)
+    _refuse_unequal(first, again, bound, tools[again.tool])
+    return Mend(
+        found,
+        f"step {again.id!r} is gone; whoever read it reads {first.id!r}",
+        merged={again.id: first.id},
+        dropped=(found.pointer,),
+        renamed=dict(_renamings(plan, again.id, first.id)),
+    )
+
+
+def _named(pointer: str, plan: Plan) -> tuple[StepId, StepId]:
+    _, number, _, place = tokens(pointer)
+    step = plan.steps[int(number)]
+    return step.id, step.depends_on[int(place)]
+
+
+def _first_of_equal(again: Step, plan: Plan, bound: Plan) -> Step:
+    wanted = _asked(bound.step(again.id))
+    return next(
+        step for step in plan.steps if _asked(bound.step(step.id)) == wanted and step.supersedes is None
+    )
+
+
+def _asked(step: Step) -> Json:
+    return step.model_dump(mode="json", include={"tool", "params", "for_each", "when"})
+
+
+def _refuse_unequal(first: Step, again: Step, bound: Plan, tool: ToolSignature) -> None:
+    """Raise where one result in place of two would change more than the number of calls."""
+    own = {"id", "why", "depends_on"}
+    if first.model_dump(exclude=own) != again.model_dump(exclude=own):
+        msg = f"it and {first.id!r} are tried, timed or bounded in other ways"
+        raise NotEditable(msg)
+    read = frozenset(step_reads(first))  # which both do
+    if read.union(first.depends_on) != read.union(again.depends_on):
+        msg = f"it and {first.id!r} wait for other steps"
+        raise NotEditable(msg)
+    if not tool.only_reads or tool.needs_approval:
+        msg = f"{again.tool!r} does more than read, or needs approval, so two calls are not one"
+        raise NotEditable(msg)
+    replaced = {step.supersedes for step in bound.steps}
+    if {first.id, again.id} & replaced:
+        msg = "a patch has put another step in its place"
+        raise NotEditable(msg)
+
+
+def _renamings(plan: Plan, old: StepId, new: StepId) -> Iterator[tuple[str, tuple[Renaming, ...]]]:
+    for number, step in enumerate(plan.steps):
+        for place, name in enumerate(step.depends_on):
+            if name == old:
+                yield f"/steps/{number}/depends_on/{place}", (Renaming(0, name, new),)
+    for text in _texts(plan, (old, new)):
+        renamings = tuple(_mentions(text, old, new))
+        if renamings:
+            yield text.pointer, renamings
+
+
+def _texts(plan: Plan, ungated: tuple[StepId, StepId]) -> Iterator[Text]:
+    for number, step in enumerate(plan.steps):
+        yield from step_texts(step, number)
+    for number, gate in enumerate(plan.gates):
+        if gate.on in ungated:
+            msg = f"gate {gate.id!r} looks at {gate.on!r} alone"
+            raise NotEditable(msg)
+        if gate.check is not None:
+            yield Text(f"/gates/{number}/check", gate.check, "gate")
+    for number, cap in enumerate(plan.caps):
+        yield Text(f"/caps/{number}/when", cap.when, "cap")
+    for pointer, text in walk_params(plan.result, "/result"):
+        yield Text(pointer, text, "result")
+
+
+def _mentions(text: Text, old: StepId, new: StepId) -> Iterator[Renaming]:
+    for use in text.uses():
+        for mention in step_mentions(use.expression, old):
+            word = use.expression.find(old, mention.start, mention.end)
+            if word < 0:
+                msg = f"{old!r} is written with escapes"
+                raise NotEditable(msg)
+            yield Renaming(use.start + word, old, new)
+
+
+# --- carried out ---------------------------------------------------------------------------------------------
+
+
+def mended_value(value: Json, base: str, mends: Iterable[Mend]) -> Json:
+    """Return what a document's value is after the mends of the plan that stands in it at a pointer."""
+    changed = deepcopy(value)
+    renamed, dropped = _together(mends)
+    for pointer, renamings in renamed.items():
+        holder, key = _holder(changed, base + pointer)
+        text = _item(holder, key)
+        assert isinstance(text, str)
+        for one in sorted(renamings, reverse=True):
+            assert text[one.start : one.start + len(one.old)] == one.old
+            text = text[: one.start] + one.new + text[one.start + len(one.old) :]
+        _put(holder, key, text)
+    for pointer, places in sorted(dropped.items(), reverse=True):
+        holder, key = _holder(changed, base + pointer)
+        items = _item(holder, key)
+        assert isinstance(items, list)
+        kept = [item for place, item in enumerate(items) if place not in places]
+        if kept:
+            _put(holder, key, kept)
+        else:
+            assert isinstance(holder, dict)
+            del holder[key]
+    return changed
+
+
+def edits_of(document: Document, base: str, mends: Iterable[Mend]) -> list[Edit]:
+    """Return the edits of a document's text that the mends of its plan come to.
+
+    Raises:
+        NotEditable: a change cannot be made without touching what stands beside it.
+    """
+    text = document.source.text
+    renamed, dropped = _together(mends)
+    edits: list[Edit] = []
+    for pointer, renamings in renamed.items():
+        found = find(document.root, base + pointer)
+        assert found is not None
+        value = _item(*_holder(document.value, base + pointer))
+        assert isinstance(value, str)
+        edits += rename_words(text, found[0], value, renamings)
+    for pointer, places in dropped.items():
+        found = find(document.root, base + pointer)
+        assert found is not None
+        node = found[0]
+        assert isinstance(node, ListNode)
+        edits += (
+            remove_items(text, node, places)
+            if len(places) < len(node.items)
+            else _emptied(document, base + pointer)
+        )
+    return edits
+
+
+def _emptied(document: Document, pointer: str) -> list[Edit]:
+    parent, _, key = pointer.rpartition("/")
+    found = find(document.root, parent)
+    assert found is not None
+    assert isinstance(found[0], ObjectNode)
+    return remove_member(document.source.text, found[0], key)
+
+
+def _together(mends: Iterable[Mend]) -> tuple[dict[str, list[Renaming]], dict[str, set[int]]]:
+    """Return all words that change and all items that go, by the pointers of their strings and lists."""
+    renamed: dict[str, list[Renaming]] = {}
+    dropped: dict[str, set[int]] = {}
+    for mend in mends:
+        for pointer in mend.dropped:
+            parent, _, place = pointer.rpartition("/")
+            dropped.setdefault(parent, set()).add(int(place))
+        for pointer, renamings in mend.renamed.items():
+            renamed.setdefault(pointer, []).extend(renamings)
+    gone = tuple(f"{parent}/{place}/" for parent, places in dropped.items() for place in places)
+    return {
+        pointer: words for pointer, words in renamed.items() if not f"{pointer}/".startswith(gone)
+    }, dropped
+
+
+def _holder(value: Json, pointer: str) -> tuple[Json, str]:
+    *path, key = tokens(pointer)
+    for step in path:
+        value = _item(value, step)
+    return value, key
+
+
+def _item(holder: Json, key: str) -> Json:
+    if isinstance(holder, dict):
+        return holder[key]
+    assert isinstance(holder, list)
+    return holder[int(key)]
+
+
+def _put(holder: Json, key: str, value: Json) -> None:
+    if isinstance(holder, dict):
+        holder[key] = value
+    else:
+        assert isinstance(holder, list)
+        holder[int(key)] = value
+
+
+def merged_by(mends: Sequence[Mend]) -> dict[StepId, StepId]:
+    """Return which steps are gone and which stand for them."""
+    return {old: new for mend in mends for old, new in mend.merged.items()}
