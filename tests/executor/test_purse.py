@@ -613,3 +613,14 @@ async def test_what_a_killed_process_had_put_aside_counts_as_spent(tmp_path: Pat
     # One may be on the disk that the process did not come to tell of.
     assert told <= spent <= told + 1
     assert told >= 20
+
+
+async def test_a_refusal_shows_figures_however_small() -> None:
+    purse = MemoryPurse(BudgetsSection.model_validate({"day": {"usd": 0.00004}}))
+
+    with pytest.raises(OverBudget) as caught:
+        await purse.reserve(Account(), Spend(usd=0.00005))
+
+    assert (
+        str(caught.value) == "the call may take $0.00005, and the day's budget of $0.00004 has $0.00004 left"
+    )

@@ -253,6 +253,12 @@ def shown(measure: Measure, units: int) -> str:
         case "tokens":
             return f"{units:,} token{'' if units == 1 else 's'}"
         case "usd":
-            return f"${units / _UNITS['usd']:,.4f}"
+            return f"${_readable(units / _UNITS['usd'], 4)}"
         case "seconds":
-            return f"{units / _UNITS['seconds']:,.1f} s"
+            return f"{_readable(units / _UNITS['seconds'], 1)} s"
+
+
+def _readable(figure: float, places: int) -> str:
+    """Return a figure with so many places, or with all that it has where those would show nothing of it."""
+    is_lost = 0 < figure < 10.0**-places
+    return f"{figure:.9f}".rstrip("0") if is_lost else f"{figure:,.{places}f}"
