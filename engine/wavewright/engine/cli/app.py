@@ -247,12 +247,27 @@ def dry_run(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
     ] = None,
+    stubs: Annotated[
+        bool, typer.Option("--stubs", help="Rehearse: run the plan over generated outputs, every branch.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Of the generated outputs; 0 if none.")] = None,
+    fixtures: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Outputs by step or tool, for --stubs.")
+    ] = None,
 ) -> None:
     """Show what a run would do; calls no tool.
 
     Waves, critical path, width, calls, side effects, approvals, gates and caps, as a tree or in another format.
+    With --stubs the run itself, over outputs that are made up.
     """
-    from wavewright.engine.cli import dry_run_command
+    from wavewright.engine.cli import dry_run_command, rehearse_command
+
+    if stubs:
+        options = rehearse_command.RehearsalOptions(
+            job, plan, schedule.value if schedule else None, seed or 0, fixtures
+        )
+        raise typer.Exit(rehearse_command.rehearse(options, output_format=format.value, output=output))
+    rehearse_command.refuse_without_stubs(seed=seed, fixtures=fixtures)
 
     raise typer.Exit(
         dry_run_command.dry_run(

@@ -1,0 +1,91 @@
+"""`wavewright dry-run --stubs`: the plan's run, over generated outputs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.failures import CommandError
+from wavewright.engine.cli.project import project_settings
+from wavewright.engine.jobs import no_plan, read_order
+
+if TYPE_CHECKING:
+    from wavewright.engine.rehearsal import NoAnswer, RehearsalReport
+    from wavewright.planner.types import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalOptions:
+    """What the command line says."""
+
+    job: Path
+    plan: Path | None
+    schedule: Schedule | None
+    seed: int
+    fixtures: Path | None
+
+
+def rehearse(options: RehearsalOptions, *, output_format: str, output: Path | None) -> int:
+    """Print what a rehearsal found, or write it to a file."""
+    from wavewright.engine.rehearsal import NoAnswer
+    from wavewright.engine.rehearsal import rehearse as rehearse_order
+
+    if output_format not in ("text", "json"):
+        msg = f"a rehearsal has no form {output_format!r}"
+        raise CommandError(msg, hint="use --format text or --format json with --stubs")
+    settings = project_settings()
+    order = read_order(options.job, options.plan, settings)
+    if order.draft is None:
+        raise no_plan(order.goal, order.source)
+    if options.schedule is not None:
+        order = order.with_schedule(options.schedule)
+    try:
+        report = rehearse_order(order, settings, seed=options.seed, fixtures=options.fixtures)
+    except NoAnswer as error:
+        raise _unanswered(error) from error
+    text = _render(report, output_format)
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        _write(text, output)
+    return exit_codes.NEGATIVE if report.faults else exit_codes.OK
+
+
+def refuse_without_stubs(*, seed: int | None, fixtures: Path | None) -> None:
+    """Raise an error where an option is given that only a rehearsal has."""
+    for name, value in (("--seed", seed), ("--fixtures", fixtures)):
+        if value is not None:
+            raise CommandError(f"{name} is for rehearsals only", hint="add --stubs")
+
+
+def _render(report: RehearsalReport, output_format: str) -> str:
+    from wavewright.engine.rehearsal import as_json, as_text
+
+    if output_format == "json":
+        return json.dumps(as_json(report), indent=2, ensure_ascii=False) + "\n"
+    return as_text(report)
+
+
+def _write(text: str, output: Path) -> None:
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        msg = f"{str(output)!r} cannot be written: {error.strerror}"
+        hint = "name a file in a folder that can be written to"
+        raise CommandError(msg, hint=hint, code=exit_codes.ENVIRONMENT) from error
+    sys.stdout.write(f"wrote {output}\n")
+
+
+def _unanswered(error: NoAnswer) -> CommandError:
+    """Return the error of a tool whose output nobody can make up, to be raised."""
+    given = f"give its outputs with --fixtures FILE, where FILE says '{error.tool}: …'"
+    if error.pattern is None:
+        return CommandError(f"{error}: nothing that was tried fits its output schema", hint=given)
+    return CommandError(
+        f"{error}: only Hypothesis makes a text for the pattern {error.pattern!r}, and it is not installed",
+        hint=f"install the extra: pip install 'wavewright[testing]'; or {given}",
+    )

@@ -1,0 +1,29 @@
+"""Rehearse a plan: run it over stubs, down every branch that can be reached.
+
+A *rehearsal* is the real pipeline (scheduler, gates, caps, review, recovery) over *stubs* that answer in the tools'
+place with outputs of the shapes that the tools promise. It says which branches no output reaches, which gates never
+turn, and which steps fail although every tool keeps its promise. No tool is called, no model asked, no file written.
+"""
+
+from wavewright.engine.rehearsal.answers import NoAnswer
+from wavewright.engine.rehearsal.rehearsing import Bounds, rehearse
+from wavewright.engine.rehearsal.report import (
+    MishapReport,
+    RehearsalReport,
+    ScenarioReport,
+    Unreached,
+    as_json,
+)
+from wavewright.engine.rehearsal.text import as_text
+
+__all__ = [
+    "Bounds",
+    "MishapReport",
+    "NoAnswer",
+    "RehearsalReport",
+    "ScenarioReport",
+    "Unreached",
+    "as_json",
+    "as_text",
+    "rehearse",
+]

@@ -1,0 +1,107 @@
+"""What goes wrong over valid outputs.
+
+A *mishap* is what types could not foresee: every tool gave what its schema promises, and yet an expression has no
+value, parameters do not fit or a gate cannot be asked. It is shown with the smallest outputs that still cause it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from typing import NamedTuple
+
+from wavewright.executor.state import RunState
+from wavewright.planner.types import Json, JsonObject, StepId
+
+_KINDS = frozenset({"expression", "params", "items", "output"})
+_MOST_TRIES = 250
+_FEW = 6
+"""Entries of a list that are looked at one by one."""
+
+
+class MishapKey(NamedTuple):
+    """Which mishap it is; one with another message at the same place is the same."""
+
+    step: StepId
+    kind: str
+    """The kind of the step's error, or `gate`."""
+    gate: str = ""
+
+
+def mishaps_of(state: RunState, failing: Collection[StepId]) -> Iterator[MishapKey]:
+    """Yield what went wrong in a run in which the steps `failing` were made to fail."""
+    for step, ending in sorted(state.steps.items()):
+        if ending.error is not None and ending.error.kind in _KINDS and step not in failing:
+            yield MishapKey(step, ending.error.kind)
+        for record in ending.gates:
+            if record.verdict == "error" and record.kind != "judge":
+                yield MishapKey(step, "gate", record.gate)
+
+
+def message_of(key: MishapKey, state: RunState) -> str:
+    """Return what was said of a mishap."""
+    ending = state.steps[key.step]
+    if key.gate:
+        return next(record.message for record in ending.gates if record.gate == key.gate and record.is_red)
+    assert ending.error is not None
+    return ending.error.message
+
+
+StillHappens = Callable[[Json], Awaitable[bool]]
+"""Whether a value, in the place of another, shows the same."""
+
+
+async def shrink(value: Json, still_happens: StillHappens) -> Json:
+    """Return the smallest value, as far as some tries find it, of which the question is still true.
+
+    Lists lose entries, objects lose members, texts and numbers become plain. Whether a value is allowed at all is
+    for the question to say.
+    """
+    tries = 0
+    while True:
+        for smaller in _smaller(value):
+            if tries >= _MOST_TRIES:
+                return value
+            tries += 1
+            if await still_happens(smaller):
+                value = smaller
+                break
+        else:
+            return value
+
+
+def _smaller(value: Json) -> Iterator[Json]:
+    """Yield simpler values, the simplest first."""
+    match value:
+        case dict():
+            yield from _smaller_objects(value)
+        case list():
+            yield from _smaller_lists(value)
+        case str():
+            yield from dict.fromkeys(text for text in ("", value[:1]) if text != value)
+        case bool():
+            yield from (False,) if value else ()
+        case int() | float():
+            yield from (plain for plain in (0, 1) if abs(plain) < abs(value))
+        case None:
+            return
+
+
+def _smaller_objects(value: JsonObject) -> Iterator[Json]:
+    if value:
+        yield {}
+    for name in value:
+        yield {key: member for key, member in value.items() if key != name}
+    for name, member in value.items():
+        yield from ({**value, name: smaller} for smaller in _smaller(member))
+
+
+def _smaller_lists(value: list[Json]) -> Iterator[Json]:
+    if value:
+        yield []
+    if len(value) > _FEW:
+        yield value[: len(value) // 2]
+        yield value[len(value) // 2 :]
+    for place in range(min(len(value), _FEW)):
+        yield [*value[:place], *value[place + 1 :]]
+    for place in range(min(len(value), _FEW)):
+        yield from ([*value[:place], smaller, *value[place + 1 :]] for smaller in _smaller(value[place]))

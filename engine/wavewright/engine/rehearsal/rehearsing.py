@@ -1,0 +1,281 @@
+"""Rehearse a plan: run it for real, over stubs, down every branch that can be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from wavewright.config.settings import Settings
+from wavewright.engine.jobs import Order, no_plan
+from wavewright.engine.rehearsal.answers import Answers, Fixtures
+from wavewright.engine.rehearsal.branches import Branch, branches_of, branches_taken
+from wavewright.engine.rehearsal.concerns import reads_of
+from wavewright.engine.rehearsal.fixtures import read_fixtures
+from wavewright.engine.rehearsal.mishaps import MishapKey, message_of, mishaps_of, shrink
+from wavewright.engine.rehearsal.performing import Performance, Stage, perform
+from wavewright.engine.rehearsal.report import (
+    MishapReport,
+    RehearsalReport,
+    ScenarioReport,
+    Unreached,
+)
+from wavewright.engine.rehearsal.scripts import Outputs, Script
+from wavewright.engine.rehearsal.searching import Bounds, Search
+from wavewright.engine.rehearsal.waiting import JumpingLoop
+from wavewright.engine.toolbox import gather_tools
+from wavewright.planner.binding import bind_plan
+from wavewright.planner.checker import check
+from wavewright.planner.diagnostics import PlanError
+from wavewright.planner.hashing import plan_hash
+from wavewright.planner.models import Plan, Step
+from wavewright.planner.types import Json, StepId
+from wavewright.planner.validators import validator_of
+
+__all__ = ["Bounds", "rehearse"]
+
+_START = "everything is well"
+_MOST_MISHAPS = 12
+
+
+def rehearse(
+    order: Order,
+    settings: Settings,
+    *,
+    seed: int = 0,
+    fixtures: Path | None = None,
+    now: dt.datetime | None = None,
+    bounds: Bounds | None = None,
+) -> RehearsalReport:
+    """Return what comes of running the order over stubs; no tool is called, no model asked, no file written.
+
+    Args:
+        order: The job with its plan.
+        settings: The project's.
+        seed: The same seed gives the same outputs.
+        fixtures: File of outputs that take the place of generated ones.
+        now: The instant that runs take for now, where the job does not say; the start of this day where absent.
+        bounds: How long it goes on looking.
+
+    Raises:
+        PlanError: there is no plan, or it is not sound.
+        DocumentError: the fixtures are faulty.
+        NoAnswer: no output can be made for a tool.
+    """
+    stage = _stage(order, settings, now)
+    given = Fixtures()
+    if fixtures is not None:
+        given = Fixtures(*read_fixtures(fixtures, stage.plan, stage.signatures))
+    answers = Answers(stage, seed, given)
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        return runner.run(_Rehearsal(stage, answers, seed, bounds or Bounds()).run())
+
+
+def _stage(order: Order, settings: Settings, now: dt.datetime | None) -> Stage:
+    goal, draft = order.goal, order.draft
+    if draft is None:
+        raise no_plan(goal, order.source)
+    # Without a model: a rehearsal asks nobody. What the job and its plan say counts, not who would read it.
+    unmodelled = replace(settings, model=None)
+    tools = gather_tools(goal, unmodelled)
+    plan = bind_plan(draft.plan, goal, tools.signatures)
+    found = draft.origin.place(check(plan, goal, tools.signatures))
+    if any(diagnostic.severity == "error" for diagnostic in found):
+        raise PlanError(found, draft.origin.document.source)
+    today = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return Stage(goal, draft, plan, tools, unmodelled, goal.as_of or now or today)
+
+
+class _Rehearsal:
+    """One rehearsal, from the first trial to the report."""
+
+    def __init__(self, stage: Stage, answers: Answers, seed: int, bounds: Bounds) -> None:
+        self._stage = stage
+        self._answers = answers
+        self._seed = seed
+        self._search = Search(stage, answers, bounds)
+        self._taken: set[Branch] = set()
+        self._scenarios: list[ScenarioReport] = []
+        self._approvals: dict[str, None] = {}
+        self._last: dict[StepId, str] = {}
+        """Why a step did not end well, when it last did not."""
+
+    async def run(self) -> RehearsalReport:
+        """Return the report."""
+        start = await self._search.find_start()
+        await self._perform(_START, start)
+        every = branches_of(self._stage.plan, self._stage.goal)
+        for branch in every:
+            if branch.kind == "recipe" or (branch in self._taken and not self._has_recipe(branch)):
+                continue
+            if (script := await self._search.look_for(branch, start)) is not None:
+                await self._perform(str(branch), script)
+                if self._has_recipe(branch) and script.inputs is None:
+                    await self._perform(f"{branch} and stays red", replace(script, again=script.outputs))
+        await self._search.explore(start)
+        mishaps = [await self._report_mishap(key, script) for key, script in self._sorted_mishaps()]
+        return self._report(every, tuple(mishaps))
+
+    # -- scenarios
+
+    def _has_recipe(self, branch: Branch) -> bool:
+        if branch.kind != "gate" or branch.side != "red":
+            return False
+        return any(
+            recipe.gate in (branch.name, branch.name.partition("__")[0])
+            for recipe in self._stage.goal.recipes
+        )
+
+    async def _perform(self, name: str, script: Script) -> None:
+        stage = self._search.stage_of(script)
+        done = None if stage is None else await perform(stage, script)
+        if stage is None or done is None:
+            self._scenarios.append(ScenarioReport(name, "refused", inputs=script.inputs))
+            return
+        state = done.context.state
+        self._taken |= branches_taken(state, stage.plan, stage.goal)
+        if script.inputs is None:
+            for mishap in mishaps_of(state, script.failing):
+                if mishap.step in {step.id for step in stage.plan.steps}:
+                    self._search.mishaps.setdefault(mishap, script)
+        self._approvals |= dict.fromkeys(need for asked in done.approvals for need in asked.needs)
+        self._last |= _reasons(done)
+        self._scenarios.append(_scenario(name, done, script))
+
+    # -- mishaps
+
+    def _sorted_mishaps(self) -> list[tuple[MishapKey, Script]]:
+        place = {step.id: number for number, step in enumerate(self._stage.plan.steps)}
+        found = [(key, script) for key, script in self._search.mishaps.items() if key.step in place]
+        return sorted(found, key=lambda one: (place[one[0].step], one[0]))[:_MOST_MISHAPS]
+
+    async def _report_mishap(self, key: MishapKey, script: Script) -> MishapReport:
+        plan = self._stage.plan
+        sources = self._sources(key, plan)
+        for source in sources:
+            script = await self._shrunk(key, script, plan.step(source))
+        state = await self._search.trial(script)
+        assert state is not None
+        shown = {source: _shown(plan.step(source), script.outputs[source]) for source in sources}
+        open_ended = [
+            plan.step(source).tool
+            for source in sources
+            if not self._stage.tools[plan.step(source).tool].signature.output_schema
+            and not self._answers.is_given(plan.step(source))
+        ]
+        why_not = ""
+        if open_ended:
+            why_not = f"{', '.join(dict.fromkeys(open_ended))} promises nothing of its output"
+        elif key.gate:
+            why_not = "a gate that cannot be asked is red"
+        return MishapReport(key.step, key.kind, key.gate, message_of(key, state), shown, not why_not, why_not)
+
+    def _sources(self, key: MishapKey, plan: Plan) -> tuple[StepId, ...]:
+        """Return the steps whose outputs can bring a mishap about."""
+        read = reads_of(plan.step(key.step), plan).steps
+        return tuple(dict.fromkeys((key.step, *read))) if key.gate else read
+
+    async def _shrunk(self, key: MishapKey, script: Script, step: Step) -> Script:
+        """Return the script with the smallest outputs of one step that still cause the mishap."""
+        if self._answers.is_given(step):
+            return script
+        validator = validator_of(self._stage.tools[step.tool].signature.output_schema)
+
+        async def causes(outputs: Outputs) -> bool:
+            state = await self._search.trial(script.with_outputs(step.id, outputs))
+            return state is not None and key in set(mishaps_of(state, script.failing))
+
+        outputs = script.outputs[step.id]
+        for alone in dict.fromkeys(range(len(outputs))) if len(outputs) > 1 else ():
+            if await causes((outputs[alone],)):
+                outputs = (outputs[alone],)
+                break
+        if len(outputs) == 1:
+
+            async def still_happens(smaller: Json) -> bool:
+                return validator.accepts(smaller) and await causes((smaller,))
+
+            outputs = (await shrink(outputs[0], still_happens),)
+        return script.with_outputs(step.id, outputs)
+
+    # -- the report
+
+    def _report(self, every: Collection[Branch], mishaps: tuple[MishapReport, ...]) -> RehearsalReport:
+        stage = self._stage
+        plan = stage.plan
+        missed = [branch for branch in every if branch not in self._taken]
+        return RehearsalReport(
+            job=stage.goal.job,
+            plan_hash=plan_hash(plan),
+            seed=self._seed,
+            now=stage.now,
+            tries=self._search.trials,
+            stopped=self._search.is_over,
+            scenarios=tuple(self._scenarios),
+            branches=len(every),
+            reached=len(every) - len(missed),
+            unreached=tuple(self._unreached(branch) for branch in missed if branch.kind != "gate"),
+            never_red=tuple(_gates(missed, "red")),
+            never_green=tuple(_gates(missed, "green")),
+            unasked=tuple(gate.id for gate in plan.gates if gate.judge is not None),
+            mishaps=mishaps,
+            approvals=tuple(self._approvals),
+            effects=tuple(self._effects()),
+            fixtures=tuple(step.id for step in plan.steps if self._answers.is_given(step)),
+        )
+
+    def _unreached(self, branch: Branch) -> Unreached:
+        why, is_fault = "", False
+        if branch.kind == "step":
+            step = self._stage.plan.step(branch.name)
+            is_fault = not step.optional
+            why = self._last.get(step.id, "")
+        elif branch.kind == "recipe" and not any(
+            branch.name in (gate.id, gate.id.partition("__")[0]) for gate in self._stage.plan.gates
+        ):
+            why = "the plan has no such gate"
+        return Unreached(branch.kind, branch.name, branch.side, str(branch), is_fault, why)
+
+    def _effects(self) -> Iterator[tuple[StepId, str, str]]:
+        for step in self._stage.plan.steps:
+            effects = sorted(self._stage.tools[step.tool].signature.effects - {"read"})
+            if effects:
+                yield step.id, step.tool, ", ".join(effects)
+
+
+def _gates(missed: Collection[Branch], side: str) -> Iterator[str]:
+    """Yield the gates that were seen on the other side only, or never; those that nobody asked are red nowhere."""
+    yield from (branch.name for branch in missed if branch.kind == "gate" and branch.side == side)
+
+
+def _shown(step: Step, outputs: Outputs) -> Json:
+    return outputs[0] if step.for_each is None or len(outputs) == 1 else [*outputs]
+
+
+def _reasons(done: Performance) -> dict[StepId, str]:
+    found: dict[StepId, str] = {}
+    for step, ending in done.context.state.steps.items():
+        if ending.status in ("failed", "blocked", "cancelled", "skipped"):
+            found[step] = (
+                ending.error.message if ending.error is not None else (ending.reason or ending.status)
+            )
+    return found
+
+
+def _scenario(name: str, done: Performance, script: Script) -> ScenarioReport:
+    context = done.context
+    state, review, package = context.state, context.review, context.package
+    steps = {step: ending.status for step, ending in sorted(state.steps.items())}
+    red = {record.gate: None for record in state.gates if record.is_red and record.kind != "judge"}
+    return ScenarioReport(
+        name=name,
+        verdict=package.status if package is not None else "failed",
+        confidence=None if review is None else round(review.confidence, 2),
+        rounds=state.round,
+        steps={**steps},
+        red=tuple(red),
+        inputs=script.inputs,
+        reason="" if review is None else review.summary,
+    )

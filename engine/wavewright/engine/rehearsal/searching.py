@@ -1,0 +1,238 @@
+"""Look for scripts that take a run down each of its branches.
+
+The search is *directed*: it starts from a script in which all is well and changes what a branch depends on. Whatever
+a trial shows beside that is kept as well, so that a branch that was met on the way is not looked for again. The
+same seed makes the same trials, as long as the time allowed is enough for them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from wavewright.engine.rehearsal.answers import Answers
+from wavewright.engine.rehearsal.branches import Branch, branches_taken
+from wavewright.engine.rehearsal.concerns import Concern, concern_of, reads_of
+from wavewright.engine.rehearsal.mishaps import MishapKey, mishaps_of
+from wavewright.engine.rehearsal.performing import Stage, make_trial
+from wavewright.engine.rehearsal.scripts import Outputs, Script
+from wavewright.executor.state import SUCCESSES, RunState
+from wavewright.planner.graph import PlanGraph
+from wavewright.planner.models import Step
+from wavewright.planner.types import JsonObject, StepId
+
+TRIES = 60
+"""For one branch."""
+_OTHER_INPUTS = 100_000
+"""How ill it is to reach by other inputs than the job's what can be reached with its own."""
+_ONE_RED_GATE = 50
+_TRIES_FOR_BETTER = 25
+"""For one branch, once a script takes it: with luck another takes it with less beside it."""
+_TRIES_FOR_GREEN = 80
+"""For one step whose gates are red, or that fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long a rehearsal goes on looking."""
+
+    tries: int = TRIES
+    seconds: float = 60.0
+
+
+class Search:
+    """The trials of one rehearsal, and what they showed."""
+
+    def __init__(self, stage: Stage, answers: Answers, bounds: Bounds) -> None:
+        self._stage = stage
+        self._answers = answers
+        self._bounds = bounds
+        self._ends = time.monotonic() + bounds.seconds
+        self._stages: dict[str, Stage | None] = {}
+        self._steps = {step.id: step for step in stage.plan.steps}
+        self.trials = 0
+        self.met: dict[Branch, tuple[int, Script]] = {}
+        """By branch, the script that took it with the least beside it being ill, and how much that was."""
+        self.mishaps: dict[MishapKey, Script] = {}
+        """What went wrong although every output is valid, with the first script that showed it."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() > self._ends
+
+    def stage_of(self, script: Script) -> Stage | None:
+        """Return the stage for a script's inputs; none where the plan is not sound for them."""
+        if script.inputs is None:
+            return self._stage
+        key = json.dumps(script.inputs, sort_keys=True)
+        if key not in self._stages:
+            self._stages[key] = self._stage.with_inputs(script.inputs)
+        return self._stages[key]
+
+    async def trial(self, script: Script) -> RunState | None:
+        """Return how the plan's steps end with a script; none where the plan is not sound for its inputs."""
+        stage = self.stage_of(script)
+        if stage is None:
+            return None
+        self.trials += 1
+        state = await make_trial(stage, script)
+        ill = self._all_ill(state) + (_OTHER_INPUTS if script.inputs is not None else 0)
+        for branch in branches_taken(state, stage.plan, stage.goal):
+            if branch not in self.met or ill < self.met[branch][0]:
+                self.met[branch] = ill, script
+        if script.inputs is None:
+            # The job has the inputs that it has: what others would break is none of its faults.
+            for mishap in mishaps_of(state, script.failing):
+                self.mishaps.setdefault(mishap, script)
+        return state
+
+    async def find_start(self) -> Script:
+        """Return a script in which as much as possible is well: steps end well, gates are green."""
+        plausible = {step.id: self._answers.plausible(step) for step in self._stage.plan.steps}
+        by_tool = {step.tool: plausible[step.id] for step in self._stage.plan.steps}
+        by_tool |= {
+            tool: self._answers.plausible(Step.model_construct(id=StepId("added"), tool=tool))
+            for tool in sorted({step.tool for recipe in self._stage.goal.recipes for step in recipe.add})
+            if tool in self._stage.tools
+        }
+        script = Script(plausible, plausible, by_tool)
+        state = await self.trial(script)
+        assert state is not None
+        for step_id in PlanGraph.of(self._stage.plan).order():
+            script, state = await self._mend(self._steps[step_id], script, state)
+        return replace(script, again=script.outputs)
+
+    async def _mend(self, step: Step, script: Script, state: RunState) -> tuple[Script, RunState]:
+        """Change what a step brings or reads until it is well, or as well as the tries get it."""
+        concern = reads_of(step, self._stage.plan)
+        focus = concern.names | self._names_in_gates(step)
+        own, others = [step], [self._steps[name] for name in concern.steps]
+        for _ in range(_TRIES_FOR_GREEN):
+            if not self._ill(step, state) or self.is_over:
+                break
+            is_red = state.status(step.id) in SUCCESSES
+            changed = self._answers.pick(own if is_red or not others else others)
+            outputs = self._answers.other(changed, script.outputs[changed.id], focus)
+            if len(outputs) > 1 and is_red:
+                outputs = (outputs[0],) * len(outputs)
+            tried = script.with_outputs(changed.id, outputs)
+            ended = await self.trial(tried)
+            if ended is not None and self._all_ill(ended) < self._all_ill(state):
+                script, state = tried, ended
+        return script, state
+
+    def _names_in_gates(self, step: Step) -> frozenset[str]:
+        gates = [gate for gate in self._stage.plan.gates if gate.on == step.id]
+        concerns = [concern_of(Branch("gate", gate.id, "red"), self._stage.plan) for gate in gates]
+        return frozenset(name for concern in concerns for name in concern.names)
+
+    def _all_ill(self, state: RunState) -> int:
+        return sum(self._ill(step, state) for step in self._steps.values())
+
+    def _ill(self, step: Step, state: RunState) -> int:
+        """Return how far a step is from being well."""
+        ending = state.steps.get(step.id)
+        if ending is None or ending.status in ("failed", "blocked", "cancelled"):
+            return 1000
+        red = [record for record in ending.gates if record.is_red and record.kind != "judge"]
+        return sum(_ONE_RED_GATE if record.severity == "block" else 1 for record in red)
+
+    async def look_for(self, branch: Branch, start: Script) -> Script | None:
+        """Return a script that takes the branch; none where the tries did not meet one."""
+        start = self._start_for(branch, start)
+        more, well = _TRIES_FOR_BETTER, min(ill for ill, _ in self.met.values())
+        for script in self._candidates(branch, start):
+            if branch in self.met:
+                more = more - 1 if self.met[branch][0] > well + _ONE_RED_GATE else 0
+            if more <= 0 or self.is_over:
+                break
+            await self.trial(script)
+        found = self.met.get(branch)
+        return None if found is None else found[1]
+
+    def _start_for(self, branch: Branch, start: Script) -> Script:
+        """Return a script in which the branch's step runs at all: the start may skip it."""
+        name = branch.name
+        if branch.kind == "gate":
+            name = next(gate.on or "" for gate in self._stage.plan.gates if gate.id == branch.name)
+        found = self.met.get(Branch("step", name, "ok"))
+        return start if found is None or branch.kind == "when" else self._with_inputs_of(found[1], start)
+
+    def _with_inputs_of(self, script: Script, start: Script) -> Script:
+        return replace(start, inputs=script.inputs, failing=script.failing)
+
+    async def explore(self, start: Script) -> None:
+        """Give the readers of outputs what they may not be prepared for."""
+        plan = self._stage.plan
+        read = {name for step in plan.steps for name in reads_of(step, plan).steps}
+        sources = [step for step in plan.steps if step.id in read]
+        focus = frozenset(name for step in plan.steps for name in reads_of(step, plan).names)
+        for step in sources:
+            if self.is_over:
+                return
+            await self.trial(start.with_outputs(step.id, self._answers.bare(step)))
+        for _ in range(self._bounds.tries if sources else 0):
+            if self.is_over:
+                return
+            step = self._answers.pick(sources)
+            outputs = self._answers.other(step, start.outputs[step.id], focus)
+            await self.trial(start.with_outputs(step.id, outputs))
+
+    def _candidates(self, branch: Branch, start: Script) -> Iterator[Script]:
+        plan = self._stage.plan
+        if branch.kind == "failure":
+            yield replace(start, failing=frozenset({StepId(branch.name)}))
+        concern = concern_of(branch, plan)
+        yield from self._sized(concern, start)
+        for _ in range(self._bounds.tries):
+            yield self._changed(concern, start)
+
+    def _sized(self, concern: Concern, start: Script) -> Iterator[Script]:
+        """Yield the start with lists of none, one and several entries where the branch looks."""
+        inputs = start.inputs or self._stage.goal.inputs
+        for size in (0, 1, 3):
+            resized = _resized(inputs, concern.names, size)
+            if concern.reads_inputs and self._answers.allows(resized):
+                yield replace(start, inputs=resized)
+            outputs = dict(start.outputs)
+            for name in concern.steps:
+                outputs[name] = self._answers.plausible(self._steps[name], size=size)
+                yield start.with_outputs(name, outputs[name])
+            if len(concern.steps) > 1:
+                yield replace(start, outputs=outputs)
+        if concern.steps:
+            bare = {name: self._answers.bare(self._steps[name]) for name in concern.steps}
+            yield replace(start, outputs={**start.outputs, **bare})
+
+    def _changed(self, concern: Concern, start: Script) -> Script:
+        """Return the start with something changed that the concern names."""
+        script = start
+        answers = self._answers
+        for name in concern.steps:
+            step = self._steps[name]
+            if step.optional and answers.chance() < 0.2:
+                script = replace(script, failing=script.failing | {name})
+            elif len(concern.steps) == 1 or answers.chance() < 0.6:
+                outputs = answers.other(step, script.outputs[name], concern.names)
+                # An `all(…)` over a fan-out turns when every call does.
+                outputs = outputs if answers.chance() < 0.5 else _alike(outputs)
+                script = script.with_outputs(name, outputs)
+        if concern.reads_inputs and (not concern.steps or answers.chance() < 0.5):
+            inputs = script.inputs or self._stage.goal.inputs
+            script = replace(script, inputs=answers.other_inputs(inputs, concern.names))
+        return script
+
+
+def _alike(outputs: Outputs) -> Outputs:
+    return (outputs[0],) * len(outputs)
+
+
+def _resized(inputs: JsonObject, names: frozenset[str], size: int) -> JsonObject:
+    """Return inputs whose named lists have so many entries, as far as there are that many."""
+    return {
+        name: value[:size] if isinstance(value, list) and name in names else value
+        for name, value in inputs.items()
+    }

@@ -1,0 +1,255 @@
+"""`wavewright dry-run --stubs`: every branch of a plan, over outputs that are made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.engine.conftest import REPOSITORY, CommandLine
+from tests.engine.desk_project import write_desk
+from tests.engine.rehearsal.workshop import Workshop, entries, scenarios
+from tests.engine.wording import settled
+
+FANNED = """\
+goal: Send what the orders say
+inputs: {shop: north}
+steps:
+  - {id: orders, tool: list_orders, params: {shop: "${inputs.shop}"}}
+  - {id: details, tool: fetch_order, for_each: "${steps.orders}", params: {id: "${item}"}}
+  - {id: verdict, tool: check_order, params: {id: "${steps.orders.size() > 0 ? steps.orders[0] : 'none'}"}}
+  - {id: praise, tool: note, when: steps.verdict.is_large, params: {text: large}, optional: true}
+  - {id: letter, tool: send, params: {text: "${string(steps.details.size())} orders"}}
+gates:
+  - {id: fresh, on: details, fresh_within: 3d}
+  - {id: paid, on: details, check: output.amount > 10.0, severity: warn}
+result: ${steps.letter}
+"""
+
+
+@pytest.mark.parametrize("job", ["synthetic", "stocks", "stocks_stale"])
+def test_no_plan_of_the_repository_has_a_fault(wavewright: CommandLine, job: str) -> None:
+    answer = wavewright("dry-run", REPOSITORY / "plans" / f"{job}.job.yaml", "--stubs")
+
+    assert (answer.code, answer.err) == (0, "")
+    assert "no fault; " in answer.out
+
+
+def test_the_starter_projects_rehearsal_as_text(
+    wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion
+) -> None:
+    answer = wavewright("dry-run", "plans/words.job.yaml", "--stubs")
+
+    assert (answer.code, answer.err) == (0, "")
+    assert settled(answer.out, project) == snapshot
+
+
+def test_every_branch_is_reached_and_what_would_have_happened_is_told(workshop: Workshop) -> None:
+    workshop.plan(FANNED)
+
+    told = workshop.rehearse()
+
+    assert told["faults"] == 0
+    assert (told["reached"], entries(told, "unreached")) == (told["branches"], [])
+    assert (told["never_red"], told["never_green"]) == ([], [])
+    assert told["approvals"] == ["step 'letter' calls 'send', which needs approval"]
+    assert entries(told, "effects") == [
+        {"step": "praise", "tool": "note", "effects": "write"},
+        {"step": "letter", "tool": "send", "effects": "egress, write"},
+    ]
+
+
+def test_each_scenario_reaches_what_it_is_named_after(workshop: Workshop) -> None:
+    workshop.plan(FANNED)
+
+    found = scenarios(workshop.rehearse())
+
+    assert found["everything is well"]["verdict"] == "achieved"
+    assert found["everything is well"]["red"] == []
+    assert found["optional step praise fails"]["verdict"] == "achieved"
+    assert found["optional step praise fails"]["steps"]["praise"] == "failed"  # type: ignore[index, call-overload]
+    assert found["details runs over no item"]["steps"]["details"] == "empty"  # type: ignore[index, call-overload]
+    assert found["when of praise is false"]["steps"]["praise"] == "skipped"  # type: ignore[index, call-overload]
+    assert "fresh" in found["gate fresh is red"]["red"]  # type: ignore[operator]
+    assert found["gate fresh is red"]["verdict"] == "not_achieved"
+
+
+def test_the_same_seed_gives_the_same_report_and_another_other_outputs(workshop: Workshop) -> None:
+    workshop.plan(BROKEN)
+
+    first, again, other = workshop.rehearse(), workshop.rehearse(), workshop.rehearse("--seed", "7")
+
+    assert first == again
+    assert other["seed"] == 7
+    assert other != first
+
+
+BROKEN = """\
+steps:
+  - {id: verdict, tool: check_order, params: {id: a}}
+  - {id: details, tool: fetch_order, params: {id: b}}
+  - id: share
+    tool: note
+    params: {text: "${string(100 / steps.verdict.count)}: ${steps.details.lines[0]}"}
+"""
+
+
+def test_an_expression_without_a_value_is_a_fault_with_the_smallest_output(workshop: Workshop) -> None:
+    workshop.plan(BROKEN)
+
+    [found] = entries(workshop.rehearse(), "mishaps")
+
+    assert (found["step"], found["kind"], found["is_fault"]) == ("share", "expression", True)
+    assert found["outputs"]["details"]["lines"] == []  # type: ignore[index, call-overload]
+    assert found["outputs"]["details"]["id"] == ""  # type: ignore[index, call-overload]
+
+
+def test_what_a_gate_holds_back_is_no_fault(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: verdict, tool: check_order, params: {id: a}}\n"
+        "  - {id: share, tool: note, params: {text: '${string(100 / steps.verdict.count)}'}}\n"
+        "gates:\n"
+        "  - {id: some, on: verdict, check: output.count > 0}\n"
+    )
+
+    assert entries(workshop.rehearse(), "mishaps") == []
+
+
+def test_parameters_that_a_tool_refuses_are_a_fault(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: verdict, tool: check_order, params: {id: a}}\n"
+        "  - {id: share, tool: note, params: {text: '${steps.verdict.note == null ? 1 : steps.verdict.note}'}}\n"
+    )
+
+    told = workshop.rehearse()
+
+    [found] = entries(told, "mishaps")
+    assert (found["step"], found["kind"]) == ("share", "params")
+
+
+def test_a_mandatory_step_that_nothing_reaches_is_a_fault(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: verdict, tool: check_order, params: {id: a}}\n"
+        "  - {id: never, tool: note, when: 'steps.verdict.count > steps.verdict.count', params: {text: a}}\n"
+    )
+
+    told = workshop.rehearse()
+
+    assert [(found["text"], found["is_fault"]) for found in entries(told, "unreached")] == [
+        ("step never ends well", True),
+        ("when of never is true", False),
+    ]
+    assert told["faults"] == 1
+
+
+def test_gates_that_never_turn_are_listed(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: verdict, tool: check_order, params: {id: a}}\n"
+        "gates:\n"
+        "  - {id: always, on: verdict, required: [count]}\n"
+        "  - {id: never, on: verdict, check: 'output.count != output.count'}\n"
+        "  - {id: asked, on: verdict, judge: {rubric: is it good}}\n"
+    )
+
+    told = workshop.rehearse()
+
+    assert (told["never_red"], told["never_green"], told["unasked"]) == (["always"], ["never"], ["asked"])
+
+
+def test_a_word_of_the_plan_turns_its_condition(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: verdict, tool: check_order, params: {id: a}}\n"
+        "  - {id: rush, tool: note, when: 'steps.verdict.note == \"urgent\"', params: {text: a}}\n"
+        "  - {id: bulk, tool: note, when: 'steps.verdict.count > 5000', params: {text: a}}\n"
+    )
+
+    assert entries(workshop.rehearse(), "unreached") == []
+
+
+def test_a_recipe_is_applied_to_a_red_gate_and_helps_or_does_not(
+    tmp_path: Path, wavewright: CommandLine
+) -> None:
+    write_desk(tmp_path)
+    (tmp_path / "plan.yaml").write_text((tmp_path / "quotes.job.yaml").read_text())
+
+    told = Workshop(tmp_path, wavewright).rehearse()
+    found = scenarios(told)
+
+    assert not (tmp_path / "calls.txt").exists()
+    assert entries(told, "unreached") == []
+    assert (found["gate fresh__quotes is red"]["verdict"], found["gate fresh__quotes is red"]["rounds"]) == (
+        "achieved",
+        1,
+    )
+    assert found["gate fresh__quotes is red and stays red"]["verdict"] == "not_achieved"
+
+
+def test_waits_between_attempts_take_no_time(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - id: verdict\n"
+        "    tool: check_order\n"
+        "    params: {id: a}\n"
+        "    optional: true\n"
+        "    retry: {attempts: 50, wait_initial: 1h, wait_max: 1h, on: [any]}\n"
+        "  - {id: last, tool: note, params: {text: b}, depends_on: [verdict]}\n"
+    )
+
+    assert entries(workshop.rehearse(), "unreached") == []
+
+
+def test_a_tool_that_promises_nothing_cannot_be_held_to_it(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: any, tool: guess, params: {text: a}}\n"
+        "  - {id: share, tool: note, params: {text: '${string(steps.any.share)}'}}\n"
+    )
+
+    told = workshop.rehearse()
+
+    [found] = entries(told, "mishaps")
+    assert (found["is_fault"], found["why_not"]) == (False, "guess promises nothing of its output")
+
+
+def test_an_unsound_plan_gives_its_faults_at_their_places(workshop: Workshop) -> None:
+    workshop.plan("steps: [{id: a, tool: note, params: {word: b}}]\n")
+
+    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs")
+
+    assert (answer.code, answer.out) == (1, "")
+    assert "--> plan.yaml:1:" in answer.err
+
+
+def test_a_report_is_written_where_it_is_wanted(workshop: Workshop) -> None:
+    workshop.plan(FANNED)
+
+    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs", "--output", "report.txt")
+
+    assert (answer.code, answer.out) == (0, "wrote report.txt\n")
+    text = (workshop.folder / "report.txt").read_text()
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--seed", "3"], "--seed is for rehearsals only"),
+        (["--fixtures", "x.yaml"], "--fixtures is for rehearsals only"),
+        (["--stubs", "--format", "dot"], "a rehearsal has no form 'dot'"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    workshop: Workshop, options: list[str], told: str
+) -> None:
+    workshop.plan(FANNED)
+
+    answer = workshop.wavewright("dry-run", "plan.yaml", *options)
+
+    assert answer.code == 2
+    assert told in answer.err
