@@ -71,3 +71,29 @@ def test_the_shipped_goal_template_fits_its_schema(wavewright: CommandLine) -> N
     shipped = REPOSITORY / "config" / "wavewright" / "config" / "goals" / "stock_analysis.yaml"
 
     jsonschema_rs.validator_for(schema(wavewright, "goal")).validate(yaml.safe_load(shipped.read_text()))
+
+
+def test_all_that_people_write_goes_into_a_folder(wavewright: CommandLine, tmp_path: Path) -> None:
+    answer = wavewright("schema", "--out", "config/schemas")
+    written = {path.stem: path.read_text() for path in (tmp_path / "config" / "schemas").iterdir()}
+
+    assert answer.code == 0
+    assert answer.out.splitlines()[0] == "wrote config/schemas/plan.json"
+    assert set(written) == {"plan", "job", "goal", "settings", "worker"}
+    assert written["plan"] == wavewright("schema", "plan").out
+
+
+def test_one_schema_goes_into_a_folder(wavewright: CommandLine, tmp_path: Path) -> None:
+    assert wavewright("schema", "patch", "--out", "there").code == 0
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["patch.json"]
+
+
+def test_a_schema_without_a_name_and_a_folder_that_is_a_file_are_told(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    unnamed = wavewright("schema")
+    unwritable = wavewright("schema", "--out", "file")
+
+    assert (unnamed.code, "--out DIR for all" in unnamed.err) == (2, True)
+    assert (unwritable.code, "cannot be written" in unwritable.err) == (3, True)

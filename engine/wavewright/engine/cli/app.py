@@ -212,7 +212,7 @@ def check(
     max_waves: Annotated[int | None, typer.Option(min=1, help="Greatest number of waves.")] = None,
     max_bytes: Annotated[int | None, typer.Option(min=1, help="Greatest size of the file.")] = None,
     max_depth: Annotated[int | None, typer.Option(min=1, help="Greatest nesting of the file.")] = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Mend what is safe to mend, and write it back.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what is safe to mend in the file.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Only show what --fix would change.")] = False,
 ) -> None:
     """Prove a plan sound, or say what is wrong and where."""
@@ -339,14 +339,17 @@ def diff(
 @app.command()
 def schema(
     name: Annotated[
-        SchemaName,
+        SchemaName | None,
         typer.Argument(metavar="NAME", help="plan, patch, job, goal, tools, settings, worker or package."),
-    ],
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write it there; without a name all that people write.")
+    ] = None,
 ) -> None:
     """Print the JSON Schema of a document, for editors."""
     from wavewright.engine.cli import schema_command
 
-    raise typer.Exit(schema_command.print_schema(name.value))
+    raise typer.Exit(schema_command.give_schema(name.value if name else None, out))
 
 
 @app.command()

@@ -10,9 +10,13 @@ from pathlib import Path
 
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
+from wavewright.engine.cli.schema_command import write_schemas
 
 _RENAMED = {"gitignore": ".gitignore"}
 """Files that cannot be shipped under the name they are to have."""
+
+SCHEMAS = Path("config", "schemas")
+"""Where the written documents find the schemas that editors complete by: there is no network in between."""
 
 
 def write_project(folder: Path) -> int:
@@ -26,6 +30,7 @@ def write_project(folder: Path) -> int:
         raise CommandError(msg, hint="name a folder that does not exist yet")
     try:
         written = _copy(files("wavewright.engine") / "starter", folder)
+        written += write_schemas(folder / SCHEMAS)
     except OSError as error:
         msg = f"{str(folder)!r} cannot be written: {error.strerror}"
         hint = "name a folder in one that can be written to"

@@ -1,0 +1,73 @@
+"""The schemas that editors read: those in the repository are today's, and every shipped document refers to its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+
+from tests.repository.tree import ROOT
+from wavewright.config.documents import read_document_file
+from wavewright.engine.cli.schema_command import WRITTEN_BY_PEOPLE, schema_text
+from wavewright.engine.main import main
+
+SCHEMAS = ROOT / "docs" / "schemas"
+DOCUMENTS = [
+    *sorted((ROOT / "plans").glob("*.yaml")),
+    *sorted((ROOT / "config" / "wavewright" / "config" / "goals").glob("*.yaml")),
+]
+_REFERENCE = re.compile(r"\A# yaml-language-server: \$schema=(\S+)\n")
+
+
+def schema_of(document: Path) -> Path:
+    """Return the file that a document's first line refers an editor to."""
+    found = _REFERENCE.match(document.read_text(encoding="utf-8"))
+    assert found, f"{document.name} refers to no schema in its first line"
+    return (document.parent / found[1]).resolve()
+
+
+def is_kept(document: Path) -> None:
+    """Hold a document against the schema that it refers to."""
+    schema = json.loads(schema_of(document).read_text(encoding="utf-8"))
+
+    jsonschema_rs.validator_for(schema).validate(read_document_file(document).value)
+
+
+@pytest.mark.parametrize("name", WRITTEN_BY_PEOPLE)
+def test_a_schema_in_the_repository_is_what_the_command_prints(name: str) -> None:
+    """`wavewright schema --out docs/schemas` writes them anew."""
+    assert (SCHEMAS / f"{name}.json").read_text(encoding="utf-8") == schema_text(name)
+
+
+def test_the_folder_of_schemas_holds_nothing_else() -> None:
+    assert {path.stem for path in SCHEMAS.iterdir()} == set(WRITTEN_BY_PEOPLE)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_a_shipped_document_refers_to_its_schema_and_keeps_it(document: Path) -> None:
+    kind = "goal" if document.parent.name == "goals" else document.name.split(".")[-2]
+
+    assert schema_of(document) == SCHEMAS / f"{kind}.json"
+    is_kept(document)
+
+
+def test_every_document_of_a_new_project_refers_to_a_schema_in_it_and_keeps_it(tmp_path: Path) -> None:
+    assert main(["init", str(tmp_path / "project")]) == 0
+    documents = sorted((tmp_path / "project").rglob("*.yaml"))
+
+    assert len(documents) == 4
+    for document in documents:
+        assert schema_of(document).is_relative_to(tmp_path / "project")
+        is_kept(document)
+
+
+def test_a_misspelt_field_is_refused_by_the_schema_that_a_document_refers_to(tmp_path: Path) -> None:
+    main(["init", str(tmp_path / "project")])
+    plan = tmp_path / "project" / "plans" / "words.plan.yaml"
+    plan.write_text(plan.read_text(encoding="utf-8").replace("tool:", "tol:"), encoding="utf-8")
+
+    with pytest.raises(jsonschema_rs.ValidationError):
+        is_kept(plan)
