@@ -5,6 +5,7 @@ from __future__ import annotations
 from wavewright.engine.dry_run import DryRun, PlanForecast, StepForecast
 from wavewright.engine.dry_run_budget import BudgetRow
 from wavewright.engine.dry_run_estimates import Range
+from wavewright.planner.types import JsonObject
 
 
 def as_json(dry_run: DryRun) -> dict[str, object]:
@@ -59,7 +60,7 @@ def as_json(dry_run: DryRun) -> dict[str, object]:
     }
 
 
-def estimate_json(estimate: PlanForecast) -> dict[str, object]:
+def estimate_json(estimate: PlanForecast) -> JsonObject:
     """Return what the whole plan is expected to take, as JSON."""
     return {
         "seconds": _range(estimate.seconds),
@@ -100,7 +101,7 @@ def _step_json(step: StepForecast) -> dict[str, object]:
     }
 
 
-def _range(figure: Range | None) -> dict[str, object] | None:
+def _range(figure: Range | None) -> JsonObject | None:
     # What is left over of adding floats is nobody's microsecond.
     return None if figure is None else {"expected": round(figure.expected, 9), "p90": round(figure.p90, 9)}
 

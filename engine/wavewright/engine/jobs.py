@@ -24,7 +24,8 @@ from wavewright.config.documents import (
 )
 from wavewright.config.settings import Settings
 from wavewright.engine.document_kinds import is_job, is_template
-from wavewright.engine.toolbox import agent_tools
+from wavewright.engine.sealed_plan import SealError, is_sealed_plan, read_sealed_plan
+from wavewright.engine.toolbox import agent_tools, signatures_to_check
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
 from wavewright.planner.goals import AvailableTool, Goal, GoalTemplate, Job
 from wavewright.planner.models import Plan
@@ -66,6 +67,8 @@ class PlanDraft:
     plan: Plan
     origin: PlanOrigin
     rung: str
+    is_sealed: bool = False
+    """Whether it is run as it is: no planner makes another, whichever rung it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +85,12 @@ class Order:
 
 
 def read_order(file: Path, plan_file: Path | None, settings: Settings) -> Order:
-    """Read a job (or a plan, or a goal template with a plan, in its place).
+    """Read a job (or a plan, a sealed plan, or a goal template with a plan, in its place).
 
     Raises:
         DocumentError: a file is missing or is no document.
         PlanError: a document does not say what it must, each fault at its place.
+        SealError: a sealed plan was changed, or a tool that it calls has changed since.
     """
     return order_of(read_file(file), file, plan_file, settings)
 
@@ -103,6 +107,8 @@ def order_of(
 
     `inputs_follow` is for a goal template whose plan is only looked at: its inputs come with a job.
     """
+    if is_sealed_plan(document):
+        return _sealed_order(document, plan_file, settings)
     given = _read_plan(plan_file) if plan_file is not None else None
     template: GoalTemplate | None = None
     template_document = document
@@ -126,6 +132,17 @@ def order_of(
     if given is None and template.plan is not None:
         given = PlanDraft(template.plan, PlanOrigin(template_document, "/plan"), "template")
     return Order(goal, given, document.source)
+
+
+def _sealed_order(document: Document, plan_file: Path | None, settings: Settings) -> Order:
+    """Return what a sealed plan comes to: its own goal and plan, whatever the job's files say by now."""
+    if plan_file is not None:
+        message = f"a sealed plan runs as it is; --plan {str(plan_file)!r} cannot take its place"
+        raise SealError(message, place=document.source.name, hint="leave --plan out, or name the job instead")
+    sealed = read_sealed_plan(document, settings.root)
+    sealed.refuse_other_tools(signatures_to_check(sealed.plan, sealed.goal, settings))
+    draft = PlanDraft(sealed.plan, PlanOrigin(document, "/plan"), sealed.rung, is_sealed=True)
+    return Order(sealed.goal, draft, document.source)
 
 
 def goal_of_file(file: Path, plan: Plan, plan_document: Document | None, settings: Settings) -> Goal:
@@ -252,6 +269,9 @@ def _read_plan(path: Path) -> PlanDraft:
 
 
 def _plan_draft(document: Document) -> PlanDraft:
+    if is_sealed_plan(document):
+        message = "a sealed plan brings its own goal and is no plan for another job"
+        raise SealError(message, place=document.source.name, hint="name it in place of the job")
     return PlanDraft(read_model(document, Plan), PlanOrigin(document), "given")
 
 

@@ -64,7 +64,7 @@ async def plan_request(
 ) -> PlanReport:
     """Return the plan that a run of the job would follow, and how it came about; nothing of it is run.
 
-    A plan that the job brings itself is checked and returned as it is, on the rung `given`.
+    A plan that the job brings itself, or that was sealed, is checked and returned as it is, on its rung.
 
     Raises:
         DocumentError, PlanError: the job or its template is faulty.
@@ -73,7 +73,7 @@ async def plan_request(
     assert request.job_file is not None
     order = read_order(request.job_file, request.plan_file, settings)
     watch = _Watch(on_use, on_rung)
-    if order.draft is not None and order.draft.rung == "given":
+    if order.draft is not None and (order.draft.is_sealed or order.draft.rung == "given"):
         return _given(order, settings)
     async with open_services(settings) as opened:
         tools = gather_tools(order.goal, settings, opened.services).signatures

@@ -42,7 +42,8 @@ async def end_interrupted(ports: Ports, context: RunContext, reason: str) -> Run
 def draft_note(draft: PlanDraft, at: float) -> Noted:
     """Return the note of a plan as its author wrote it, with the rung that it is."""
     plan = draft.plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return Noted(at, "draft", {"plan": plan, "rung": draft.rung})
+    body: JsonObject = {"plan": plan, "rung": draft.rung}
+    return Noted(at, "draft", {**body, "is_sealed": True} if draft.is_sealed else body)
 
 
 def noted_draft(state: RunState) -> PlanDraft | None:
@@ -51,7 +52,8 @@ def noted_draft(state: RunState) -> PlanDraft | None:
     if body is None:
         return None
     document = read_document(json.dumps(body["plan"], indent=2), f"the plan given to run {state.run}")
-    return PlanDraft(Plan.model_validate(document.value), PlanOrigin(document), str(body["rung"]))
+    plan = Plan.model_validate(document.value)
+    return PlanDraft(plan, PlanOrigin(document), str(body["rung"]), is_sealed=body.get("is_sealed") is True)
 
 
 def found_json(diagnostics: Iterable[Diagnostic]) -> list[JsonObject]:

@@ -94,7 +94,7 @@ class SchemaName(StrEnum):
     package = "package"
 
 
-JobArgument = Annotated[Path, typer.Argument(metavar="JOB", help="A job file, or a plan file.")]
+JobArgument = Annotated[Path, typer.Argument(metavar="JOB", help="A job, a plan or a sealed plan.")]
 ScheduleOption = Annotated[
     ScheduleChoice | None,
     typer.Option(help="Start steps wave by wave, or as soon as their dependencies are done."),
@@ -247,6 +247,9 @@ def dry_run(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Seal plan, tools and estimate there, for `run FILE`.")
+    ] = None,
     stubs: Annotated[
         bool, typer.Option("--stubs", help="Rehearse: run the plan over generated outputs, every branch.")
     ] = False,
@@ -268,16 +271,10 @@ def dry_run(
         )
         raise typer.Exit(rehearse_command.rehearse(options, output_format=format.value, output=output))
     rehearse_command.refuse_without_stubs(seed=seed, fixtures=fixtures)
-
-    raise typer.Exit(
-        dry_run_command.dry_run(
-            job,
-            plan,
-            schedule=schedule.value if schedule else None,
-            output_format=format.value,
-            output=output,
-        )
+    looked_at = dry_run_command.DryRunOptions(
+        job=job, plan=plan, schedule=schedule.value if schedule else None, out=out
     )
+    raise typer.Exit(dry_run_command.dry_run(looked_at, output_format=format.value, output=output))
 
 
 @app.command()

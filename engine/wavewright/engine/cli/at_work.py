@@ -49,7 +49,8 @@ def phase_words(state: RunState, at_work: AtWork | None, *, has_executed: bool) 
     if state.started is None or state.finished is not None:
         return None
     if state.plan is None:
-        is_given = any(noted.topic == "draft" and noted.body.get("rung") == "given" for noted in state.notes)
+        drafts = [noted.body for noted in state.notes if noted.topic == "draft"]
+        is_given = any(draft.get("rung") == "given" or draft.get("is_sealed") is True for draft in drafts)
         return None if is_given else _asked(state.started.goal, "planner", at_work)
     verdict = next((noted.body for noted in reversed(state.notes) if noted.topic == "review"), None)
     if verdict is not None and verdict.get("round") == state.round:

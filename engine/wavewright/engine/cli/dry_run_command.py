@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,37 +14,85 @@ from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import project_settings
 from wavewright.engine.dry_run import DryRun, forecast
 from wavewright.engine.dry_run_outlook import gather_outlook
-from wavewright.engine.jobs import no_plan, read_order
+from wavewright.engine.jobs import Order, no_plan, read_order
 from wavewright.engine.session import utc_now
 from wavewright.engine.toolbox import signatures_to_check
 
 if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.planner.signatures import ToolSignature
     from wavewright.planner.types import Schedule
 
 
-def dry_run(
-    job: Path, plan: Path | None, *, schedule: Schedule | None, output_format: str, output: Path | None
-) -> int:
-    """Print what running the job would do, or write it to a file; 1 where a budget would refuse it."""
-    record = _record(job, plan, schedule)
-    text = _render(record, output_format)
+@dataclass(frozen=True, slots=True)
+class DryRunOptions:
+    """What is looked at, how it would run, and where the sealed plan goes."""
+
+    job: Path
+    plan: Path | None = None
+    schedule: Schedule | None = None
+    out: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What was looked at, and what was found."""
+
+    order: Order
+    tools: Mapping[str, ToolSignature]
+    record: DryRun
+    settings: Settings
+
+
+def dry_run(options: DryRunOptions, *, output_format: str, output: Path | None) -> int:
+    """Print what running the job would do, or write it to a file; 1 where a budget would refuse it.
+
+    Raises:
+        CommandError: a file cannot be written.
+    """
+    looked = _look(options)
+    text = _render(looked.record, output_format)
     if output is None:
         sys.stdout.write(text)
     else:
         _write(output, text)
-    return exit_codes.NEGATIVE if record.budget.refusals else exit_codes.OK
+        sys.stdout.write(f"wrote {output}\n")
+    if options.out is not None:
+        _seal(looked, options.out, is_quiet=output is None and output_format != "text")
+    return exit_codes.NEGATIVE if looked.record.budget.refusals else exit_codes.OK
 
 
-def _record(job: Path, plan: Path | None, schedule: Schedule | None) -> DryRun:
+def _look(options: DryRunOptions) -> _Looked:
     settings = project_settings()
-    order = read_order(job, plan, settings)
-    if (schedule := schedule or settings.schedule) is not None:
+    order = read_order(options.job, options.plan, settings)
+    if (schedule := options.schedule or settings.schedule) is not None:
         order = order.with_schedule(schedule)
     if order.draft is None:
         raise no_plan(order.goal, order.source)
     tools = signatures_to_check(order.draft.plan, order.goal, settings)
     outlook = gather_outlook(order.draft.plan, order.goal, tools, settings)
-    return forecast(order, tools, now=order.goal.as_of or utc_now(), outlook=outlook)
+    record = forecast(order, tools, now=order.goal.as_of or utc_now(), outlook=outlook)
+    return _Looked(order, tools, record, settings)
+
+
+def _seal(looked: _Looked, file: Path, *, is_quiet: bool) -> None:
+    """Write the sealed plan; what a program reads of standard output is not added to."""
+    from wavewright.engine.dry_run_json import estimate_json
+    from wavewright.engine.sealed_plan import seal_plan
+
+    record = looked.record
+    called = dict.fromkeys(step.tool for step in record.steps)
+    sealed = seal_plan(
+        record.plan,
+        looked.order.goal,
+        [looked.tools[name] for name in called],
+        rung=record.rung,
+        estimate=estimate_json(record.estimate),
+        root=looked.settings.root,
+    )
+    _write(file, json.dumps(sealed, indent=2, ensure_ascii=False) + "\n")
+    if not is_quiet:
+        sys.stdout.write(f"\nsealed in {file}: run it with `wavewright run {file}`\n")
 
 
 def _write(output: Path, text: str) -> None:
@@ -52,7 +102,6 @@ def _write(output: Path, text: str) -> None:
         msg = f"{str(output)!r} cannot be written: {error.strerror}"
         hint = "name a file in a folder that can be written to"
         raise CommandError(msg, hint=hint, code=exit_codes.ENVIRONMENT) from error
-    sys.stdout.write(f"wrote {output}\n")
 
 
 def _render(record: DryRun, output_format: str) -> str:

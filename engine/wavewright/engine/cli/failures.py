@@ -111,6 +111,7 @@ def _report(error: Exception) -> int:
 
 def _report_known(error: Exception) -> int:
     from wavewright.config.documents import DocumentError
+    from wavewright.engine.sealed_plan import SealError
     from wavewright.executor.journal_errors import JournalError, RunNotFound
     from wavewright.planner.diagnostics import PlanError, diagnostic_of
     from wavewright.planner.rendering import render_text
@@ -123,6 +124,9 @@ def _report_known(error: Exception) -> int:
         return exit_codes.MISUSE
     if isinstance(error, PlanError):
         sys.stderr.write(without_secrets(render_text(error.diagnostics, error.source)) + "\n")
+        return exit_codes.NEGATIVE
+    if isinstance(error, SealError):
+        print_error(str(error), error.hint, place=error.place)
         return exit_codes.NEGATIVE
     if isinstance(error, JournalError):
         sys.stderr.write(without_secrets(f"error: {error}\n"))

@@ -149,8 +149,8 @@ class MakePlan:
 
 
 def _is_made(draft: PlanDraft | None) -> bool:
-    """Whether the plan is not the planner's to make: the job gave it, or the planner made it before a resume."""
-    return draft is not None and draft.rung != "template"
+    """Whether the plan is not the planner's to make: given, sealed, or made by the planner before a resume."""
+    return draft is not None and (draft.is_sealed or draft.rung != "template")
 
 
 def _pending_question(state: RunState) -> UserQuestion | None:
