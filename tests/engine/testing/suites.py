@@ -54,7 +54,9 @@ class Suite:
     def run(self, *arguments: str, start: Path | None = None) -> Ended:
         """Run pytest in the project, or from another folder; nothing of the tester's own settings counts."""
         environment = {
-            name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "WAVEWRIGHT"))
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTEST", "WAVEWRIGHT", "CI", "BUILD_NUMBER"))
         }
         ran = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", *arguments],

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from wavewright.engine.testing.claims import Claim
     from wavewright.engine.testing.loading import DryRunLoader, PlanLoader
     from wavewright.engine.testing.plan_view import PlanView
+    from wavewright.engine.testing.redactions import Redaction
     from wavewright.engine.testing.result_views import PackageView, ReviewView
     from wavewright.engine.testing.run_view import RunView
     from wavewright.engine.testing.running import PlanRunner
@@ -26,6 +27,7 @@ __all__ = [
     "PlanLoader",
     "PlanRunner",
     "PlanView",
+    "Redaction",
     "ReviewView",
     "RunView",
 ]
@@ -38,6 +40,7 @@ _HOMES = {
     "PlanLoader": "loading",
     "PlanRunner": "running",
     "PlanView": "plan_view",
+    "Redaction": "redactions",
     "ReviewView": "result_views",
     "RunView": "run_view",
 }

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from syrupy.assertion import SnapshotAssertion
 
     from wavewright.engine.testing.loading import DryRunLoader, PlanLoader
+    from wavewright.engine.testing.normal_form import Form
     from wavewright.engine.testing.project import ProjectUnderTest
+    from wavewright.engine.testing.redactions import Redaction
     from wavewright.engine.testing.result_views import PackageView, ReviewView
     from wavewright.engine.testing.running import PlanRunner
 
@@ -90,3 +94,55 @@ def package(run_plan: PlanRunner) -> PackageView:
     from wavewright.engine.testing.result_views import PackageView
 
     return PackageView(lambda: run_plan.latest().package.record)
+
+
+@pytest.fixture
+def wavewright_redactions() -> Sequence[Redaction]:
+    """Rules of the project for what its snapshots leave out, beside the shipped ones; to be overridden."""
+    return ()
+
+
+def _pinning(form: Form, request: pytest.FixtureRequest) -> SnapshotAssertion:
+    try:
+        snapshot: SnapshotAssertion = request.getfixturevalue("snapshot")
+    except pytest.FixtureLookupError:
+        pytest.fail(
+            f"{form}_snapshot needs syrupy: pip install 'wavewright[testing]'",
+            pytrace=False,
+        )
+    from wavewright.engine.testing.redactions import machine_redactions
+    from wavewright.engine.testing.snapshots import snapshots_of
+
+    project: ProjectUnderTest = request.getfixturevalue("wavewright_project")
+    own: Sequence[Redaction] = request.getfixturevalue("wavewright_redactions")
+    return snapshot.use_extension(snapshots_of(form, own, machine_redactions(project.root)))
+
+
+@pytest.fixture
+def plan_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
+    """Pins a plan: its shape, and every step, gate and cap."""
+    return _pinning("plan", request)
+
+
+@pytest.fixture
+def dag_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
+    """Pins the graph of a plan alone: steps, edges and waves."""
+    return _pinning("dag", request)
+
+
+@pytest.fixture
+def events_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
+    """Pins everything that a run did."""
+    return _pinning("events", request)
+
+
+@pytest.fixture
+def review_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
+    """Pins what the reviewer says of a run."""
+    return _pinning("review", request)
+
+
+@pytest.fixture
+def package_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
+    """Pins what leaves a run."""
+    return _pinning("package", request)

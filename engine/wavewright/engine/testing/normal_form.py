@@ -1,0 +1,260 @@
+"""Plans, graphs, events, reviews and packages in a form that is equal where they mean the same.
+
+A *normal form* is JSON with a stable order and without what differs from run to run. Its text is YAML for people: one
+file a snapshot, read in a diff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from wavewright.engine.testing.redactions import REDACTIONS, Redacting, Redaction, folder_redactions
+
+if TYPE_CHECKING:
+    from wavewright.executor.events import Event
+    from wavewright.planner.models import Plan
+    from wavewright.planner.types import Json, JsonObject
+    from wavewright.reviewer.records import Package, ReviewResult
+
+Form: TypeAlias = Literal["plan", "dag", "events", "review", "package"]
+
+
+def normal_form(
+    form: Form, value: object, redactions: Sequence[Redaction] = (), *, machine: Sequence[Redaction] = ()
+) -> JsonObject:
+    """Return the normal form of a value.
+
+    Args:
+        form: Which one; a run has four of them.
+        value: A plan, a run, events, a review or a package, or a fixture's view of one.
+        redactions: The project's own rules; they go before the shipped ones.
+        machine: Rules for folders of this machine; a run's own folder goes before them.
+
+    Raises:
+        TypeError: there is no such form of the value.
+    """
+    body = _FORMS[form](value)
+    # What a plan says was written by its author: only the project's own rules, which know it, change that.
+    shipped = () if form in {"plan", "dag"} else REDACTIONS
+    redacted = Redacting([*redactions, *_folder_of(value), *machine, *shipped]).redact(body)
+    return {"form": form, **cast("JsonObject", _portable(redacted))}
+
+
+def _folder_of(value: object) -> tuple[Redaction, ...]:
+    from wavewright.engine.testing.run_view import RunView
+
+    return folder_redactions([value.folder]) if isinstance(value, RunView) else ()
+
+
+def _plan_form(value: object) -> JsonObject:
+    from wavewright.engine.cli.plan_text import plan_json
+    from wavewright.planner.graph import PlanGraph
+
+    plan = _plan_of(value, "plan")
+    return {**_shape(PlanGraph.of(plan)), "plan": plan_json(plan)}
+
+
+def _dag_form(value: object) -> JsonObject:
+    from wavewright.planner.graph import PlanGraph
+
+    plan = _plan_of(value, "dag")
+    tools: JsonObject = {
+        step.id: f"{step.tool}, each item" if step.for_each is not None else step.tool for step in plan.steps
+    }
+    graph = PlanGraph.of(plan)
+    edges: list[Json] = [f"{before} → {after}" for before, after in graph.edges]
+    return {**_shape(graph), "steps": tools, "edges": edges}
+
+
+def _shape(graph: Any) -> JsonObject:
+    waves: list[Json] = [list(wave) for wave in graph.waves]
+    return {"width": graph.width, "waves": waves}
+
+
+def _events_form(value: object) -> JsonObject:
+    from wavewright.executor.codec import to_json
+
+    events = _events_of(value)
+    shown = [to_json(event) for event in _in_order(events)]
+    return {"events": [_event(body) for body in shown]}
+
+
+def _event(body: JsonObject) -> JsonObject:
+    """Return an event without what another event or the plan says as well."""
+    from wavewright.engine.cli.plan_text import plan_json
+    from wavewright.planner.models import Plan
+    from wavewright.reviewer.records import ReviewResult
+
+    match body:
+        case {"kind": "run_started", "goal": {"text": text}}:
+            return {**body, "goal": text}
+        case {"kind": "plan_accepted", "plan": plan}:
+            return {**body, "plan": plan_json(Plan.model_validate(plan, strict=False))}
+        case {"kind": "noted", "topic": "draft", "body": {"rung": rung}}:
+            return {**body, "body": {"rung": rung}}
+        case {"kind": "noted", "topic": "review", "body": review}:
+            return {**body, "body": _review(ReviewResult.model_validate(review))}
+        case _:
+            return body
+
+
+def _in_order(events: Sequence[Event]) -> list[Event]:
+    """Return the events in an order that does not depend on which of two parallel steps ended first."""
+    from wavewright.executor.events import PlanAccepted
+
+    ordered: list[Event] = []
+    stretch: list[Event] = []
+    places: dict[str, tuple[int, int]] = {}
+    for event in events:
+        if _of_steps(event) or type(event).__name__ in {"ModelCalled", "RungTaken"}:
+            stretch.append(event)
+            continue
+        ordered += _stretch_in_order(stretch, places)
+        stretch = []
+        ordered.append(event)
+        if isinstance(event, PlanAccepted):
+            places = _places(event.plan)
+    return [*ordered, *_stretch_in_order(stretch, places)]
+
+
+def _stretch_in_order(stretch: Sequence[Event], places: Mapping[str, tuple[int, int]]) -> list[Event]:
+    """Return what happened between two phases in the order of waves, then of the plan's steps, then of items."""
+
+    def place(event: Event) -> tuple[int, int, int, int]:
+        kind = type(event).__name__
+        if kind in {"WaveStarted", "WaveFinished"}:
+            return cast("Any", event).wave, -1 if kind == "WaveStarted" else len(places), 0, 0
+        step = getattr(event, "step", None) or getattr(getattr(event, "use", None), "step", None)
+        wave, position = places.get(step or "", (len(places), len(places)))
+        index = getattr(event, "index", None)
+        ends = kind == "StepFinished"
+        return wave, position, 1 if ends else 0, -1 if index is None else index
+
+    return sorted(stretch, key=place)
+
+
+def _of_steps(event: Event) -> bool:
+    return hasattr(event, "step") or hasattr(event, "wave")
+
+
+def _places(plan: JsonObject) -> dict[str, tuple[int, int]]:
+    from wavewright.planner.graph import PlanGraph
+    from wavewright.planner.models import Plan
+
+    accepted = Plan.model_validate(plan, strict=False)
+    waves = PlanGraph.of(accepted).wave_of()
+    return {step.id: (waves.get(step.id, 0), number) for number, step in enumerate(accepted.steps)}
+
+
+def _review_form(value: object) -> JsonObject:
+    return _review(_review_of(value))
+
+
+def _review(record: ReviewResult) -> JsonObject:
+    body: JsonObject = record.model_dump(mode="json", exclude_defaults=True)
+    body.pop("goal_achieved", None)
+    body.pop("confidence", None)
+    return {
+        "verdict": "achieved" if record.goal_achieved else "not achieved",
+        "confidence": record.confidence,
+        **body,
+    }
+
+
+def _package_form(value: object) -> JsonObject:
+    package = _package_of(value)
+    body: JsonObject = package.model_dump(mode="json", exclude_defaults=True)
+    if package.review is not None:
+        body["review"] = _review(package.review)
+    if package.earlier_reviews:
+        body["earlier_reviews"] = [_review(review) for review in package.earlier_reviews]
+    return body
+
+
+def _plan_of(value: object, form: Form) -> Plan:
+    from wavewright.engine.testing.plan_view import PlanView
+    from wavewright.engine.testing.run_view import RunView
+    from wavewright.planner.models import Plan
+
+    match value:
+        case Plan():
+            return value
+        case PlanView():
+            return value.plan
+        case RunView():
+            return value.plan.plan
+        case _:
+            raise _no_form(value, form, "a plan or a run")
+
+
+def _events_of(value: object) -> Sequence[Event]:
+    from wavewright.engine.testing.run_view import RunView
+
+    if isinstance(value, RunView):
+        return value.events
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return cast("Sequence[Event]", value)
+    raise _no_form(value, "events", "a run or its events")
+
+
+def _review_of(value: object) -> ReviewResult:
+    from wavewright.engine.testing.result_views import ReviewView
+    from wavewright.engine.testing.run_view import RunView
+    from wavewright.reviewer.records import ReviewResult
+
+    match value:
+        case ReviewResult():
+            return value
+        case ReviewView():
+            return value.record
+        case RunView():
+            return value.review.record
+        case _:
+            raise _no_form(value, "review", "a run or its review")
+
+
+def _package_of(value: object) -> Package:
+    from wavewright.engine.testing.result_views import PackageView
+    from wavewright.engine.testing.run_view import RunView
+    from wavewright.reviewer.records import Package
+
+    match value:
+        case Package():
+            return value
+        case PackageView():
+            return value.record
+        case RunView():
+            return value.package.record
+        case _:
+            raise _no_form(value, "package", "a run or its package")
+
+
+def _no_form(value: object, form: Form, wanted: str) -> TypeError:
+    return TypeError(f"{form}_snapshot pins {wanted}, and {value!r} is none")
+
+
+_FORMS: Mapping[Form, Callable[[object], JsonObject]] = {
+    "plan": _plan_form,
+    "dag": _dag_form,
+    "events": _events_form,
+    "review": _review_form,
+    "package": _package_form,
+}
+
+
+def _portable(value: Json) -> Json:
+    """Return a value as any machine has it and any file can hold it: numbers of nine digits, no half characters."""
+    match value:
+        case bool():
+            return value
+        case float():
+            return float(f"{value:.9g}")
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode("utf-8")
+        case list():
+            return [_portable(item) for item in value]
+        case dict():
+            return {str(_portable(name)): _portable(part) for name, part in value.items()}
+        case _:
+            return value

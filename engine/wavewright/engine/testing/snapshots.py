@@ -1,0 +1,76 @@
+"""Snapshots of plans and runs: one readable file each, and a failure that begins with what changed.
+
+A *snapshot* is the text of a normal form in `__snapshots__`, named by its test and by what it pins, such as
+`test_the_words_plan.plan.yaml`. syrupy compares and writes it (`pytest --snapshot-update`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from wavewright.engine.testing.changes import describe_changes
+from wavewright.engine.testing.claims import failure
+from wavewright.engine.testing.form_text import form_text, read_form
+from wavewright.engine.testing.normal_form import Form, normal_form
+
+if TYPE_CHECKING:
+    from syrupy.types import SerializableData, SerializedData
+
+    from wavewright.engine.testing.redactions import Redaction
+
+_LINES = 5
+"""Sentences that stand on a line each: pytest shows eight lines of a failure unless it is asked for more."""
+_WIDTH = 110
+
+
+class NormalFormSnapshots(SingleFileSnapshotExtension):
+    """Keeps normal forms, one file each."""
+
+    _write_mode = WriteMode.TEXT
+    form: ClassVar[Form]
+    redactions: ClassVar[Sequence[Redaction]] = ()
+    machine: ClassVar[Sequence[Redaction]] = ()
+
+    def serialize(self, data: SerializableData, **_: Any) -> SerializedData:
+        """Return the text of the value's normal form."""
+        try:
+            return form_text(normal_form(self.form, data, self.redactions, machine=self.machine))
+        except TypeError as error:
+            raise failure(str(error)) from None
+
+    def diff_lines(self, serialized_data: SerializedData, snapshot_data: SerializedData) -> Iterator[str]:
+        """Yield what changed in sentences, then the lines of the text that did."""
+        old, new = read_form(str(snapshot_data)), read_form(str(serialized_data))
+        told = describe_changes(old, new) if old is not None and new is not None else []
+        if told:
+            yield from told if len(told) <= _LINES else _packed(told)
+            yield ""
+        yield from super().diff_lines(serialized_data, snapshot_data)
+
+
+def snapshots_of(
+    form: Form, redactions: Sequence[Redaction] = (), machine: Sequence[Redaction] = ()
+) -> type[NormalFormSnapshots]:
+    """Return the extension of syrupy for one normal form, with the project's own rules and those of its folders."""
+    fields = {
+        "form": form,
+        "redactions": tuple(redactions),
+        "machine": tuple(machine),
+        "file_extension": f"{form}.yaml",
+    }
+    return type(f"{form.capitalize()}Snapshots", (NormalFormSnapshots,), fields)
+
+
+def _packed(told: Sequence[str]) -> Iterator[str]:
+    """Yield sentences, several on a line where they fit."""
+    line = told[0]
+    for sentence in told[1:]:
+        if len(line) + len(sentence) + 2 > _WIDTH:
+            yield line
+            line = sentence
+        else:
+            line = f"{line}; {sentence}"
+    yield line
