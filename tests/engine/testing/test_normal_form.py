@@ -136,13 +136,13 @@ def test_a_projects_own_rule_reaches_into_its_data_and_goes_first(run_plan: Plan
 
 
 def test_folders_of_this_machine_are_left_out_and_what_stands_below_stays() -> None:
-    rules = folder_redactions([Path("/home/ada"), Path("/home/ada/desk"), Path("/")])
+    rules = folder_redactions([Path("/srv/desk"), Path("/srv/desk/drawer"), Path("/")])
 
     assert Redacting(rules).redact(
-        ["/home/ada/desk/a.md", "/home/ada/b", "/home/adam/c", "in /home/ada."]
+        ["/srv/desk/drawer/a.md", "/srv/desk/b", "/srv/desks/c", "in /srv/desk."]
     ) == [
         "<path>/a.md",
         "<path>/b",
-        "/home/adam/c",
-        "in /home/ada.",
+        "/srv/desks/c",
+        "in /srv/desk.",
     ]
