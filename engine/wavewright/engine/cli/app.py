@@ -238,7 +238,9 @@ def check(
 
 @app.command("dry-run")
 def dry_run(
-    job: JobArgument,
+    job: Annotated[
+        Path | None, typer.Argument(metavar="JOB", help="A job, a plan or a sealed plan; none with --run.")
+    ] = None,
     plan: Annotated[
         Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
     ] = None,
@@ -249,6 +251,18 @@ def dry_run(
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Seal plan, tools and estimate there, for `run FILE`.")
+    ] = None,
+    of_run: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            help="A run that has begun: what is left of it.",
+            autocompletion=completion.run_ids,
+        ),
+    ] = None,
+    patch: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --run: what would run after this patch.")
     ] = None,
     stubs: Annotated[
         bool, typer.Option("--stubs", help="Rehearse: run the plan over generated outputs, every branch.")
@@ -272,7 +286,7 @@ def dry_run(
         raise typer.Exit(rehearse_command.rehearse(options, output_format=format.value, output=output))
     rehearse_command.refuse_without_stubs(seed=seed, fixtures=fixtures)
     looked_at = dry_run_command.DryRunOptions(
-        job=job, plan=plan, schedule=schedule.value if schedule else None, out=out
+        job=job, plan=plan, schedule=schedule.value if schedule else None, out=out, run=of_run, patch=patch
     )
     raise typer.Exit(dry_run_command.dry_run(looked_at, output_format=format.value, output=output))
 
@@ -316,6 +330,35 @@ def resume(
 
     request = run_command.resume_request(run, concurrency=concurrency, output=output)
     raise typer.Exit(run_command.run(request, approve=approve.value, answers=answer or (), as_json=json))
+
+
+@app.command()
+def replay(
+    run: RunArgument,
+    planner: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Have this model plan, and recover, anew.")
+    ] = None,
+    prompt_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Prompts that go before the project's.")
+    ] = None,
+    reviewer: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Have this model review anew.")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Make calls that were never recorded; tools that only read.")
+    ] = False,
+    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+) -> None:
+    """Replay a run under another planner, prompts or reviewer.
+
+    Tools answer as recorded, and none is called; shows what is different. Exits 1 where the verdict is another one,
+    or where a call was never recorded.
+    """
+    from wavewright.engine.cli import replay_command
+    from wavewright.engine.recordings.replay_settings import ReplayWish
+
+    wish = ReplayWish(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)
+    raise typer.Exit(replay_command.replay(run, wish, output_format=format.value))
 
 
 @app.command()

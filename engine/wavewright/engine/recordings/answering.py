@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from wavewright.config.redaction import Redactor
-from wavewright.engine.recordings.call_misses import Miss, describe_call_miss
+from wavewright.engine.recordings.call_misses import Miss, describe_call_miss, short
 from wavewright.engine.recordings.recorded_calls import RecordedCall, Told
 from wavewright.executor.events import (
     LoopToolCalled,
@@ -41,6 +41,11 @@ class LiveCall:
     tool: str
     params: JsonObject
     index: int | None = None
+
+    def __str__(self) -> str:
+        """Return the call in one line."""
+        place = self.step if self.index is None else f"{self.step}[{self.index}]"
+        return f"{place} called {self.tool!r} with {short(self.params)}"
 
 
 @dataclass(slots=True)
@@ -103,7 +108,7 @@ class RecordedTools:
             return await tool.call(request)
         miss = describe_call_miss(request.step, request.index, wanted, self.calls, because=because)
         self.misses.append(miss)
-        raise FailedBefore(StepError("tool", f"never recorded: {miss}", hint=_MEND))
+        raise FailedBefore(StepError("tool", miss.told_in_its_step(), hint=_MEND))
 
 
 _MEND = "record the run anew, or replay with --live where the tool only reads"

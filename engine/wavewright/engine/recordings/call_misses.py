@@ -35,10 +35,21 @@ class Miss:
     because: str = ""
     """Why it was not made for real, where that was wanted."""
 
+    @property
+    def place(self) -> str:
+        """The step, and the item where there is one."""
+        return self.step if self.index is None else f"{self.step}[{self.index}]"
+
+    def told_in_its_step(self) -> str:
+        """Return the miss in one line, for a reader who knows the step and its tool."""
+        nearest = (
+            "nothing of this tool was" if self.nearest is None else f"nearest is the call of {self.nearest}"
+        )
+        return "; ".join((f"this call was never recorded: {nearest}", *self.differences))
+
     def __str__(self) -> str:
         """Return the miss in a few lines."""
-        place = self.step if self.index is None else f"{self.step}[{self.index}]"
-        lines = [f"{place} calls {self.tool!r} with {_short(self.params)}, which was never recorded"]
+        lines = [f"{self.place} calls {self.tool!r} with {short(self.params)}, which was never recorded"]
         if self.nearest is None:
             lines.append(f"no call of {self.tool!r} was recorded")
         else:
@@ -118,18 +129,19 @@ def _differences(old: Json, new: Json, path: str) -> Iterator[str]:
         for name in dict.fromkeys((*old, *new)):
             below = f"{path}.{name}" if path else name
             if name not in new:
-                yield f"{below} was {_short(old[name])} and is gone"
+                yield f"{below} was {short(old[name])} and is gone"
             elif name not in old:
-                yield f"{below} is new: {_short(new[name])}"
+                yield f"{below} is new: {short(new[name])}"
             else:
                 yield from _differences(old[name], new[name], below)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from _differences(before, after, f"{path}[{place}]")
     elif old != new or type(old) is not type(new):
-        yield f"{path} was {_short(old)} and is {_short(new)}"
+        yield f"{path} was {short(old)} and is {short(new)}"
 
 
-def _short(value: Json) -> str:
+def short(value: Json) -> str:
+    """Return a value at a length that a sentence can bear."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"

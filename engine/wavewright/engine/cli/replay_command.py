@@ -1,0 +1,60 @@
+"""`wavewright replay`: a recorded run under another planner, other prompts or another reviewer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import anyio
+
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.failures import CommandError
+from wavewright.engine.cli.project import has_journal, no_journal, open_journal, project_settings
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.engine.recordings.counterfactual import Replayed
+    from wavewright.engine.recordings.replay_settings import ReplayWish
+    from wavewright.executor.events import Event
+    from wavewright.planner.types import RunId
+
+
+def replay(run: str, wish: ReplayWish, *, output_format: str) -> int:
+    """Replay a run, print what is different, and return the exit code.
+
+    Raises:
+        CommandError: the run cannot be replayed as wished.
+        JournalError: there is no such run, or it cannot be read.
+    """
+    from wavewright.engine.recordings.comparison import compare
+    from wavewright.engine.recordings.comparison_text import replay_json, replay_text
+    from wavewright.engine.recordings.replay_settings import ReplayRefused
+
+    settings = project_settings()
+    if not has_journal(settings):
+        raise no_journal(settings)
+    try:
+        replayed = anyio.run(_replay, run, settings, wish)
+    except ReplayRefused as refused:
+        raise CommandError(str(refused), hint=refused.hint) from refused
+    found = compare(replayed)
+    if output_format == "json":
+        sys.stdout.write(json.dumps(replay_json(replayed, found), indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(replay_text(replayed, found))
+    is_yes = replayed.is_same_verdict and replayed.is_whole
+    return exit_codes.OK if is_yes else exit_codes.NEGATIVE
+
+
+async def _replay(run: str, settings: Settings, wish: ReplayWish) -> Replayed:
+    from wavewright.engine.recordings.counterfactual import replay_run
+
+    name, events = await _recorded(run, settings)
+    return await replay_run(name, events, settings, wish)
+
+
+async def _recorded(run: str, settings: Settings) -> tuple[RunId, list[Event]]:
+    async with open_journal(settings) as journal:
+        name = await journal.find_run(run)
+        return name, await journal.load(name)

@@ -1,0 +1,264 @@
+"""What is different in a replay, sentence by sentence.
+
+A *comparison* holds the recorded run against the replay: the plan, how steps ended, what gates found, confidences and
+caps, the verdict, and what models cost. Whatever is the same is not told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from wavewright.engine.recordings.counterfactual import Replayed, Side
+from wavewright.executor.events import GateRecord
+from wavewright.planner.plan_diff import FieldChange, PlanDiff, diff_plans
+from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.cost_records import Cost
+from wavewright.reviewer.records import CapRecord, Confidence, StepReport
+
+FORMAT = "wavewright/replay/1"
+_MOST = 60
+"""Characters of a value in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostChange:
+    """What a role's models cost, before and after."""
+
+    role: str
+    before: Cost
+    after: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The differences between a recorded run and its replay."""
+
+    plan: tuple[str, ...]
+    steps: tuple[str, ...]
+    gates: tuple[str, ...]
+    confidence: tuple[str, ...]
+    """Of confidences and caps."""
+    review: tuple[str, ...]
+    """Of the verdict, and what it rests on."""
+    costs: tuple[CostChange, ...]
+    """By role, the sum of all last; empty where no model was asked in either."""
+    diff: PlanDiff | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the replay did the same, costs aside."""
+        return not (self.plan or self.steps or self.gates or self.confidence or self.review)
+
+    def to_json(self) -> JsonObject:
+        """Return the differences for programs."""
+        return {
+            "plan": [*self.plan],
+            "steps": [*self.steps],
+            "gates": [*self.gates],
+            "confidence": [*self.confidence],
+            "review": [*self.review],
+            "plan_diff": None if self.diff is None else self.diff.to_json(),
+            "costs": [
+                {"role": cost.role, "before": _cost_json(cost.before), "after": _cost_json(cost.after)}
+                for cost in self.costs
+            ],
+        }
+
+
+def compare(replayed: Replayed) -> Comparison:
+    """Return what is different in a replay."""
+    before, after = replayed.before, replayed.after
+    signatures = {name: tool.signature for name, tool in replayed.tools.items()}
+    old, new = before.plan, after.plan
+    diff = diff_plans(old, new, signatures) if old is not None and new is not None else None
+    return Comparison(
+        plan=("the replay has no plan",) if diff is None else tuple(_plan(diff)),
+        steps=tuple(_steps(before, after)),
+        gates=tuple(_gates(before, after)),
+        confidence=(*_confidences(before, after), *_caps(before, after)),
+        review=tuple(_review(before, after)),
+        costs=tuple(_costs(before, after)),
+        diff=diff,
+    )
+
+
+def _plan(diff: PlanDiff) -> Iterator[str]:
+    if diff.is_empty:
+        return
+    for step in diff.added:
+        instead = f" instead of {step.supersedes}" if step.supersedes else ""
+        yield f"step {step.id} added{instead}: calls {step.tool}"
+    yield from (f"step {step.id} removed" for step in diff.removed)
+    for change in diff.changed:
+        yield from (f"step {change.step}: {_field(field)}" for field in change.fields)
+    yield from (f"edge {before} → {after} added" for before, after in diff.edges_added)
+    yield from (f"edge {before} → {after} removed" for before, after in diff.edges_removed)
+    yield from (_field(field) for field in diff.elsewhere)
+    for name, old, new in (
+        ("steps", diff.old.steps, diff.new.steps),
+        ("waves", diff.old.waves, diff.new.waves),
+        ("width", diff.old.width, diff.new.width),
+    ):
+        if old != new:
+            yield f"{name} {old} → {new}"
+
+
+def _steps(before: Side, after: Side) -> Iterator[str]:
+    old, new = _reports(before), _reports(after)
+    for name, report in new.items():
+        earlier = old.get(name)
+        if earlier is None:
+            yield f"step {name} (new) ended {report.status}{_why(report)}"
+        elif earlier.status != report.status:
+            yield f"step {name} {earlier.status} → {report.status}{_why(report)}"
+
+
+def _why(report: StepReport) -> str:
+    if report.error is not None:
+        return f": {report.error.message.partition(chr(10))[0]}"
+    return f": {report.reason}" if report.reason else ""
+
+
+def _reports(side: Side) -> dict[str, StepReport]:
+    return {} if side.package is None else {report.id: report for report in side.package.execution_log}
+
+
+def _gates(before: Side, after: Side) -> Iterator[str]:
+    old, new = _records(before), _records(after)
+    for place, record in new.items():
+        earlier = old.get(place)
+        name = _gate_name(record)
+        if earlier is None:
+            yield f"gate {name} (new): {record.verdict}"
+            continue
+        if earlier.verdict != record.verdict:
+            yield f"gate {name} {earlier.verdict} → {record.verdict}"
+        if earlier.severity != record.severity:
+            yield f"gate {name} now {'blocks' if record.severity == 'block' else 'only warns'}"
+    yield from (f"gate {_gate_name(old[place])} is not asked" for place in old if place not in new)
+
+
+def _records(side: Side) -> dict[tuple[str, str, int | None], GateRecord]:
+    return {(record.gate, record.step, record.index): record for record in side.state.gates}
+
+
+def _gate_name(record: GateRecord) -> str:
+    return f"{record.gate} on {record.step}" + ("" if record.index is None else f"[{record.index}]")
+
+
+def _confidences(before: Side, after: Side) -> Iterator[str]:
+    old, new = _by_field(before), _by_field(after)
+    for name in dict.fromkeys((*old, *new)):
+        earlier, later = old.get(name), new.get(name)
+        if earlier is None or later is None:
+            change = "is computed" if earlier is None else "is not computed"
+            yield f"confidence {name} {change}"
+        elif earlier.capped != later.capped:
+            yield f"confidence {name} {earlier.capped:.2f} → {later.capped:.2f}"
+
+
+def _by_field(side: Side) -> Mapping[str, Confidence]:
+    review = None if side.package is None else side.package.review
+    return {} if review is None else {each.field: each for each in review.confidences}
+
+
+def _caps(before: Side, after: Side) -> Iterator[str]:
+    old, new = _cap_records(before), _cap_records(after)
+    for place, record in new.items():
+        earlier = old.get(place)
+        name = f"cap {record.field} {record.max:g}"
+        if earlier is not None and earlier.max != record.max:
+            yield f"cap {record.field} {earlier.max:g} → {record.max:g}"
+        if (earlier is not None and earlier.applied) != record.applied:
+            yield f"{name} {'applies' if record.applied else 'applies no longer'}: {record.because}"
+    for place, record in old.items():
+        if place not in new and record.applied:
+            yield f"cap {record.field} {record.max:g} applies no longer: {record.because}"
+
+
+def _cap_records(side: Side) -> Mapping[tuple[str, str, str], CapRecord]:
+    review = None if side.package is None else side.package.review
+    if review is None:
+        return {}
+    return {(each.field, each.origin, each.because): each for each in review.caps}
+
+
+def _review(before: Side, after: Side) -> Iterator[str]:
+    if before.status != after.status:
+        yield f"verdict {_word(before.status)} → {_word(after.status)}"
+    if after.ending:
+        yield f"the replay ended without a package: {after.ending}"
+    if before.state.round != after.state.round:
+        yield f"recovery rounds {before.state.round} → {after.state.round}"
+    old, new = _lines(before), _lines(after)
+    if old["reviewed by"] != new["reviewed by"]:
+        yield f"reviewed by {old['reviewed by']} → {new['reviewed by']}"
+    yield from (f"missing now: {line}" for line in _only(new["missing"], old["missing"]))
+    yield from (f"not missing now: {line}" for line in _only(old["missing"], new["missing"]))
+
+
+def _lines(side: Side) -> dict[str, tuple[str, ...] | str]:
+    review = None if side.package is None else side.package.review
+    if review is None:
+        return {"reviewed by": "nobody", "missing": ()}
+    return {
+        "reviewed by": review.opinion.model if review.opinion is not None else "code",
+        "missing": review.missing_data,
+    }
+
+
+def _only(these: Iterable[str], those: Iterable[str]) -> Iterator[str]:
+    known = set(those)
+    return (line for line in these if line not in known)
+
+
+def _word(status: str) -> str:
+    return status.replace("_", " ")
+
+
+def _costs(before: Side, after: Side) -> Iterator[CostChange]:
+    old, new = _by_role(before), _by_role(after)
+    for role in dict.fromkeys((*old, *new)):
+        yield CostChange(role, old.get(role, Cost()), new.get(role, Cost()))
+    if old or new:
+        yield CostChange("all", _sum(old.values()), _sum(new.values()))
+
+
+def _by_role(side: Side) -> dict[str, Cost]:
+    found: dict[str, list[Cost]] = {}
+    for number in range(len(side.state.uses)):
+        use = side.state.uses[number]
+        found.setdefault(use.role, []).append(
+            Cost(calls=1, input_tokens=use.input_tokens, output_tokens=use.output_tokens, usd=use.usd)
+        )
+    return {role: _sum(costs) for role, costs in found.items()}
+
+
+def _sum(costs: Iterable[Cost]) -> Cost:
+    known = list(costs)
+    priced = [cost.usd for cost in known if cost.usd is not None]
+    return Cost(
+        calls=sum(cost.calls for cost in known),
+        input_tokens=sum(cost.input_tokens for cost in known),
+        output_tokens=sum(cost.output_tokens for cost in known),
+        usd=sum(priced) if priced else None,
+    )
+
+
+def _cost_json(cost: Cost) -> JsonObject:
+    return {"calls": cost.calls, "tokens": cost.tokens, "usd": cost.usd}
+
+
+def _field(change: FieldChange) -> str:
+    if change.old is None:
+        return f"{change.path} {_short(change.new)} added"
+    if change.new is None:
+        return f"{change.path} {_short(change.old)} removed"
+    return f"{change.path} {_short(change.old)} → {_short(change.new)}"
+
+
+def _short(value: Json) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"

@@ -1,0 +1,127 @@
+"""A replay as people read it, and as programs do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from wavewright.engine.recordings.comparison import FORMAT, Comparison, CostChange
+from wavewright.engine.recordings.counterfactual import Replayed, Side
+from wavewright.planner.rendering import printable
+from wavewright.planner.types import JsonObject
+from wavewright.reviewer.cost_records import Cost
+
+
+def replay_text(replayed: Replayed, found: Comparison) -> str:
+    """Return what a replay came to beside the recorded run: the verdict first, then what is different."""
+    return "".join(f"{printable(line).rstrip()}\n" for line in _lines(replayed, found))
+
+
+def replay_json(replayed: Replayed, found: Comparison) -> JsonObject:
+    """Return the same for programs."""
+    wish = replayed.wish
+    return {
+        "format": FORMAT,
+        "run": replayed.before.state.run,
+        "planner": wish.planner,
+        "reviewer": wish.reviewer,
+        "prompt_dir": None if wish.prompt_dir is None else str(wish.prompt_dir),
+        "before": _side_json(replayed.before),
+        "after": _side_json(replayed.after),
+        "is_same_verdict": replayed.is_same_verdict,
+        "changes": found.to_json(),
+        "misses": [miss.to_json() for miss in replayed.misses],
+        "unanswered": [*replayed.unanswered],
+        "live": [
+            {"step": call.step, "index": call.index, "tool": call.tool, "params": call.params}
+            for call in replayed.live
+        ],
+        "asked": [
+            {"role": use.role, "name": use.name, "model": use.model, "tokens": use.tokens, "usd": use.usd}
+            for use in replayed.asked
+        ],
+        "warnings": [*replayed.changed_tools],
+    }
+
+
+def _lines(replayed: Replayed, found: Comparison) -> Iterator[str]:
+    wish = ", ".join(replayed.wish.words())
+    yield f"Replay of {replayed.before.state.run}" + (f" with {wish}" if wish else "")
+    yield f"  verdict     {_arrow(_word(replayed.before), _word(replayed.after))}"
+    yield f"  confidence  {_arrow(_confidence(replayed.before), _confidence(replayed.after))}"
+    for title, lines in (
+        ("Plan", found.plan),
+        ("Steps", found.steps),
+        ("Gates", found.gates),
+        ("Confidence", found.confidence),
+        ("Review", found.review),
+    ):
+        yield from _section(title, lines)
+    if found.is_empty:
+        yield ""
+        yield "Nothing is different."
+    yield from _costs(found.costs, replayed)
+    yield from _section("Never recorded", map(str, replayed.misses))
+    yield from _section("Never asked", replayed.unanswered)
+    yield from _section("Called for real", map(str, replayed.live))
+    yield from _section("Changed since", replayed.changed_tools)
+
+
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    known = list(lines)
+    if known:
+        yield ""
+        yield title
+        for line in known:
+            yield from (f"  {part}" for part in line.split("\n"))
+
+
+def _costs(costs: tuple[CostChange, ...], replayed: Replayed) -> Iterator[str]:
+    if not costs:
+        return
+    yield ""
+    yield f"{'Models':<14}{'recorded':<32}{'replayed'}"
+    for cost in costs:
+        yield f"  {cost.role:<12}{_cost(cost.before):<32}{_cost(cost.after)}"
+    asked = replayed.asked
+    usd = [use.usd for use in asked if use.usd is not None]
+    spent = Cost(
+        calls=len(asked),
+        input_tokens=sum(use.input_tokens for use in asked),
+        output_tokens=sum(use.output_tokens for use in asked),
+        usd=sum(usd) if usd else None,
+    )
+    yield f"  asked anew for this replay: {_cost(spent)}"
+
+
+def _cost(cost: Cost) -> str:
+    if not cost.calls:
+        return "nothing"
+    calls = f"{cost.calls} call{'' if cost.calls == 1 else 's'}"
+    money = "" if cost.usd is None else f", ${cost.usd:.4f}"
+    return f"{calls}, {cost.tokens:,} tokens{money}"
+
+
+def _arrow(before: str, after: str) -> str:
+    return f"{before}, as recorded" if before == after else f"{before} → {after}"
+
+
+def _word(side: Side) -> str:
+    return side.status.replace("_", " ")
+
+
+def _confidence(side: Side) -> str:
+    review = None if side.package is None else side.package.review
+    return "none" if review is None else f"{review.confidence:.2f}"
+
+
+def _side_json(side: Side) -> JsonObject:
+    review = None if side.package is None else side.package.review
+    return {
+        "verdict": side.status,
+        "confidence": None if review is None else review.confidence,
+        "summary": "" if review is None else review.summary,
+        "rounds": side.state.round,
+        "plan_hash": side.state.plan_hash,
+        "rung": side.state.rung,
+        "ending": side.ending,
+    }

@@ -1,0 +1,277 @@
+"""Replay a run of the journal under another planner, other prompts or another reviewer.
+
+A *replay* gives the recorded outputs of the run's tools to the real pipeline once more. It begins after the plan was
+accepted, or before, where somebody else is to plan; it is no run of the journal, writes nothing and leaves the
+recorded run as it is. Only models that are asked anew cost anything, and that counts in the purse.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from wavewright.config.settings import Settings
+from wavewright.engine.context import Ports, RunContext, RunRequest
+from wavewright.engine.default_pipeline import default_pipeline
+from wavewright.engine.recordings.answering import LiveCall, RecordedTools, ReplayJournal
+from wavewright.engine.recordings.call_misses import Miss
+from wavewright.engine.recordings.recorded_answers import RecordedAnswers
+from wavewright.engine.recordings.recorded_calls import recorded_calls
+from wavewright.engine.recordings.replay_settings import ReplayRefused, ReplayWish, live_roles, settings_for
+from wavewright.engine.recordings.replayed_models import ReplayedModels
+from wavewright.engine.recordings.replayed_people import RecordedPeople
+from wavewright.engine.services import OpenServices, open_services
+from wavewright.engine.session import ignore_event, utc_now
+from wavewright.engine.stopping import Stopper
+from wavewright.engine.toolbox import gather_tools
+from wavewright.executor.events import Event, ModelCalled, Noted, PlanAccepted, RunStarted
+from wavewright.executor.journal_runs import new_run_id
+from wavewright.executor.state import RunState, fold
+from wavewright.planner.diagnostics import PlanError
+from wavewright.planner.goals import Goal
+from wavewright.planner.ladder import Ladder
+from wavewright.planner.model_port import ModelUse
+from wavewright.planner.models import Plan
+from wavewright.planner.suggestions import choice
+from wavewright.planner.types import RunId
+from wavewright.reviewer.packaging import build_package
+from wavewright.reviewer.records import Package, ReviewResult
+from wavewright.tools.calls import Tool
+from wavewright.tools.workers.services import make_services
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two runs that are compared."""
+
+    state: RunState
+    package: Package | None
+    """None where it ended before there was one."""
+    ending: str = ""
+    """Why it ended so, where there is no package."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan in force at the end."""
+        return None if self.state.plan is None else Plan.model_validate(self.state.plan)
+
+    @property
+    def status(self) -> str:
+        """How it ended."""
+        return self.state.finished.status if self.state.finished is not None else "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A recorded run, and what it comes to in the replay."""
+
+    wish: ReplayWish
+    before: Side
+    after: Side
+    tools: dict[str, Tool]
+    misses: tuple[Miss, ...] = ()
+    unanswered: tuple[str, ...] = ()
+    """Questions to models that the record has no answer to, and that nobody could be asked."""
+    live: tuple[LiveCall, ...] = ()
+    asked: tuple[ModelUse, ...] = ()
+    """What models were asked anew."""
+    changed_tools: tuple[str, ...] = ()
+    """Tools whose contract is another one since the run, a sentence each."""
+
+    @property
+    def is_same_verdict(self) -> bool:
+        """Whether the replay comes to the verdict of the run."""
+        return self.before.status == self.after.status
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything that the replay wanted to know was on record, or could be asked."""
+        return not self.misses and not self.unanswered
+
+
+async def replay_run(run: RunId, events: Sequence[Event], settings: Settings, wish: ReplayWish) -> Replayed:
+    """Replay a run.
+
+    Args:
+        run: The run.
+        events: What the journal holds of it.
+        settings: The project's.
+        wish: What is to be different.
+
+    Raises:
+        ReplayRefused: the run cannot be replayed, or a wish makes no sense for it.
+        PlanError: the recorded plan is not sound with the tools as they are now.
+        ModelConfigError, PromptError: a model cannot be asked at all; a template is faulty.
+    """
+    before = _recorded_side(run, events)
+    wished = settings_for(wish, settings)
+    answers = RecordedAnswers.of(events)
+    had_models = answers.has_review or "planner" in answers.models
+    plans_anew = _plans_anew(wish, events, had_models=had_models)
+    goal = Goal.model_validate(_started(events).goal)
+    changed = tuple(_changed_tools(_started(events), goal, settings, before))
+    tools = RecordedTools(recorded_calls(events), goes_live=wish.live)
+    journal = ReplayJournal(tools.calls, run)
+    replay = new_run_id(time.time())
+    await journal.append(replay, list(_opening(events, replay, plans_anew=plans_anew)))
+    await journal.close_run(replay)
+    models = ReplayedModels(answers, live=live_roles(wish), misses=tools.misses)
+    has_model = settings.model is not None
+    async with _services(wished, wish, models, had_models=had_models, has_model=has_model) as opened:
+        ports = Ports(
+            journal=journal,
+            settings=wished,
+            services=opened.services,
+            purse=opened.purse,
+            approver=(people := RecordedPeople.of(events)),
+            asker=people,
+            clock=utc_now,
+            on_event=ignore_event,
+            stopper=Stopper(),
+            tools_through=tools.through,
+            publishes=False,
+        )
+        after, brought = await _replay(ports, replay, plans_anew=plans_anew)
+    return Replayed(
+        wish,
+        before,
+        after,
+        brought,
+        tuple(tools.misses),
+        tuple(models.unanswered),
+        tuple(tools.live),
+        tuple(models.asked),
+        changed,
+    )
+
+
+async def _replay(ports: Ports, replay: RunId, *, plans_anew: bool) -> tuple[Side, dict[str, Tool]]:
+    try:
+        ended = await default_pipeline(ports).run(RunContext(RunRequest(run=replay)))
+    except PlanError as error:
+        if not plans_anew:
+            raise
+        # That nobody could make a sound plan is what the replay came to.
+        state = fold(await ports.journal.load(replay))
+        first = next((found for found in error.diagnostics if found.severity == "error"), None)
+        because = f": {first.code}: {first.message}" if first is not None else ""
+        return Side(state, None, f"there is no sound plan{because}"), {}
+    context = ended.context
+    return Side(context.state, context.package, ended.halted or ""), dict(context.tools)
+
+
+def _recorded_side(run: RunId, events: Sequence[Event]) -> Side:
+    """Return the run as it was.
+
+    Raises:
+        ReplayRefused: it had no plan, or has not ended.
+    """
+    state = fold(events)
+    if state.started is None or state.accepted is None:
+        raise ReplayRefused(
+            f"run {run!r} ended before it had a plan: it called no tool, so there is nothing to replay",
+            f"`wavewright show {run} --format events` prints what there is",
+        )
+    if state.finished is None or state.is_interrupted:
+        raise ReplayRefused(
+            f"run {run!r} has not come to its end: it has no verdict to compare with",
+            f"let it come to its end first: `wavewright resume {run}`",
+        )
+    reviews = [ReviewResult.model_validate(noted.body) for noted in state.notes if noted.topic == "review"]
+    goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.accepted.plan)
+    return Side(state, build_package(plan, goal, state, reviews[-1] if reviews else None, {}))
+
+
+def _plans_anew(wish: ReplayWish, events: Sequence[Event], *, had_models: bool) -> bool:
+    """Return whether somebody is to make the plan once more.
+
+    Raises:
+        ReplayRefused: other prompts are wanted for a run that asked no model.
+    """
+    if wish.planner is not None:
+        return True
+    if wish.prompt_dir is None:
+        return False
+    if not had_models and wish.reviewer is None:
+        raise ReplayRefused(
+            "the run neither planned nor reviewed with a model, so no prompt can make a difference",
+            "name a model as well, with --planner or --reviewer",
+        )
+    opening = takewhile(lambda event: not isinstance(event, PlanAccepted), events)
+    return any(isinstance(event, ModelCalled) and event.use.role == "planner" for event in opening)
+
+
+def _opening(events: Sequence[Event], replay: RunId, *, plans_anew: bool) -> Iterator[Event]:
+    """Yield what the replay begins with: all up to the plan, or what there was before anybody planned."""
+    is_first = True
+    for event in events:
+        if isinstance(event, RunStarted):
+            yield replace(event, run=replay)
+        elif not plans_anew:
+            yield event
+            if isinstance(event, PlanAccepted):
+                return
+        elif isinstance(event, Noted) and event.topic == "draft" and is_first:
+            # A template's plan stands at the foot of the planner's ladder; a given one is what is replaced.
+            is_first = False
+            if event.body.get("rung") == "template":
+                yield event
+
+
+def _started(events: Sequence[Event]) -> RunStarted:
+    return next(event for event in events if isinstance(event, RunStarted))
+
+
+def _changed_tools(started: RunStarted, goal: Goal, settings: Settings, before: Side) -> Iterator[str]:
+    """Yield what is another one since the run, of the tools that its plan names.
+
+    Raises:
+        ReplayRefused: one of them is gone.
+    """
+    assert before.plan is not None
+    here = gather_tools(goal, settings, make_services(settings))
+    for name in dict.fromkeys(step.tool for step in before.plan.steps):
+        if name not in here:
+            raise ReplayRefused(
+                f"the run called the tool {name!r}, which neither this project nor a pack brings any more",
+                choice(name, list(here), what="tools") or "bring the tool back: a replay needs its signature",
+            )
+        version = started.versions.get(f"tool {name}")
+        if version is not None and version != here[name].signature.version:
+            yield f"tool {name!r} has changed since the run; its recorded outputs are used all the same"
+
+
+@asynccontextmanager
+async def _services(
+    wished: Settings, wish: ReplayWish, models: ReplayedModels, *, had_models: bool, has_model: bool
+) -> AsyncGenerator[OpenServices]:
+    """Open whom the replay asks: nobody, where all answers are on record."""
+    asks = models if had_models or wish.asks_models else None
+    if not models.live or wished.model is None:
+        yield OpenServices(make_services(wished, asks))
+        return
+    async with open_services(wished) as opened:
+        models.real = opened.services.models
+        # What a worker is by its signature hangs on the project's settings, not on who is asked here.
+        services = replace(opened.services, models=asks, has_model=has_model)
+        if not had_models:
+            services = replace(services, ladders=_as_it_was(services.ladders, wish))
+        yield OpenServices(services, opened.purse)
+
+
+def _as_it_was(ladders: Mapping[str, Ladder], wish: ReplayWish) -> dict[str, Ladder]:
+    """Return the ladders without models where the run had none and nobody wants one."""
+    without = {
+        name for name, wanted in (("reviewer", wish.reviewer), ("recovery", wish.planner)) if wanted is None
+    }
+    return {
+        name: ladder.model_copy(
+            update={
+                "rungs": tuple(rung for rung in ladder.rungs if name not in without or rung.name != "model")
+            }
+        )
+        for name, ladder in ladders.items()
+    }

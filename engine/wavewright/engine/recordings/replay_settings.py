@@ -1,0 +1,139 @@
+"""What is to be different in a replay, as settings of the models that are asked.
+
+A *wish* names another planner, another reviewer or a folder of prompts. Whoever is named is asked in its role alone;
+every other role asks whom it asked before, as the project's settings say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, get_args
+
+from wavewright.config.model_settings import RoleName
+from wavewright.config.settings import Settings
+from wavewright.planner.model_port import Role
+from wavewright.prompts import Prompts
+from wavewright.prompts.loading import SUFFIX
+
+_ROLES: Final[tuple[RoleName, ...]] = get_args(RoleName)
+_WORKING: Final[frozenset[Role]] = frozenset({"worker", "agent"})
+_REVIEWING: Final[frozenset[Role]] = frozenset({"reviewer", "recovery"})
+_EVERY: Final[frozenset[Role]] = frozenset(get_args(Role))
+
+
+class ReplayRefused(Exception):
+    """A run cannot be replayed as wished; `hint` says what would mend that."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayWish:
+    """What is to be different; nothing where all is absent."""
+
+    planner: str | None = None
+    """The model that plans and recovers."""
+    reviewer: str | None = None
+    """The model that reviews."""
+    prompt_dir: Path | None = None
+    """Prompts that go before the project's."""
+    live: bool = False
+    """Whether a call that was never recorded is made for real."""
+
+    @property
+    def asks_models(self) -> bool:
+        """Whether any model is to be asked anew."""
+        return self.planner is not None or self.reviewer is not None or self.prompt_dir is not None
+
+    def words(self) -> Iterator[str]:
+        """Yield what is different, for people."""
+        if self.planner is not None:
+            yield f"planner {self.planner}"
+        if self.reviewer is not None:
+            yield f"reviewer {self.reviewer}"
+        if self.prompt_dir is not None:
+            yield f"prompts of {self.prompt_dir}"
+        if self.live:
+            yield "live where nothing is recorded"
+
+
+def live_roles(wish: ReplayWish) -> frozenset[Role]:
+    """Return the roles that are asked anew.
+
+    Another plan has other results, and other prompts are other questions: then nobody's earlier answer counts.
+    """
+    if wish.planner is not None or wish.prompt_dir is not None:
+        return _EVERY
+    if wish.reviewer is not None:
+        return _WORKING | _REVIEWING
+    return _WORKING if wish.live else frozenset()
+
+
+def settings_for(wish: ReplayWish, settings: Settings) -> Settings:
+    """Return the settings of a project with a wish folded in.
+
+    Raises:
+        ReplayRefused: no model is configured for what is wished, or a name or a folder is none.
+    """
+    if wish.prompt_dir is not None:
+        folder = _checked_folder(wish.prompt_dir, settings)
+        settings = replace(settings, prompts=(folder, *settings.prompts))
+    wanted: dict[RoleName, str] = {}
+    if wish.planner is not None:
+        wanted |= {"planner": wish.planner, "recovery": wish.planner}
+    if wish.reviewer is not None:
+        wanted["reviewer"] = wish.reviewer
+    for option, model in (("--planner", wish.planner), ("--reviewer", wish.reviewer)):
+        _refuse_unknown(option, model, settings)
+    default = settings.model or next((model for model in wanted.values() if ":" in model), None)
+    if default is None and wish.asks_models:
+        raise ReplayRefused(
+            "no model is configured",
+            "name one as PROVIDER:NAME with --planner or --reviewer, or set WAVEWRIGHT_MODEL",
+        )
+    # A model that the environment names is asked for every role; here the wished one goes before it.
+    roles = dict(settings.models.roles)
+    if settings.model_is_forced and settings.model is not None:
+        roles = dict.fromkeys(_ROLES, settings.model)
+    models = settings.models.model_copy(update={"roles": {**roles, **wanted}})
+    return replace(
+        settings, model=default, model_is_forced=settings.model_is_forced and not wanted, models=models
+    )
+
+
+def _refuse_unknown(option: str, model: str | None, settings: Settings) -> None:
+    """Raise an error where a name stands for no model."""
+    if model is None:
+        return
+    from wavewright.tools.models.choosing import preference_words
+    from wavewright.tools.models.endpoints import ModelConfigError, split_model
+
+    if model in preference_words(settings):
+        return
+    try:
+        split_model(model)
+    except ModelConfigError as error:
+        raise ReplayRefused(f"{option}: {error}", error.hint or "") from None
+
+
+def _checked_folder(folder: Path, settings: Settings) -> Path:
+    """Return the whole path of a folder of prompts; one without any would change nothing and say so to nobody."""
+    if not folder.is_dir():
+        raise ReplayRefused(
+            f"--prompt-dir {str(folder)!r} is no folder", "name a folder with prompt templates in it"
+        )
+    known = set(Prompts(settings.prompts).names())
+    if known.isdisjoint(_names_in(folder)):
+        raise ReplayRefused(
+            f"--prompt-dir {str(folder)!r} holds none of the prompts that a run asks with",
+            f"put a template there, such as planner/request{SUFFIX}; there are {', '.join(sorted(known))}",
+        )
+    return folder.absolute()
+
+
+def _names_in(folder: Path) -> set[str]:
+    return {file.relative_to(folder).as_posix().removesuffix(SUFFIX) for file in folder.rglob(f"*{SUFFIX}")}
