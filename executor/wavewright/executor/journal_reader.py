@@ -163,9 +163,9 @@ class JournalReader:
             if last - upto > _TAIL:
                 upto = self._index(last)
             (newest,) = self._connection.execute(
-                """SELECT max(coalesce((SELECT max(id) FROM event WHERE id > ?2 AND key = ?1), 0),
-                              coalesce((SELECT max(event) FROM result WHERE key = ?1), 0))""",
-                (key, upto),
+                """SELECT max(coalesce((SELECT max(id) FROM event WHERE id > ? AND key = ?), 0),
+                              coalesce((SELECT max(event) FROM result WHERE key = ?), 0))""",
+                (upto, key, key),
             ).fetchone()
             row = self._connection.execute(
                 """SELECT run.run, event.seq, event.kind, event.crc, CAST(event.body AS BLOB)
