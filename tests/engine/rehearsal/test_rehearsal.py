@@ -28,7 +28,7 @@ result: ${steps.letter}
 """
 
 
-@pytest.mark.parametrize("job", ["synthetic", "stocks", "stocks_stale"])
+@pytest.mark.parametrize("job", ["synthetic", "stocks"])
 def test_no_plan_of_the_repository_has_a_fault(wavewright: CommandLine, job: str) -> None:
     answer = wavewright("dry-run", REPOSITORY / "plans" / f"{job}.job.yaml", "--stubs")
 
@@ -98,11 +98,12 @@ steps:
 def test_an_expression_without_a_value_is_a_fault_with_the_smallest_output(workshop: Workshop) -> None:
     workshop.plan(BROKEN)
 
-    [found] = entries(workshop.rehearse(), "mishaps")
+    divided, missing = entries(workshop.rehearse(), "mishaps")
 
-    assert (found["step"], found["kind"], found["is_fault"]) == ("share", "expression", True)
-    assert found["outputs"]["details"]["lines"] == []  # type: ignore[index, call-overload]
-    assert found["outputs"]["details"]["id"] == ""  # type: ignore[index, call-overload]
+    assert (divided["step"], divided["kind"], divided["is_fault"]) == ("share", "expression", True)
+    assert divided["outputs"] == {"verdict": {"is_large": False, "count": 0, "note": None}}
+    assert "there is no [0]" in str(missing["message"])
+    assert [*missing["outputs"]] == ["details"]  # type: ignore[misc]
 
 
 def test_what_a_gate_holds_back_is_no_fault(workshop: Workshop) -> None:
@@ -208,13 +209,73 @@ def test_a_tool_that_promises_nothing_cannot_be_held_to_it(workshop: Workshop) -
     workshop.plan(
         "steps:\n"
         "  - {id: any, tool: guess, params: {text: a}}\n"
+        "  - {id: each, tool: note, for_each: '${steps.any.lines}', params: {text: '${string(item)}'}}\n"
         "  - {id: share, tool: note, params: {text: '${string(steps.any.share)}'}}\n"
     )
 
     told = workshop.rehearse()
 
+    assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["any"], [])
+    reasons = [found["why_not"] for found in entries(told, "mishaps")]
+    assert set(map(str, reasons)) == {"guess promises nothing of its output"}
+
+
+def test_a_result_that_cannot_be_made_of_valid_outputs_is_a_fault(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: orders, tool: list_orders, params: {shop: a}}\n"
+        "  - {id: verdict, tool: check_order, params: {id: a}}\n"
+        "result: {first: '${steps.orders[0]}', count: '${steps.verdict.count}'}\n"
+    )
+
+    told = workshop.rehearse()
+
     [found] = entries(told, "mishaps")
-    assert (found["is_fault"], found["why_not"]) == (False, "guess promises nothing of its output")
+    assert (found["kind"], found["step"], found["outputs"]) == ("result", None, {"orders": []})
+    assert told["faults"] == 1
+
+
+def test_the_absence_of_an_optional_step_turns_a_condition(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: verdict, tool: check_order, params: {id: a}, optional: true}\n"
+        "  - {id: plain, tool: note, when: '!has(steps.verdict)', params: {text: a}}\n"
+    )
+
+    assert entries(workshop.rehearse(), "unreached") == []
+
+
+def test_a_gate_that_has_no_value_for_a_valid_output_is_noted(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: orders, tool: list_orders, params: {shop: a}}\n"
+        "gates:\n"
+        "  - {id: first, on: orders, check: \"output[0] != ''\"}\n"
+    )
+
+    told = workshop.rehearse()
+
+    [found] = entries(told, "mishaps")
+    assert (found["gate"], found["is_fault"], found["outputs"]) == ("first", False, {"orders": []})
+
+
+def test_the_findings_as_text(workshop: Workshop, snapshot: SnapshotAssertion) -> None:
+    steps = BROKEN.replace("\n", "\n  ")
+    workshop.plan(
+        "name: a broken job\n"
+        "as_of: 2026-03-01\n"
+        "plan:\n"
+        f"  {steps}"
+        "  - {id: never, tool: send, when: 'steps.verdict.count < steps.verdict.count', params: {text: a}}\n"
+        "  gates:\n"
+        "    - {id: always, on: details, required: [amount]}\n"
+        "    - {id: asked, on: details, judge: {rubric: is it good}}\n"
+    )
+
+    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs")
+
+    assert (answer.code, answer.err) == (1, "")
+    assert answer.out == snapshot
 
 
 def test_an_unsound_plan_gives_its_faults_at_their_places(workshop: Workshop) -> None:

@@ -41,8 +41,8 @@ def rehearse(options: RehearsalOptions, *, output_format: str, output: Path | No
     order = read_order(options.job, options.plan, settings)
     if order.draft is None:
         raise no_plan(order.goal, order.source)
-    if options.schedule is not None:
-        order = order.with_schedule(options.schedule)
+    if (schedule := options.schedule or settings.schedule) is not None:
+        order = order.with_schedule(schedule)
     try:
         report = rehearse_order(order, settings, seed=options.seed, fixtures=options.fixtures)
     except NoAnswer as error:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from wavewright.engine.rehearsal.generating import CannotMake, Generator, Manner
 from wavewright.engine.rehearsal.patterns import NeedsExtra
 from wavewright.engine.rehearsal.performing import Stage
+from wavewright.engine.rehearsal.presumed import presumed_schema
 from wavewright.engine.rehearsal.schema_parts import both
 from wavewright.engine.rehearsal.scripts import Outputs
 from wavewright.engine.rehearsal.vocabulary import vocabulary_of
@@ -58,11 +59,16 @@ class Answers:
         self._fixtures = fixtures
         self._random = random.Random(f"answers {seed}")  # noqa: S311 - repeatable, not secret
         self._generator = Generator(f"outputs {seed}", vocabulary_of(stage.plan, stage.now))
-        self._result_step = _result_step(stage)
+        self._result_steps = _result_steps(stage)
+        self._schemas = {step.id: self._schema_of(step) for step in stage.plan.steps}
 
     def is_given(self, step: Step) -> bool:
         """Whether the author gave the step's outputs."""
         return self._fixtures.of(step) is not None
+
+    def is_promised(self, step: Step) -> bool:
+        """Whether somebody says what the step's output is: its tool, or the author."""
+        return self.is_given(step) or bool(self._stage.tools[step.tool].signature.output_schema)
 
     def plausible(self, step: Step, *, size: int = 2) -> Outputs:
         """Return answers that look like a good day's; lists are of that size where they may be."""
@@ -111,46 +117,57 @@ class Answers:
         """Return one of some steps."""
         return self._random.choice(steps)
 
+    def _schema_of(self, step: Step) -> JsonSchema:
+        promised = self._stage.tools[step.tool].signature.output_schema
+        return promised or presumed_schema(step, self._stage.plan)
+
     def _made(self, step: Step, manner: Manner, size: int) -> Json:
         signature = self._stage.tools[step.tool].signature
         time_field = signature.freshness_field
+        schema = self._schemas.get(step.id, signature.output_schema)
+        wanted = self._stage.goal.output_schema if step.id in self._result_steps else None
         try:
-            if step.id == self._result_step and (wanted := self._stage.goal.output_schema):
-                try:
-                    made = self._generator.make(
-                        both(signature.output_schema, wanted), manner, time_field=time_field, size=size
-                    )
-                    if _fits(made, signature.output_schema):
-                        return made
-                except CannotMake:
-                    pass
-            return self._generator.make(signature.output_schema, manner, time_field=time_field, size=size)
+            if wanted is not None:
+                made = self._for_result(schema, wanted, manner, time_field, size)
+                if made is not None:
+                    return made
+            return self._generator.make(schema, manner, time_field=time_field, size=size)
         except CannotMake as error:
             raise NoAnswer(step.tool, None) from error
         except NeedsExtra as error:
             raise NoAnswer(step.tool, str(error)) from error
 
+    def _for_result(
+        self, schema: JsonSchema, wanted: JsonSchema, manner: Manner, time_field: str | None, size: int
+    ) -> Json:
+        """Return a value that fits the goal's schema too; null where there is none."""
+        try:
+            made = self._generator.make(both(schema, wanted), manner, time_field=time_field, size=size)
+        except CannotMake:
+            return None
+        return made if validator_of(schema).accepts(made) else None
+
     def _varied(self, step: Step, output: Json, focus: frozenset[str]) -> Json:
         signature = self._stage.tools[step.tool].signature
         try:
             return self._generator.vary(
-                output, signature.output_schema, time_field=signature.freshness_field, focus=focus
+                output, self._schemas[step.id], time_field=signature.freshness_field, focus=focus
             )
         except (CannotMake, NeedsExtra):
             return output
 
 
-def _result_step(stage: Stage) -> StepId | None:
-    """Return the one step that the result is made of, where it is one that runs once."""
+def _result_steps(stage: Stage) -> frozenset[StepId]:
+    """Return the steps whose outputs the goal's output schema is asked of; see `result_faults`."""
     plan = stage.plan
-    names = tuple(value_reads(plan.result)) if plan.result is not None else PlanGraph.of(plan).terminal
-    if len(names) != 1 or not (plan.result is None or isinstance(plan.result, str)):
-        return None
-    return names[0] if plan.step(names[0]).for_each is None else None
-
-
-def _fits(value: Json, schema: JsonSchema) -> bool:
-    return validator_of(schema).accepts(value)
+    terminal = PlanGraph.of(plan).terminal
+    ruled = {rule.tool for rule in stage.goal.rules.terminal}
+    asked = [name for name in terminal if plan.step(name).tool in ruled]
+    if not asked and isinstance(plan.result, str):
+        asked = [*value_reads(plan.result)]
+    elif not asked and plan.result is None:
+        asked = [*terminal]
+    return frozenset(asked)
 
 
 def _weight(value: Json) -> int:

@@ -41,13 +41,13 @@ def concern_of(branch: Branch, plan: Plan) -> Concern:
     if branch.kind == "when":
         return _of(plan, step.when)
     if branch.kind == "items":
-        return _of(plan, *_embedded(step.for_each))
+        return _of(plan, *embedded_expressions(step.for_each))
     return reads_of(step, plan)
 
 
 def reads_of(step: Step, plan: Plan) -> Concern:
     """Return what all the expressions of a step read."""
-    return _of(plan, step.when, *_embedded(step.for_each), *_embedded(step.params))
+    return _of(plan, step.when, *embedded_expressions(step.for_each), *embedded_expressions(step.params))
 
 
 def _of_gate(gate: Gate, plan: Plan) -> Concern:
@@ -91,7 +91,7 @@ def _of(plan: Plan, *expressions: str | None) -> Concern:
     return Concern(tuple(steps), reads_inputs, frozenset(names))
 
 
-def _embedded(value: Json) -> list[str]:
+def embedded_expressions(value: Json) -> list[str]:
     """Return the expressions that the texts of a value hold."""
     found: list[str] = []
     for _, text in walk_params(value):

@@ -6,44 +6,69 @@ value, parameters do not fit or a gate cannot be asked. It is shown with the sma
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import NamedTuple
 
+from wavewright.engine.rehearsal.concerns import embedded_expressions
 from wavewright.executor.state import RunState
+from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.models import Plan
 from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.planner.uses import condition_reads
+from wavewright.reviewer.scope import plan_scope
 
 _KINDS = frozenset({"expression", "params", "items", "output"})
 _MOST_TRIES = 250
+_LONGEST_CAUSE = 120
+_TIME = re.compile(r"\d{4}-\d\d-\d\d")
 _FEW = 6
 """Entries of a list that are looked at one by one."""
 
 
 class MishapKey(NamedTuple):
-    """Which mishap it is; one with another message at the same place is the same."""
+    """Which mishap it is: where it happened, and how."""
 
     step: StepId
+    """Empty where it is the plan's result that cannot be made."""
     kind: str
-    """The kind of the step's error, or `gate`."""
-    gate: str = ""
+    """The kind of the step's error, or `gate`, or `result`."""
+    gate: str
+    cause: str
+    """What was said of it, without the values found."""
 
 
-def mishaps_of(state: RunState, failing: Collection[StepId]) -> Iterator[MishapKey]:
-    """Yield what went wrong in a run in which the steps `failing` were made to fail."""
+def mishaps_of(
+    state: RunState, failing: Collection[StepId], plan: Plan, now: dt.datetime
+) -> dict[MishapKey, str]:
+    """Return what went wrong in a run in which the steps `failing` were made to fail, with what was said of it."""
+    return {
+        MishapKey(step, kind, gate, _FOUND.sub("…", message)[:_LONGEST_CAUSE]): message
+        for step, kind, gate, message in _mishaps(state, failing, plan, now)
+    }
+
+
+def _mishaps(
+    state: RunState, failing: Collection[StepId], plan: Plan, now: dt.datetime
+) -> Iterator[tuple[StepId, str, str, str]]:
     for step, ending in sorted(state.steps.items()):
         if ending.error is not None and ending.error.kind in _KINDS and step not in failing:
-            yield MishapKey(step, ending.error.kind)
+            yield step, ending.error.kind, "", ending.error.message
         for record in ending.gates:
             if record.verdict == "error" and record.kind != "judge":
-                yield MishapKey(step, "gate", record.gate)
+                yield step, "gate", record.gate, record.message
+    variables: JsonObject | None = None
+    for expression in embedded_expressions(plan.result):
+        if all(state.is_present(name) for name in condition_reads(expression)):
+            variables = plan_scope(plan, state) if variables is None else variables
+            try:
+                evaluate(expression, variables, now)
+            except ExpressionFault as fault:
+                yield StepId(""), "result", "", fault.message
 
 
-def message_of(key: MishapKey, state: RunState) -> str:
-    """Return what was said of a mishap."""
-    ending = state.steps[key.step]
-    if key.gate:
-        return next(record.message for record in ending.gates if record.gate == key.gate and record.is_red)
-    assert ending.error is not None
-    return ending.error.message
+_FOUND = re.compile(r"'[^']*'|\"[^\"]*\"|-?\d[\d.]*")
 
 
 StillHappens = Callable[[Json], Awaitable[bool]]
@@ -77,7 +102,9 @@ def _smaller(value: Json) -> Iterator[Json]:
         case list():
             yield from _smaller_lists(value)
         case str():
-            yield from dict.fromkeys(text for text in ("", value[:1]) if text != value)
+            # A time that is cut is no time any more, and no schema's validator would say so.
+            if not _TIME.match(value):
+                yield from dict.fromkeys(text for text in ("", value[:1]) if text != value)
         case bool():
             yield from (False,) if value else ()
         case int() | float():

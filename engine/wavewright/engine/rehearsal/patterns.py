@@ -61,6 +61,7 @@ def _made(compiled: re.Pattern[str]) -> tuple[str, ...]:
     except ModuleNotFoundError as error:
         raise NeedsExtra(compiled.pattern) from error
     found: dict[str, None] = {}
+    check = hypothesis.HealthCheck
 
     @hypothesis.seed(0)
     @hypothesis.settings(
@@ -68,7 +69,7 @@ def _made(compiled: re.Pattern[str]) -> tuple[str, ...]:
         database=None,
         deadline=None,
         phases=[hypothesis.Phase.generate],
-        suppress_health_check=[*hypothesis.HealthCheck.all()],
+        suppress_health_check=[check.filter_too_much, check.too_slow, check.data_too_large],
     )
     @hypothesis.given(strategies.from_regex(compiled, fullmatch=True, alphabet=_ALPHABET))
     def collect(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from wavewright.engine.rehearsal.answers import Answers, Fixtures
 from wavewright.engine.rehearsal.branches import Branch, branches_of, branches_taken
 from wavewright.engine.rehearsal.concerns import reads_of
 from wavewright.engine.rehearsal.fixtures import read_fixtures
-from wavewright.engine.rehearsal.mishaps import MishapKey, message_of, mishaps_of, shrink
+from wavewright.engine.rehearsal.mishaps import MishapKey, mishaps_of, shrink
 from wavewright.engine.rehearsal.performing import Performance, Stage, perform
 from wavewright.engine.rehearsal.report import (
     MishapReport,
@@ -32,12 +33,14 @@ from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.types import Json, StepId
+from wavewright.planner.uses import value_reads
 from wavewright.planner.validators import validator_of
 
 __all__ = ["Bounds", "rehearse"]
 
 _START = "everything is well"
 _MOST_MISHAPS = 12
+_MOST_AT_ONE_STEP = 3
 
 
 def rehearse(
@@ -77,8 +80,8 @@ def _stage(order: Order, settings: Settings, now: dt.datetime | None) -> Stage:
     goal, draft = order.goal, order.draft
     if draft is None:
         raise no_plan(goal, order.source)
-    # Without a model: a rehearsal asks nobody. What the job and its plan say counts, not who would read it.
-    unmodelled = replace(settings, model=None)
+    # Without a model, for a rehearsal asks nobody; the schedule is the order's.
+    unmodelled = replace(settings, model=None, schedule=None)
     tools = gather_tools(goal, unmodelled)
     plan = bind_plan(draft.plan, goal, tools.signatures)
     found = draft.origin.place(check(plan, goal, tools.signatures))
@@ -110,12 +113,14 @@ class _Rehearsal:
         for branch in every:
             if branch.kind == "recipe" or (branch in self._taken and not self._has_recipe(branch)):
                 continue
+            if self._search.is_over():
+                break
             if (script := await self._search.look_for(branch, start)) is not None:
                 await self._perform(str(branch), script)
                 if self._has_recipe(branch) and script.inputs is None:
                     await self._perform(f"{branch} and stays red", replace(script, again=script.outputs))
         await self._search.explore(start)
-        mishaps = [await self._report_mishap(key, script) for key, script in self._sorted_mishaps()]
+        mishaps = [await self._report_mishap(key, script, start) for key, script in self._sorted_mishaps()]
         return self._report(every, tuple(mishaps))
 
     # -- scenarios
@@ -137,9 +142,8 @@ class _Rehearsal:
         state = done.context.state
         self._taken |= branches_taken(state, stage.plan, stage.goal)
         if script.inputs is None:
-            for mishap in mishaps_of(state, script.failing):
-                if mishap.step in {step.id for step in stage.plan.steps}:
-                    self._search.mishaps.setdefault(mishap, script)
+            for mishap in mishaps_of(state, script.failing, stage.plan, stage.now):
+                self._search.mishaps.setdefault(mishap, script)
         self._approvals |= dict.fromkeys(need for asked in done.approvals for need in asked.needs)
         self._last |= _reasons(done)
         self._scenarios.append(_scenario(name, done, script))
@@ -147,35 +151,59 @@ class _Rehearsal:
     # -- mishaps
 
     def _sorted_mishaps(self) -> list[tuple[MishapKey, Script]]:
+        # Steps that a recovery adds are not the plan's; the result, which has no step, comes last.
         place = {step.id: number for number, step in enumerate(self._stage.plan.steps)}
+        place[StepId("")] = len(place)
         found = [(key, script) for key, script in self._search.mishaps.items() if key.step in place]
-        return sorted(found, key=lambda one: (place[one[0].step], one[0]))[:_MOST_MISHAPS]
+        ordered = sorted(found, key=lambda one: (place[one[0].step], one[0]))
+        counted: Counter[StepId] = Counter()
+        kept: list[tuple[MishapKey, Script]] = []
+        for key, script in ordered:
+            counted[key.step] += 1
+            if counted[key.step] <= _MOST_AT_ONE_STEP:
+                kept.append((key, script))
+        return kept[:_MOST_MISHAPS]
 
-    async def _report_mishap(self, key: MishapKey, script: Script) -> MishapReport:
+    async def _report_mishap(self, key: MishapKey, script: Script, start: Script) -> MishapReport:
         plan = self._stage.plan
         sources = self._sources(key, plan)
+        guilty: list[StepId] = []
         for source in sources:
+            # What the start has there is well: where that does not help, the output is not to blame.
+            innocent = script.with_outputs(source, start.outputs[source])
+            if await self._happens(key, innocent):
+                script = innocent
+            else:
+                guilty.append(source)
+        shown: dict[StepId, Json] = {}
+        for source in guilty or sources:
             script = await self._shrunk(key, script, plan.step(source))
+            shown[source] = _shown(plan.step(source), script.outputs[source])
         state = await self._search.trial(script)
         assert state is not None
-        shown = {source: _shown(plan.step(source), script.outputs[source]) for source in sources}
+        message = mishaps_of(state, script.failing, plan, self._stage.now)[key]
+        await self._perform(_mishap_name(key), script)
         open_ended = [
-            plan.step(source).tool
-            for source in sources
-            if not self._stage.tools[plan.step(source).tool].signature.output_schema
-            and not self._answers.is_given(plan.step(source))
+            plan.step(name).tool for name in shown if not self._answers.is_promised(plan.step(name))
         ]
         why_not = ""
         if open_ended:
             why_not = f"{', '.join(dict.fromkeys(open_ended))} promises nothing of its output"
         elif key.gate:
             why_not = "a gate that cannot be asked is red"
-        return MishapReport(key.step, key.kind, key.gate, message_of(key, state), shown, not why_not, why_not)
+        return MishapReport(key.step, key.kind, key.gate, message, shown, not why_not, why_not)
 
     def _sources(self, key: MishapKey, plan: Plan) -> tuple[StepId, ...]:
         """Return the steps whose outputs can bring a mishap about."""
+        if key.kind == "result":
+            return tuple(value_reads(plan.result))
         read = reads_of(plan.step(key.step), plan).steps
         return tuple(dict.fromkeys((key.step, *read))) if key.gate else read
+
+    async def _happens(self, key: MishapKey, script: Script) -> bool:
+        state = await self._search.trial(script)
+        plan, now = self._stage.plan, self._stage.now
+        return state is not None and key in mishaps_of(state, script.failing, plan, now)
 
     async def _shrunk(self, key: MishapKey, script: Script, step: Step) -> Script:
         """Return the script with the smallest outputs of one step that still cause the mishap."""
@@ -184,8 +212,7 @@ class _Rehearsal:
         validator = validator_of(self._stage.tools[step.tool].signature.output_schema)
 
         async def causes(outputs: Outputs) -> bool:
-            state = await self._search.trial(script.with_outputs(step.id, outputs))
-            return state is not None and key in set(mishaps_of(state, script.failing))
+            return await self._happens(key, script.with_outputs(step.id, outputs))
 
         outputs = script.outputs[step.id]
         for alone in dict.fromkeys(range(len(outputs))) if len(outputs) > 1 else ():
@@ -212,7 +239,7 @@ class _Rehearsal:
             seed=self._seed,
             now=stage.now,
             tries=self._search.trials,
-            stopped=self._search.is_over,
+            stopped=self._search.was_cut,
             scenarios=tuple(self._scenarios),
             branches=len(every),
             reached=len(every) - len(missed),
@@ -224,6 +251,7 @@ class _Rehearsal:
             approvals=tuple(self._approvals),
             effects=tuple(self._effects()),
             fixtures=tuple(step.id for step in plan.steps if self._answers.is_given(step)),
+            unpromised=tuple(step.id for step in plan.steps if not self._answers.is_promised(step)),
         )
 
     def _unreached(self, branch: Branch) -> Unreached:
@@ -243,6 +271,12 @@ class _Rehearsal:
             effects = sorted(self._stage.tools[step.tool].signature.effects - {"read"})
             if effects:
                 yield step.id, step.tool, ", ".join(effects)
+
+
+def _mishap_name(key: MishapKey) -> str:
+    if key.gate:
+        return f"gate {key.gate} cannot be asked"
+    return f"{f'step {key.step} fails' if key.step else 'the result cannot be made'} over valid outputs"
 
 
 def _gates(missed: Collection[Branch], side: str) -> Iterator[str]:

@@ -50,6 +50,7 @@ class MishapReport:
     """What went wrong over valid outputs, with the smallest ones that show it."""
 
     step: StepId
+    """Empty where it is the plan's result that cannot be made."""
     kind: str
     gate: str
     message: str
@@ -87,6 +88,8 @@ class RehearsalReport:
     """Steps whose tools write or send: step, tool, effects."""
     fixtures: tuple[StepId, ...]
     """Steps whose outputs the author gave."""
+    unpromised: tuple[StepId, ...]
+    """Steps whose tools promise nothing of their output: what the plan reads of it was made up."""
 
     @property
     def faults(self) -> int:
@@ -122,6 +125,7 @@ def as_json(report: RehearsalReport) -> JsonObject:
         "approvals": [*report.approvals],
         "effects": [_effect(*effect) for effect in report.effects],
         "fixtures": [*report.fixtures],
+        "unpromised": [*report.unpromised],
     }
 
 
@@ -138,7 +142,7 @@ def _unreached(found: Unreached) -> JsonObject:
 
 def _mishap(found: MishapReport) -> JsonObject:
     return {
-        "step": found.step,
+        "step": found.step or None,
         "kind": found.kind,
         "gate": found.gate or None,
         "message": found.message,

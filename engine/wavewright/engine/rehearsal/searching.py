@@ -22,6 +22,7 @@ from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Step
 from wavewright.planner.types import JsonObject, StepId
+from wavewright.planner.uses import gate_reads, value_reads
 
 TRIES = 60
 """For one branch."""
@@ -53,15 +54,17 @@ class Search:
         self._stages: dict[str, Stage | None] = {}
         self._steps = {step.id: step for step in stage.plan.steps}
         self.trials = 0
+        self.was_cut = False
+        """Whether something was left untried because the time was up."""
         self.met: dict[Branch, tuple[int, Script]] = {}
         """By branch, the script that took it with the least beside it being ill, and how much that was."""
         self.mishaps: dict[MishapKey, Script] = {}
         """What went wrong although every output is valid, with the first script that showed it."""
 
-    @property
     def is_over(self) -> bool:
-        """Whether the time is up."""
-        return time.monotonic() > self._ends
+        """Return whether the time is up; whoever asks has more to try, and leaves it then."""
+        self.was_cut = self.was_cut or time.monotonic() > self._ends
+        return self.was_cut
 
     def stage_of(self, script: Script) -> Stage | None:
         """Return the stage for a script's inputs; none where the plan is not sound for them."""
@@ -85,7 +88,7 @@ class Search:
                 self.met[branch] = ill, script
         if script.inputs is None:
             # The job has the inputs that it has: what others would break is none of its faults.
-            for mishap in mishaps_of(state, script.failing):
+            for mishap in mishaps_of(state, script.failing, stage.plan, stage.now):
                 self.mishaps.setdefault(mishap, script)
         return state
 
@@ -111,7 +114,7 @@ class Search:
         focus = concern.names | self._names_in_gates(step)
         own, others = [step], [self._steps[name] for name in concern.steps]
         for _ in range(_TRIES_FOR_GREEN):
-            if not self._ill(step, state) or self.is_over:
+            if not self._ill(step, state) or self.is_over():
                 break
             is_red = state.status(step.id) in SUCCESSES
             changed = self._answers.pick(own if is_red or not others else others)
@@ -147,7 +150,7 @@ class Search:
         for script in self._candidates(branch, start):
             if branch in self.met:
                 more = more - 1 if self.met[branch][0] > well + _ONE_RED_GATE else 0
-            if more <= 0 or self.is_over:
+            if more <= 0 or self.is_over():
                 break
             await self.trial(script)
         found = self.met.get(branch)
@@ -159,23 +162,22 @@ class Search:
         if branch.kind == "gate":
             name = next(gate.on or "" for gate in self._stage.plan.gates if gate.id == branch.name)
         found = self.met.get(Branch("step", name, "ok"))
-        return start if found is None or branch.kind == "when" else self._with_inputs_of(found[1], start)
-
-    def _with_inputs_of(self, script: Script, start: Script) -> Script:
-        return replace(start, inputs=script.inputs, failing=script.failing)
+        return start if found is None or branch.kind == "when" else found[1]
 
     async def explore(self, start: Script) -> None:
         """Give the readers of outputs what they may not be prepared for."""
         plan = self._stage.plan
         read = {name for step in plan.steps for name in reads_of(step, plan).steps}
+        read |= value_reads(plan.result) | {name for gate in plan.gates for name in gate_reads(gate)}
+        read |= {gate.on for gate in plan.gates if gate.on is not None}
         sources = [step for step in plan.steps if step.id in read]
         focus = frozenset(name for step in plan.steps for name in reads_of(step, plan).names)
         for step in sources:
-            if self.is_over:
+            if self.is_over():
                 return
             await self.trial(start.with_outputs(step.id, self._answers.bare(step)))
         for _ in range(self._bounds.tries if sources else 0):
-            if self.is_over:
+            if self.is_over():
                 return
             step = self._answers.pick(sources)
             outputs = self._answers.other(step, start.outputs[step.id], focus)

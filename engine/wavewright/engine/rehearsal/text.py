@@ -23,7 +23,7 @@ def _lines(report: RehearsalReport) -> Iterator[str]:
     yield from _wrapped(f"Rehearsal of {report.job}", "")
     yield from _wrapped(
         f"seed {report.seed}, now {report.now.isoformat().replace('+00:00', 'Z')}, {report.tries} tries, "
-        f"{len(report.scenarios)} scenarios; no tool was called",
+        f"{_scenarios(report)}; no tool was called",
         "",
     )
     if report.stopped:
@@ -47,6 +47,7 @@ def _lines(report: RehearsalReport) -> Iterator[str]:
         (f"{step}: {tool} ({effects})" for step, tool, effects in report.effects),
     )
     yield from _listed("Steps whose outputs are fixtures", report.fixtures)
+    yield from _listed("Steps whose tools promise nothing of their output", report.unpromised)
     yield ""
     yield "Scenarios"
     for scenario in report.scenarios:
@@ -57,9 +58,14 @@ def _conclusion(report: RehearsalReport) -> Iterator[str]:
     faults = "no fault" if report.faults == 0 else f"{report.faults} fault{'s' if report.faults > 1 else ''}"
     yield from _wrapped(
         f"{faults}; {report.reached} of {report.branches} branches reached; "
-        f"{report.achieved} of {len(report.scenarios)} scenarios achieve the goal",
+        f"{report.achieved} of {_scenarios(report)} achieve{'s' if len(report.scenarios) == 1 else ''} the goal",
         "",
     )
+
+
+def _scenarios(report: RehearsalReport) -> str:
+    count = len(report.scenarios)
+    return f"{count} scenario{'' if count == 1 else 's'}"
 
 
 def _mishaps(report: RehearsalReport) -> Iterator[str]:
@@ -72,6 +78,7 @@ def _mishaps(report: RehearsalReport) -> Iterator[str]:
 
 def _mishap(found: MishapReport) -> Iterator[str]:
     what = f"gate {found.gate} cannot be asked" if found.gate else f"step {found.step} fails ({found.kind})"
+    what = what if found.step else "the result cannot be made"
     word = "fault" if found.is_fault else "note"
     reason = f" [{found.why_not}]" if found.why_not else ""
     yield from _wrapped(f"{word}: {what}: {found.message}{reason}", "  ")
