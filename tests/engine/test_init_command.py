@@ -43,7 +43,7 @@ def test_the_tests_of_the_written_project_pass(project: Path) -> None:
     )
 
     assert ran.returncode == 0, ran.stdout
-    assert "2 passed" in ran.stdout
+    assert "4 passed" in ran.stdout
 
 
 def test_the_settings_that_stand_in_comments_are_settings(project: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ class Suite:
     def new(cls, parent: Path) -> Suite:
         folder = parent / "suite"
         write_project(folder)
-        (folder / "tests/test_plans.py").unlink()
+        shutil.rmtree(folder / "tests")
+        (folder / "tests").mkdir()
         return cls(folder)
 
     def write(self, name: str, text: str) -> None:

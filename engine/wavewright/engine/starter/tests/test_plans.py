@@ -1,32 +1,53 @@
-"""Every plan of this project is sound, and the word ranking does what it says."""
+"""Every plan of this project is sound, and the word ranking does what it says.
 
-import json
-import subprocess
-import sys
+The fixtures come with wavewright: `plan` loads and checks, `run_plan` runs with the real tools or with stubs, and the
+snapshots in `__snapshots__` pin what a change should not alter unseen (`python -m pytest --snapshot-update`).
+"""
+
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
-PROJECT = Path(__file__).parent.parent
+from wavewright.engine.testing import PlanLoader, PlanRunner, ReviewView
 
-
-def wavewright(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "wavewright.engine.main", *arguments]
-    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.parametrize("job", sorted(PROJECT.glob("plans/*.job.yaml")), ids=lambda job: job.name)
-def test_the_plan_of_every_job_is_sound(job: Path) -> None:
-    checked = wavewright("check", str(job))
-
-    assert checked.returncode == 0, checked.stderr
+WORDS = "plans/words.job.yaml"
+JOBS = sorted(Path(__file__).parent.parent.glob("plans/*.job.yaml"))
 
 
-def test_the_ranking_counts_every_note(tmp_path: Path) -> None:
-    ran = wavewright("run", "plans/words.job.yaml", "--output", str(tmp_path))
-    [package] = tmp_path.glob("**/package.json")
-    result = json.loads(package.read_text(encoding="utf-8"))["result"]
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name.partition(".")[0])
+def test_the_plan_of_every_job_is_sound_and_as_it_was(
+    job: Path, plan: PlanLoader, plan_snapshot: SnapshotAssertion
+) -> None:
+    assert plan(job) == plan_snapshot
 
-    assert ran.returncode == 0, ran.stderr
-    assert result["notes"] == 2
-    assert result["words"][0] == {"word": "plan", "count": 3}
+
+def test_the_ranking_waits_for_the_notes(plan: PlanLoader) -> None:
+    words = plan(WORDS)
+
+    assert words.depends("ranking", on="notes", directly=True)
+    assert words.tools == {"list_notes", "read_note", "rank_words"}
+
+
+def test_the_ranking_counts_every_note(run_plan: PlanRunner, review_snapshot: SnapshotAssertion) -> None:
+    run = run_plan(WORDS)
+
+    assert run.result == {
+        "notes": 2,
+        "words": [
+            {"word": "plan", "count": 3},
+            {"word": "names", "count": 2},
+            {"word": "every", "count": 2},
+            {"word": "that", "count": 2},
+            {"word": "planning", "count": 1},
+        ],
+    }
+    assert run == review_snapshot
+
+
+def test_an_empty_note_stops_the_ranking(run_plan: PlanRunner, review: ReviewView) -> None:
+    run = run_plan(WORDS, stubs={"read_note": {"name": "empty.md", "text": ""}})
+
+    assert not run.gate("has_text")
+    assert run.status("ranking") == "blocked"
+    assert review.verdict == "not_achieved"
