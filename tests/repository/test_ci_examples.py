@@ -139,7 +139,7 @@ def test_the_commands_of_the_workflow_do_what_they_are_for(project: Path) -> Non
     commands = {step["name"]: step["run"] for step in steps_of(job) if "run" in step}
     upload = next(step["with"] for step in steps_of(job) if "upload-sarif" in step.get("uses", ""))
 
-    assert commands.pop("Install").startswith("python -m pip install wavewright")
+    assert commands.pop("Install").startswith("python -m pip install 'wavewright[testing]'")
     assert list(commands) == ["Check", "Test"]
     for command in commands.values():
         done = run(["bash", "-e", "-c", command], project)

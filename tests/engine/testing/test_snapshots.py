@@ -47,7 +47,7 @@ def pinned(pinned_once: Suite, tmp_path: Path) -> Suite:
 def test_a_snapshot_is_one_readable_file(pinned: Suite, snapshot: SnapshotAssertion) -> None:
     [file] = (pinned.folder / FOLDER).iterdir()
 
-    assert file.name == "test_words.plan.yaml"
+    assert file.name == "test_words.plan.snapshot.yaml"
     assert file.read_text() == snapshot
     assert pinned.run().code == 0
 
@@ -106,12 +106,12 @@ def test_every_form_has_a_file_of_its_own_and_the_next_run_is_equal(suite: Suite
     assert suite.run("--snapshot-update").code == 0
     assert suite.run().last_line.startswith("2 passed")
     assert sorted(file.name for file in (suite.folder / FOLDER).iterdir()) == [
-        "test_named[words].dag.yaml",
-        "test_run.dag.yaml",
-        "test_run.events.yaml",
-        "test_run.package.yaml",
-        "test_run.plan.yaml",
-        "test_run.review.yaml",
+        "test_named[words].dag.snapshot.yaml",
+        "test_run.dag.snapshot.yaml",
+        "test_run.events.snapshot.yaml",
+        "test_run.package.snapshot.yaml",
+        "test_run.plan.snapshot.yaml",
+        "test_run.review.snapshot.yaml",
     ]
     pinned = "".join(file.read_text() for file in (suite.folder / FOLDER).iterdir())
     assert str(suite.folder) not in pinned
@@ -139,7 +139,7 @@ def test_a_project_adds_rules_of_its_own(suite: Suite) -> None:
     )
 
     assert suite.run("--snapshot-update").code == 0
-    assert "count: <how often>" in (suite.folder / FOLDER / "test_run.package.yaml").read_text()
+    assert "count: <how often>" in (suite.folder / FOLDER / "test_run.package.snapshot.yaml").read_text()
 
 
 def test_a_value_that_has_no_such_form_fails_with_what_has_one(suite: Suite) -> None:

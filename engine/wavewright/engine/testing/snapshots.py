@@ -1,7 +1,7 @@
 """Snapshots of plans and runs: one readable file each, and a failure that begins with what changed.
 
 A *snapshot* is the text of a normal form in `__snapshots__`, named by its test and by what it pins, such as
-`test_the_words_plan.plan.yaml`. syrupy compares and writes it (`pytest --snapshot-update`).
+`test_the_words_plan.plan.snapshot.yaml`. syrupy compares and writes it (`pytest --snapshot-update`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from wavewright.engine.testing.redactions import Redaction
 
+SUFFIX = "snapshot.yaml"
+"""No snapshot is called `*.plan.yaml`: whoever checks all plans of a project should not find pinned ones among them."""
 _LINES = 5
 """Sentences that stand on a line each: pytest shows eight lines of a failure unless it is asked for more."""
 _WIDTH = 110
@@ -59,7 +61,7 @@ def snapshots_of(
         "form": form,
         "redactions": tuple(redactions),
         "machine": tuple(machine),
-        "file_extension": f"{form}.yaml",
+        "file_extension": f"{form}.{SUFFIX}",
     }
     return type(f"{form.capitalize()}Snapshots", (NormalFormSnapshots,), fields)
 
