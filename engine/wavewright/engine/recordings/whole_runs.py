@@ -140,9 +140,19 @@ async def replay_job(
                 tools_through=tools.through,
             )
         except CassetteMiss as miss:
+            if tools.misses:  # What a model was asked then is another question because of them.
+                raise lacking(file, tools.misses) from miss
             said = miss.message.replace(f"the cassette {cassette}", f"the recording {file}")
             raise RecordingError(said, f"record the run anew into {file}") from miss
     return replace(ran, misses=tuple(tools.misses))
+
+
+def lacking(file: Path, misses: Sequence[Miss]) -> RecordingError:
+    """Return the error of a recording that lacks calls, to be raised."""
+    told = "\n".join(f"  {line}" for miss in misses for line in str(miss).split("\n"))
+    return RecordingError(
+        f"the recording {file} lacks calls of this run\n{told}", f"record the run anew into {file}"
+    )
 
 
 async def _run(

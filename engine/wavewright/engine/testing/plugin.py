@@ -19,9 +19,19 @@ if TYPE_CHECKING:
     from wavewright.engine.testing.loading import DryRunLoader, PlanLoader
     from wavewright.engine.testing.normal_form import Form
     from wavewright.engine.testing.project import ProjectUnderTest
+    from wavewright.engine.testing.recordings import RecordedRuns
     from wavewright.engine.testing.redactions import Redaction
     from wavewright.engine.testing.result_views import PackageView, ReviewView
     from wavewright.engine.testing.running import PlanRunner
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that records whole runs anew."""
+    parser.getgroup("wavewright").addoption(
+        "--wavewright-record",
+        action="store_true",
+        help="Run recorded_run's jobs for real, models included, and record them anew.",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -78,6 +88,14 @@ def run_plan(wavewright_project: ProjectUnderTest, tmp_path_factory: pytest.Temp
     from wavewright.engine.testing.running import PlanRunner
 
     return PlanRunner(wavewright_project, lambda: tmp_path_factory.mktemp("wavewright"))
+
+
+@pytest.fixture
+def recorded_run(request: pytest.FixtureRequest) -> RecordedRuns:
+    """Run a job for real once, with --wavewright-record, and from its recording ever after."""
+    from wavewright.engine.testing.recordings import recording_fixture
+
+    return recording_fixture(request)
 
 
 @pytest.fixture

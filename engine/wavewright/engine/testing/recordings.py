@@ -1,0 +1,202 @@
+"""Whole runs for tests: for real once, from a recording ever after.
+
+A *recorded run* is run with its real tools and models where pytest is given `--wavewright-record`, and what they
+answered is kept beside the test. Without the option it happens again from that file, offline: nothing is called, no
+model is asked, nothing is written.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wavewright.engine.testing.calls import Call
+from wavewright.engine.testing.claims import failure
+from wavewright.engine.testing.guard import VARIABLE
+from wavewright.engine.testing.project import ProjectUnderTest
+from wavewright.engine.testing.run_view import RunView
+from wavewright.engine.testing.running import run_to_end
+
+if TYPE_CHECKING:
+    from wavewright.engine.context import ApprovalRequest, RunRequest
+    from wavewright.engine.recordings.recording_file import Recording
+    from wavewright.engine.recordings.whole_runs import WholeRun
+    from wavewright.planner.planning import UserQuestion
+
+OPTION = "--wavewright-record"
+"""Runs for real, and records anew."""
+FOLDER = "recordings"
+"""Of recordings, beside the test's file."""
+
+
+def recording_fixture(request: pytest.FixtureRequest) -> RecordedRuns:
+    """Return what a test runs jobs with: the fixture `recorded_run`."""
+    project: ProjectUnderTest = request.getfixturevalue("wavewright_project")
+    name = re.sub(r"[^\w.-]+", "-", request.node.name).strip("-")
+    folder = request.path.parent / FOLDER / request.path.stem
+    return RecordedRuns(
+        project, folder, name, is_recording=bool(request.config.getoption(OPTION, default=False))
+    )
+
+
+class _People:
+    """Answers for the user, and keeps what it was asked."""
+
+    def __init__(self, *, approves: bool, answers: Sequence[str]) -> None:
+        self.approvals: list[ApprovalRequest] = []
+        self._approves = approves
+        self._answers = [*answers]
+
+    async def approve(self, request: ApprovalRequest) -> bool:
+        self.approvals.append(request)
+        return self._approves
+
+    async def ask(self, question: UserQuestion) -> str | None:  # noqa: ARG002 - as the port has it
+        return self._answers.pop(0) if self._answers else None
+
+
+@dataclass(slots=True, repr=False)
+class RecordedRuns:
+    """Runs jobs of the project under test from recordings."""
+
+    project: ProjectUnderTest
+    folder: Path
+    """Where the recordings of the test's file are."""
+    test: str
+    is_recording: bool = False
+    runs: int = 0
+    """How many the test has made."""
+
+    def __repr__(self) -> str:
+        return f"<recorded runs of {self.project.root}>"
+
+    def __call__(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        plan: str | os.PathLike[str] | None = None,
+        name: str | None = None,
+        approve: bool = True,
+        answers: Sequence[str] = (),
+        as_of: dt.datetime | str | None = None,
+    ) -> RunView:
+        """Run a job, a plan or a goal template and return the run.
+
+        Args:
+            file: The job, the plan or the goal template.
+            plan: A plan in place of the job's own.
+            name: Of the recording; the test's name where absent.
+            approve: What is said where a person must approve.
+            answers: For the planner's questions, in their order.
+            as_of: What `now()` gives; the instant of the recording where absent.
+        """
+        __tracebackhide__ = True
+        self.runs += 1
+        number = f"-{self.runs}" if self.runs > 1 else ""
+        kept = self.folder / f"{name or self.test + number}.json"
+        people = _People(approves=approve, answers=answers)
+        with self.project.entered():
+            request = self._request(file, plan, as_of)
+            ran = (
+                self._record(request, kept, people)
+                if self.is_recording
+                else self._replay(request, kept, people)
+            )
+        made = _made(ran)
+        return RunView(ran.context, ran.events, made, tuple(people.approvals), self.folder, ran.halted)
+
+    def _record(self, request: RunRequest, kept: Path, people: _People) -> WholeRun:
+        from wavewright.config.settings import load_settings
+        from wavewright.engine.recordings.recording_file import write_recording
+        from wavewright.engine.recordings.whole_runs import record_job
+
+        # Who records has a model, a key and folders of their own; who replays needs none of them.
+        settings = load_settings(self.project.root)
+
+        async def record() -> tuple[WholeRun, Recording]:
+            return await record_job(request, settings, approver=people, asker=people)
+
+        with _models_on():
+            ran, recording = run_to_end(record)
+        write_recording(kept, recording)
+        return ran
+
+    def _replay(self, request: RunRequest, kept: Path, people: _People) -> WholeRun:
+        from wavewright.engine.recordings.recording_file import RecordingError, read_recording
+        from wavewright.engine.recordings.whole_runs import lacking, replay_job
+
+        __tracebackhide__ = True
+        if not kept.exists():
+            raise failure(f"there is no recording {kept}: run this test once with `pytest {OPTION}`")
+        settings = self.project.settings()
+
+        async def replay() -> WholeRun:
+            return await replay_job(request, settings, recording, file=kept, approver=people, asker=people)
+
+        try:
+            recording = read_recording(kept)
+            ran = run_to_end(replay)
+            if ran.misses:
+                raise lacking(kept, ran.misses)
+        except RecordingError as error:
+            # From nothing: pytest would show what was caught, traceback and all, above the message.
+            raise failure(f"error: {error.message}\n  = help: {error.hint}: `pytest {OPTION}`") from None
+        return ran
+
+    def _request(
+        self,
+        file: str | os.PathLike[str],
+        plan: str | os.PathLike[str] | None,
+        as_of: dt.datetime | str | None,
+    ) -> RunRequest:
+        from wavewright.engine.cli.dates import instant_of
+        from wavewright.engine.context import RunRequest
+
+        request = RunRequest(
+            job_file=self.project.file(file), as_of=instant_of(as_of) if isinstance(as_of, str) else as_of
+        )
+        return request if plan is None else replace(request, plan_file=self.project.file(plan))
+
+
+def _made(ran: WholeRun) -> tuple[Call, ...]:
+    """Return the calls of a run as a test looks at them: by step and item, whichever ended first."""
+    from wavewright.engine.recordings.recorded_calls import recorded_calls
+
+    calls = recorded_calls(ran.events)
+    return tuple(
+        Call(
+            call.step,
+            call.tool,
+            call.params,
+            call.index,
+            output=call.output,
+            error=None if call.error is None else call.error.message,
+        )
+        for call in sorted(calls, key=lambda call: (call.step, call.index or 0))
+    )
+
+
+@contextmanager
+def _models_on() -> Generator[None]:
+    """Let models be asked for a while: whoever records says so on the command line."""
+    before = os.environ.pop(VARIABLE, None)
+    library = sys.modules.get("pydantic_ai.models")
+    switch = None if library is None else vars(library)["ALLOW_MODEL_REQUESTS"]
+    try:
+        if library is not None:
+            vars(library)["ALLOW_MODEL_REQUESTS"] = True
+        yield
+    finally:
+        if before is not None:
+            os.environ[VARIABLE] = before
+        if library is not None:
+            vars(library)["ALLOW_MODEL_REQUESTS"] = switch
