@@ -246,6 +246,7 @@ def test_models_and_budgets_are_read_in_full(tmp_path: Path) -> None:
     assert settings.models.roles == {"judge": "openai:judge"}
     assert settings.models.providers["anthropic"].concurrency == 4
     assert (settings.models.attempt_seconds, settings.models.request_seconds) == (30.0, 90.5)
+    assert [settings.models.call_seconds(clock) for clock in (None, 20.0, 600.0)] == [90.5, 20.0, 90.5]
     assert settings.models.prices["small"].output == 0.5
     assert (settings.budgets.run.tokens, settings.budgets.day.usd) == (1000, 2.0)
     assert settings.budgets.job.tokens is None

@@ -99,6 +99,19 @@ async def test_a_call_ends_with_its_time_whatever_comes_or_does_not(
     assert spent.calls == 1
 
 
+@pytest.mark.parametrize(("clock", "most"), [(None, 0.4), (20.0, 0.4), (0.4, 20.0)])
+async def test_a_call_takes_no_longer_than_its_ladder_or_the_settings_give_it(
+    clock: float | None, most: float, model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(silence())
+    async with models_over(model_server, tmp_path, request_seconds=most) as asking:
+        with pytest.raises(ModelError) as caught, anyio.fail_after(10):
+            await asking.models.ask(question(timeout=clock))
+
+    assert caught.value.kind == "timeout"
+    assert "0.4 s" in str(caught.value)
+
+
 @row("ls04")
 @every_wire
 async def test_a_stream_that_ends_without_a_reason_is_a_cut_answer(

@@ -71,6 +71,15 @@ class ModelsSection(_Section):
     cassette_mode: CassetteMode = "replay"
     """`replay` asks nobody; `record` asks and writes down what is missing."""
 
+    def call_seconds(self, clock: float | None) -> float:
+        """Return how long a call may take to which its ladder gives so much; None where no ladder has a say.
+
+        A `request_seconds` that was set holds beside the ladder's clock; its default gives way to it.
+        """
+        if clock is None:
+            return self.request_seconds
+        return min(clock, self.request_seconds) if "request_seconds" in self.model_fields_set else clock
+
 
 class BudgetSettings(_Section):
     """Upper bounds of what models may cost."""

@@ -91,7 +91,7 @@ class ProviderModels:
         sieve = None if on_text is None else TextSieve(self.redactor.redact, on_text)
         meter = self.meter(call, choice.model, what_is_sent(call), None if sieve is None else sieve.add)
         chain = self.chain(choice, meter)
-        seconds = call.timeout or self.settings.models.request_seconds
+        seconds = self.settings.models.call_seconds(call.timeout)
         response = await self.settled(
             meter,
             lambda: model_request(
