@@ -11,6 +11,9 @@ from tests.engine.conftest import REPOSITORY, CommandLine
 from tests.engine.desk_project import write_desk
 from tests.engine.rehearsal.workshop import Workshop, entries, scenarios
 from tests.engine.wording import settled
+from wavewright.config.settings import load_settings
+from wavewright.engine.jobs import read_order
+from wavewright.engine.rehearsal import Bounds, as_text, rehearse
 
 FANNED = """\
 goal: Send what the orders say
@@ -314,3 +317,48 @@ def test_options_that_do_not_go_together_are_refused(
 
     assert answer.code == 2
     assert told in answer.err
+
+
+def test_a_step_behind_two_conditions_is_reached_by_other_inputs_and_outputs(workshop: Workshop) -> None:
+    workshop.plan(
+        "inputs: {mode: fast, shops: [a, b]}\n"
+        "steps:\n"
+        "  - {id: orders, tool: list_orders, for_each: '${inputs.shops}', params: {shop: '${item}'}}\n"
+        "  - {id: verdict, tool: check_order, when: inputs.mode == 'slow', params: {id: a}}\n"
+        "  - id: either\n"
+        "    tool: note\n"
+        "    when: has(steps.verdict) && steps.verdict.note != null && steps.verdict.note.startsWith('VIP')\n"
+        "    params: {text: b}\n"
+        "    optional: true\n"
+    )
+
+    told = workshop.rehearse()
+
+    assert entries(told, "unreached") == []
+    assert scenarios(told)["when of either is true"]["inputs"] == {"mode": "slow", "shops": ["a", "b"]}
+
+
+def test_no_model_is_asked_although_one_is_configured(workshop: Workshop) -> None:
+    with (workshop.folder / "wavewright.yaml").open("a") as settings:
+        settings.write("model: openai:some-model\n")
+    workshop.plan(FANNED)
+
+    assert workshop.rehearse()["faults"] == 0
+
+
+@pytest.mark.parametrize("schedule", ["waves", "dataflow"])
+def test_both_schedules_can_be_rehearsed(workshop: Workshop, schedule: str) -> None:
+    workshop.plan(FANNED)
+
+    assert entries(workshop.rehearse("--schedule", schedule), "unreached") == []
+
+
+def test_time_that_runs_out_is_told(workshop: Workshop) -> None:
+    workshop.plan(FANNED)
+    settings = load_settings(workshop.folder, {})
+    order = read_order(workshop.folder / "plan.yaml", None, settings)
+
+    report = rehearse(order, settings, bounds=Bounds(seconds=0))
+
+    assert report.stopped
+    assert "The time was up before everything was tried." in as_text(report)

@@ -137,7 +137,8 @@ class _Rehearsal:
         stage = self._search.stage_of(script)
         done = None if stage is None else await perform(stage, script)
         if stage is None or done is None:
-            self._scenarios.append(ScenarioReport(name, "refused", inputs=script.inputs))
+            changed = _changed(self._stage.plan, script)
+            self._scenarios.append(ScenarioReport(name, "refused", inputs=script.inputs, changed=changed))
             return
         state = done.context.state
         self._taken |= branches_taken(state, stage.plan, stage.goal)
@@ -146,7 +147,7 @@ class _Rehearsal:
                 self._search.mishaps.setdefault(mishap, script)
         self._approvals |= dict.fromkeys(need for asked in done.approvals for need in asked.needs)
         self._last |= _reasons(done)
-        self._scenarios.append(_scenario(name, done, script))
+        self._scenarios.append(_scenario(name, done, script, self._stage.plan))
 
     # -- mishaps
 
@@ -298,7 +299,19 @@ def _reasons(done: Performance) -> dict[StepId, str]:
     return found
 
 
-def _scenario(name: str, done: Performance, script: Script) -> ScenarioReport:
+def _changed(plan: Plan, script: Script) -> tuple[str, ...]:
+    """Return the names of the inputs that a script has and the plan has not."""
+    if script.inputs is None:
+        return ()
+    names = dict.fromkeys((*plan.inputs, *script.inputs))
+    return tuple(
+        name
+        for name in names
+        if name not in script.inputs or name not in plan.inputs or script.inputs[name] != plan.inputs[name]
+    )
+
+
+def _scenario(name: str, done: Performance, script: Script, plan: Plan) -> ScenarioReport:
     context = done.context
     state, review, package = context.state, context.review, context.package
     steps = {step: ending.status for step, ending in sorted(state.steps.items())}
@@ -311,5 +324,6 @@ def _scenario(name: str, done: Performance, script: Script) -> ScenarioReport:
         steps={**steps},
         red=tuple(red),
         inputs=script.inputs,
+        changed=_changed(plan, script),
         reason="" if review is None else review.summary,
     )

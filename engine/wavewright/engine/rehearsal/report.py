@@ -30,6 +30,8 @@ class ScenarioReport:
     """Gates that were red."""
     inputs: JsonObject | None = None
     """Where they are not the job's."""
+    changed: tuple[str, ...] = ()
+    """Names of the inputs that are not the job's."""
     reason: str = ""
 
 
@@ -165,5 +167,6 @@ def _scenario(scenario: ScenarioReport) -> JsonObject:
         "steps": {str(step): status for step, status in scenario.steps.items()},
         "red": [*scenario.red],
         "inputs": scenario.inputs,
+        "changed": [*scenario.changed],
         "reason": scenario.reason,
     }

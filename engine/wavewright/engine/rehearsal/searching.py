@@ -145,24 +145,53 @@ class Search:
 
     async def look_for(self, branch: Branch, start: Script) -> Script | None:
         """Return a script that takes the branch; none where the tries did not meet one."""
-        start = self._start_for(branch, start)
         more, well = _TRIES_FOR_BETTER, min(ill for ill, _ in self.met.values())
-        for script in self._candidates(branch, start):
+        for script in self._candidates(branch, self._start_for(branch, start)):
             if branch in self.met:
                 more = more - 1 if self.met[branch][0] > well + _ONE_RED_GATE else 0
             if more <= 0 or self.is_over():
                 break
             await self.trial(script)
         found = self.met.get(branch)
-        return None if found is None else found[1]
+        return None if found is None else await self._simplified(branch, found[1], start)
+
+    async def _simplified(self, branch: Branch, script: Script, start: Script) -> Script:
+        """Return the script with as much as possible as it is in the start."""
+        for name in script.inputs or ():
+            candidate = replace(script, inputs=self._as_the_jobs(script.inputs or {}, name))
+            if candidate != script and await self._takes(branch, candidate):
+                script = candidate
+        for name, outputs in start.outputs.items():
+            candidate = script.with_outputs(name, outputs)
+            if script.outputs[name] != outputs and await self._takes(branch, candidate):
+                script = candidate
+        return script
+
+    def _as_the_jobs(self, inputs: JsonObject, name: str) -> JsonObject | None:
+        """Return inputs with one of them as the job has it; none where all are then."""
+        own = self._stage.plan.inputs
+        simpler = {key: value for key, value in inputs.items() if key != name}
+        if name in own:
+            simpler = {**simpler, name: own[name]}
+        return None if simpler == own else simpler
+
+    async def _takes(self, branch: Branch, script: Script) -> bool:
+        state = await self.trial(script)
+        stage = self.stage_of(script)
+        return (
+            state is not None
+            and stage is not None
+            and branch in branches_taken(state, stage.plan, stage.goal)
+        )
 
     def _start_for(self, branch: Branch, start: Script) -> Script:
-        """Return a script in which the branch's step runs at all: the start may skip it."""
-        name = branch.name
-        if branch.kind == "gate":
-            name = next(gate.on or "" for gate in self._stage.plan.gates if gate.id == branch.name)
-        found = self.met.get(Branch("step", name, "ok"))
-        return start if found is None or branch.kind == "when" else found[1]
+        """Return a script in which what the branch depends on runs at all: the start may skip it."""
+        names: tuple[str, ...] = (branch.name,)
+        if branch.kind in ("gate", "when"):
+            names = concern_of(branch, self._stage.plan).steps
+        found = [self.met[key] for name in names if (key := Branch("step", name, "ok")) in self.met]
+        # The step that is hardest to reach decides; what the start reaches was met with it.
+        return max(found, key=lambda one: one[0])[1] if found else start
 
     async def explore(self, start: Script) -> None:
         """Give the readers of outputs what they may not be prepared for."""
@@ -194,7 +223,7 @@ class Search:
 
     def _sized(self, concern: Concern, start: Script) -> Iterator[Script]:
         """Yield the start with lists of none, one and several entries where the branch looks."""
-        inputs = start.inputs or self._stage.goal.inputs
+        inputs = start.inputs or self._stage.plan.inputs
         for size in (0, 1, 3):
             resized = _resized(inputs, concern.names, size)
             if concern.reads_inputs and self._answers.allows(resized):
@@ -223,7 +252,7 @@ class Search:
                 outputs = outputs if answers.chance() < 0.5 else _alike(outputs)
                 script = script.with_outputs(name, outputs)
         if concern.reads_inputs and (not concern.steps or answers.chance() < 0.5):
-            inputs = script.inputs or self._stage.goal.inputs
+            inputs = script.inputs or self._stage.plan.inputs
             script = replace(script, inputs=answers.other_inputs(inputs, concern.names))
         return script
 

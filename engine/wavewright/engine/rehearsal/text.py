@@ -8,9 +8,11 @@ from textwrap import wrap
 
 from wavewright.engine.rehearsal.report import MishapReport, RehearsalReport, ScenarioReport
 from wavewright.planner.rendering import printable
+from wavewright.reviewer.values import brief
 
 _WIDTH = 80
 _LONGEST_OUTPUT = 600
+_LONGEST_INPUT = 40
 _VERDICTS = {"achieved": "achieved", "not_achieved": "not achieved", "failed": "failed", "refused": "refused"}
 
 
@@ -102,9 +104,17 @@ def _scenario(scenario: ScenarioReport) -> Iterator[str]:
     confidence = "" if scenario.confidence is None else f" at {scenario.confidence:.2f}"
     rounds = "" if not scenario.rounds else f", {scenario.rounds} recovery patch"
     rounds += "es" if scenario.rounds > 1 else ""
-    inputs = ", other inputs" if scenario.inputs is not None else ""
+    inputs = f", where {_inputs(scenario)}" if scenario.changed else ""
     verdict = f"{_VERDICTS.get(scenario.verdict, scenario.verdict)}{confidence}{rounds}{inputs}"
     yield from _wrapped(f"{scenario.name}: {verdict}", "  ")
+
+
+def _inputs(scenario: ScenarioReport) -> str:
+    inputs = scenario.inputs or {}
+    return ", ".join(
+        f"{name} is {brief(inputs[name], _LONGEST_INPUT)}" if name in inputs else f"{name} is not given"
+        for name in scenario.changed
+    )
 
 
 def _wrapped(text: str, indent: str) -> Iterator[str]:
