@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wavewright.config.documents import Source
 from wavewright.engine.dry_run_budget import BudgetVerdict, Demand, judge_budget
@@ -21,17 +21,18 @@ from wavewright.engine.dry_run_estimates import (
     Range,
     estimate_call,
 )
+from wavewright.engine.dry_run_known import count_calls, known_value
+from wavewright.engine.dry_run_rerun import RUNNING, Rerun, Standing
+from wavewright.engine.dry_run_reuse import Reuse
 from wavewright.engine.dry_run_trust import Trust, judge_trust
 from wavewright.engine.jobs import Order, no_plan
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, PlanError
-from wavewright.planner.expressions import ExpressionFault, evaluate
 from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import Plan, Step
-from wavewright.planner.references import parse_text, reads, render
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, Schedule, StepId
 
@@ -70,6 +71,24 @@ class StepForecast:
     usd: Range | None
     """Of all its calls; None where the price is not known."""
     needs_approval: bool
+    reuse: Reuse | None
+    """What the journal answers of its calls; the rest are made."""
+    standing: Standing | None
+    """What becomes of it, where the run has begun already."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it calls nothing: skipped for these inputs, done already, or blocked."""
+        return self.is_skipped or (self.standing is not None and self.standing.kind not in RUNNING)
+
+    @property
+    def calls_made(self) -> int:
+        """Calls that are really made; one where their number depends on an output."""
+        if self.is_idle:
+            return 0
+        done = self.standing.items_done if self.standing is not None else 0
+        reused = self.reuse.calls if self.reuse is not None else 0
+        return 1 if self.calls is None else max(0, self.calls - done - reused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +98,7 @@ class PlanForecast:
     seconds: Range
     """From the first call to the last, with the schedule and the limits."""
     calls: int
+    """Calls that are made; what is reused is none of them."""
     tokens: Range
     usd: Range | None
     """None where a step's price is not known."""
@@ -117,6 +137,8 @@ class DryRun:
     trust: Trust
     plan: Plan
     """Bound to its goal, as it would run."""
+    rerun: Rerun | None
+    """The run that it goes on with, where it does not begin anew."""
 
 
 def forecast(
@@ -136,7 +158,17 @@ def forecast(
     if draft is None:
         raise no_plan(goal, order.source)
     plan = bind_plan(draft.plan, goal, tools)
-    found = draft.origin.place(check(plan, goal, tools, allowance=outlook.allowance))
+    rerun = outlook.rerun
+    found = draft.origin.place(
+        check(
+            plan,
+            goal,
+            tools,
+            allowance=outlook.allowance,
+            finished=rerun.finished if rerun is not None else (),
+            items_done=rerun.items_done if rerun is not None else None,
+        )
+    )
     source = draft.origin.document.source
     if any(each.severity == "error" and each.code not in _OVER_BUDGET for each in found):
         raise PlanError(found, source)
@@ -192,11 +224,7 @@ class _Forecaster:
             caps=tuple(
                 f"{cap.field} at most {cap.max:g} when {cap.when}: {cap.because}" for cap in plan.caps
             ),
-            approvals=tuple(
-                f"step {step.id!r} calls {step.tool!r}, which needs approval"
-                for step in plan.steps
-                if tools[step.tool].needs_approval
-            ),
+            approvals=self._approvals(),
             warnings=tuple(each for each in found if each.severity != "error"),
             source=source,
             estimate=estimate,
@@ -206,37 +234,57 @@ class _Forecaster:
                 self._graph,
                 tools,
                 skipped=frozenset(step.id for step in steps if step.is_skipped),
+                silent=frozenset(step.id for step in steps if step.is_idle),
                 prices=self._outlook.prices,
             ),
             plan=plan,
+            rerun=self._outlook.rerun,
+        )
+
+    def _approvals(self) -> tuple[str, ...]:
+        if self._outlook.rerun is not None:
+            return self._outlook.rerun.approvals
+        return tuple(
+            f"step {step.id!r} calls {step.tool!r}, which needs approval"
+            for step in self._plan.steps
+            if self._tools[step.tool].needs_approval
         )
 
     def _step(self, step: Step) -> StepForecast:
-        tool, call = self._tools[step.tool], self._calls[step.tool]
-        is_skipped = step.when is not None and _from_inputs(step.when, self._plan, self._now) is False
-        calls = 0 if is_skipped else _calls(step, self._plan, self._now)
-        counted = 1 if calls is None else calls
-        seconds = call.seconds.times(math.ceil(counted / self._at_once(step, tool)))
-        return StepForecast(
+        tool, call, rerun = self._tools[step.tool], self._calls[step.tool], self._outlook.rerun
+        known = rerun.outputs if rerun is not None else dict[StepId, Json]()
+        is_skipped = step.when is not None and known_value(step.when, self._plan, self._now, known) is False
+        bare = StepForecast(
             id=step.id,
             tool=step.tool,
             why=step.why,
             wave=self._waves[step.id],
             depends_on=tuple(sorted(self._graph.dependencies[step.id], key=self._place.__getitem__)),
             for_each=step.for_each is not None,
-            calls=calls,
+            calls=0 if is_skipped else count_calls(step, self._plan, self._now, known),
             is_skipped=is_skipped,
             when=step.when,
             optional=step.optional,
             effects=tuple(sorted(tool.effects - {"read"})),
-            seconds=seconds.expected,
+            seconds=0.0,
             gates=tuple(self._gates.get(step.id, ())),
             params=step.params,
-            p90_seconds=seconds.p90,
+            p90_seconds=0.0,
             call=call,
-            tokens=call.tokens.times(counted),
-            usd=None if call.usd is None else call.usd.times(counted),
+            tokens=NOTHING,
+            usd=NOTHING,
             needs_approval=tool.needs_approval,
+            reuse=self._outlook.reuse.get(step.id),
+            standing=rerun.standings.get(step.id) if rerun is not None else None,
+        )
+        made = bare.calls_made
+        seconds = call.seconds.times(math.ceil(made / self._at_once(step, tool)))
+        return replace(
+            bare,
+            seconds=seconds.expected,
+            p90_seconds=seconds.p90,
+            tokens=call.tokens.times(made),
+            usd=call.usd.times(made) if call.usd is not None else None if made else NOTHING,
         )
 
     def _at_once(self, step: Step, tool: ToolSignature) -> int:
@@ -250,14 +298,14 @@ class _Forecaster:
         return max(1, min(bound for bound in bounds if bound is not None))
 
     def _estimate(self, steps: Sequence[StepForecast]) -> PlanForecast:
-        running = [step for step in steps if not step.is_skipped]
+        running = [step for step in steps if step.calls_made]
         priced = [step.usd for step in running]
         return PlanForecast(
             seconds=Range(self._run_seconds(steps, is_p90=False), self._run_seconds(steps, is_p90=True)),
-            calls=sum(1 if step.calls is None else step.calls for step in steps),
+            calls=sum(step.calls_made for step in steps),
             tokens=sum((step.tokens for step in running), NOTHING),
             usd=None if None in priced else sum((usd for usd in priced if usd is not None), NOTHING),
-            is_least=any(step.calls is None for step in steps),
+            is_least=any(step.calls is None for step in running),
             from_history=sum(not _is_prior(step) for step in running),
             from_priors=sum(_is_prior(step) for step in running),
         )
@@ -286,7 +334,7 @@ class _Forecaster:
             steps=[
                 (step.id, step.budget, demands.get(step.id, Demand()), _work(told))
                 for step, told in zip(self._plan.steps, steps, strict=True)
-                if step.budget is not None and not told.is_skipped
+                if step.budget is not None and told.calls_made
             ],
             refusals=tuple(f"{each.code} {each.message}" for each in errors),
         )
@@ -294,11 +342,11 @@ class _Forecaster:
 
 def _work(step: StepForecast) -> Range:
     """Return the seconds of all calls of a step, one after another."""
-    return step.call.seconds.times(1 if step.calls is None else step.calls)
+    return step.call.seconds.times(step.calls_made)
 
 
 def _demand(step: StepForecast) -> Demand:
-    calls = float(1 if step.calls is None else step.calls)
+    calls = float(step.calls_made)
     return Demand(Range(calls, calls), step.tokens, step.usd, _work(step))
 
 
@@ -306,29 +354,3 @@ def _is_prior(step: StepForecast) -> bool:
     return step.call.seconds_from == "prior" or (
         step.call.model is not None and step.call.tokens_from == "prior"
     )
-
-
-def _calls(step: Step, plan: Plan, now: dt.datetime) -> int | None:
-    if step.for_each is None:
-        return 1
-    if isinstance(step.for_each, list):
-        return len(step.for_each)
-    items = _from_inputs(step.for_each, plan, now)
-    return len(items) if isinstance(items, list) else None
-
-
-def _from_inputs(text: str, plan: Plan, now: dt.datetime) -> Json:
-    """Return the value of a condition or a `${…}` text that reads nothing but inputs; `None` for any other."""
-    parts = parse_text(text)
-    embedded = [part.expression for part in parts if not isinstance(part, str)]
-    expressions = embedded or [text]
-    if any(read.root != "inputs" for expression in expressions for read in reads(expression)):
-        return None
-
-    def value_of(expression: str) -> Json:
-        return evaluate(expression, {"inputs": plan.inputs}, now)
-
-    try:
-        return render(text, value_of) if embedded else value_of(text)
-    except ExpressionFault:
-        return None

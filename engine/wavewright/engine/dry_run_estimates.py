@@ -12,9 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from wavewright.engine.dry_run_rerun import Rerun
+from wavewright.engine.dry_run_reuse import Reuse
 from wavewright.engine.history import NO_HISTORY, History, PastCalls
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.types import StepId
 
 Basis: TypeAlias = Literal["history", "prior"]
 
@@ -60,6 +63,10 @@ class Outlook:
     """By tool that asks a model; none where no model is configured, and then none is asked."""
     allowance: Allowance | None = None
     """What is left of the budgets; None where no model is configured, and then nothing is spent."""
+    reuse: Mapping[StepId, Reuse] = field(default_factory=dict[StepId, Reuse])
+    """By step, what the journal answers."""
+    rerun: Rerun | None = None
+    """The run that the plan is part of, where it has begun."""
 
 
 @dataclass(frozen=True, slots=True)

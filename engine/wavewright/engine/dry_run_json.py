@@ -6,6 +6,7 @@ from wavewright.engine.dry_run import DryRun, PlanForecast, StepForecast
 from wavewright.engine.dry_run_budget import BudgetRow
 from wavewright.engine.dry_run_estimates import Range
 from wavewright.planner.types import JsonObject
+from wavewright.reviewer.times import iso_of_epoch
 
 
 def as_json(dry_run: DryRun) -> dict[str, object]:
@@ -53,6 +54,7 @@ def as_json(dry_run: DryRun) -> dict[str, object]:
             }
             for flow in dry_run.trust.untrusted
         ],
+        "rerun": _rerun_json(dry_run),
         "warnings": [
             {"code": found.code, "message": found.message, "pointer": found.pointer}
             for found in dry_run.warnings
@@ -82,6 +84,9 @@ def _step_json(step: StepForecast) -> dict[str, object]:
         "depends_on": list(step.depends_on),
         "for_each": step.for_each,
         "calls": step.calls,
+        "calls_made": step.calls_made,
+        "reuse": _reuse_json(step),
+        "standing": _standing_json(step),
         "skipped": step.is_skipped,
         "when": step.when,
         "optional": step.optional,
@@ -99,6 +104,34 @@ def _step_json(step: StepForecast) -> dict[str, object]:
         "gates": list(step.gates),
         "params": dict(step.params),
     }
+
+
+def _reuse_json(step: StepForecast) -> dict[str, object] | None:
+    if step.reuse is None:
+        return None
+    return {
+        "calls": step.reuse.calls,
+        "runs": list(step.reuse.runs),
+        "oldest": iso_of_epoch(step.reuse.oldest),
+    }
+
+
+def _standing_json(step: StepForecast) -> dict[str, object] | None:
+    if step.standing is None:
+        return None
+    return {
+        "kind": step.standing.kind,
+        "reason": step.standing.reason,
+        "items_done": step.standing.items_done,
+    }
+
+
+def _rerun_json(dry_run: DryRun) -> dict[str, object] | None:
+    if dry_run.rerun is None:
+        return None
+    runs = [step.id for step in dry_run.steps if step.calls_made]
+    kept = [step.id for step in dry_run.steps if step.standing is not None and step.standing.kind == "kept"]
+    return {"run": dry_run.rerun.run, "patch": dry_run.rerun.patch, "runs": runs, "kept": kept}
 
 
 def _range(figure: Range | None) -> JsonObject | None:

@@ -6,19 +6,24 @@ aside. What is not known is left out of it, and the forecast says so.
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import sqlite3
 import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from wavewright.config.settings import Settings
 from wavewright.engine.dry_run_estimates import ModelPrice, Outlook
-from wavewright.engine.history import read_history
+from wavewright.engine.dry_run_rerun import Rerun
+from wavewright.engine.dry_run_reuse import find_reuse
+from wavewright.engine.history import find_stored, read_history
 from wavewright.planner.allowance import Allowance
+from wavewright.planner.binding import bind_plan
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
 from wavewright.planner.signatures import ToolSignature
@@ -42,9 +47,10 @@ def gather_outlook(
     tools: Mapping[str, ToolSignature],
     settings: Settings,
     *,
-    run: RunId | None = None,
+    now: dt.datetime,
+    rerun: Rerun | None = None,
 ) -> Outlook:
-    """Return the outlook of a plan; `run` is the one that it is part of, where it has begun already.
+    """Return the outlook of a plan; `rerun` is the run that it is part of, where that has begun already.
 
     Raises:
         JournalError: there is a journal, and it cannot be read.
@@ -52,15 +58,23 @@ def gather_outlook(
     """
     called = {step.tool for step in plan.steps}
     history = read_history(settings.journal, called)
+    reuse = find_reuse(
+        bind_plan(plan, goal, tools),
+        goal,
+        tools,
+        now=now,
+        wall=time.time(),
+        find=partial(find_stored, settings.journal),
+    )
     if not model_configured(settings):
-        return Outlook(history)
+        return Outlook(history, reuse=reuse, rerun=rerun)
     asking = [tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens]
     prices = _prices(asking, goal, settings)
-    allowance = _left(goal, settings, run or _NEW_RUN)
+    allowance = _left(goal, settings, rerun.run if rerun is not None else _NEW_RUN)
     if allowance.bounds_usd or any(step.budget is not None for step in plan.steps):
         price = _price("worker", goal.model_preference, settings)
         allowance = replace(allowance, usd_per_1000_tokens=price.usd_per_1000_tokens if price else None)
-    return Outlook(history, prices, allowance)
+    return Outlook(history, prices, allowance, reuse, rerun)
 
 
 def _prices(asking: list[ToolSignature], goal: Goal, settings: Settings) -> dict[str, ModelPrice]:

@@ -27,7 +27,7 @@ def _all(dry_run: DryRun) -> Iterator[Section]:
     effects = [
         f"{step.id} calls {step.tool} ({', '.join(step.effects)})"
         for step in dry_run.steps
-        if step.effects and not step.is_skipped
+        if step.effects and not step.is_idle
     ]
     yield "side effects", effects
     yield "approvals", dry_run.approvals

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from wavewright.engine.dry_run import DryRun, StepForecast
 from wavewright.engine.dry_run_estimates import LEAST_CALLS, Range
+from wavewright.engine.dry_run_rerun import RUNNING
+from wavewright.engine.dry_run_reuse import Reuse
 from wavewright.engine.dry_run_sections import dollars, sections, tokens_text
 from wavewright.reviewer.times import duration_text
 
@@ -46,10 +48,13 @@ def _glance(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     yield "steps", f"{shape}, {least}{_count(estimate.calls, 'call')}"
     yield "time", f"{_times(estimate.seconds, least)}; one by one {duration_text(dry_run.total_seconds)}"
     yield "longest", f"{duration_text(dry_run.critical_seconds)}: {' → '.join(_some(dry_run.critical_path))}"
+    if dry_run.rerun is not None:
+        yield from _rerun(dry_run)
     yield "figures", _figures(dry_run)
     yield "cost", _cost(dry_run, least)
+    yield "reuse", _reuse(dry_run)
     yield "budget", _BUDGET[dry_run.budget.verdict]
-    yield "effects", _named([step.id for step in dry_run.steps if step.effects and not step.is_skipped])
+    yield "effects", _named([step.id for step in dry_run.steps if step.effects and not step.is_idle])
     yield "approvals", _approvals(len(dry_run.approvals))
     sending = [one.step for one in trust.leaves]
     yield "leaves", f"data of {_named(sending)}" if sending else "nothing leaves the run"
@@ -65,12 +70,34 @@ _BUDGET = {
 }
 
 
+def _rerun(dry_run: DryRun) -> Iterator[tuple[str, str]]:
+    assert dry_run.rerun is not None
+    what = "after the patch" if dry_run.rerun.patch is not None else "on resume"
+    yield "runs", f"{_named([step.id for step in dry_run.steps if step.calls_made])} ({what})"
+    by_kind: dict[str, list[str]] = {}
+    for step in dry_run.steps:
+        if step.standing is not None and step.standing.kind not in RUNNING:
+            by_kind.setdefault(step.standing.kind, []).append(step.id)
+    for kind, names in by_kind.items():
+        yield kind, _named(names)
+
+
+def _reuse(dry_run: DryRun) -> str:
+    reused = [step for step in dry_run.steps if step.reuse is not None and not step.is_idle]
+    if not reused:
+        return "nothing of earlier runs"
+    calls = sum(step.reuse.calls for step in reused if step.reuse is not None)
+    return f"{_count(calls, 'call')} of earlier runs: {_named([step.id for step in reused])}"
+
+
 def _approvals(steps: int) -> str:
     return f"asked once, before anything runs, for {_count(steps, 'step')}" if steps else "none"
 
 
 def _figures(dry_run: DryRun) -> str:
     history, priors = dry_run.estimate.from_history, dry_run.estimate.from_priors
+    if not priors and not history:
+        return "none: nothing is called"
     if not priors:
         return f"all of {_count(history, 'step')} from past calls"
     told = f"{_PRIOR} for {_count(priors, 'step')}: the tool's own, fewer than {LEAST_CALLS} past calls"
@@ -117,7 +144,7 @@ def _columns(dry_run: DryRun) -> tuple[str, ...]:
 
 def _step_lines(step: StepForecast, id_width: int, room: int, columns: Sequence[str]) -> Iterator[str]:
     name = f"{step.id:<{id_width}}{step.tool}{times_of(step)}"
-    figures = "" if step.is_skipped else _figures_of(step, columns)
+    figures = "" if step.is_idle else _figures_of(step, columns)
     if len(name) <= room:
         yield f"{name:<{room}}{figures}".rstrip()
     else:
@@ -134,9 +161,16 @@ def _step_lines(step: StepForecast, id_width: int, room: int, columns: Sequence[
     details = [f"after {', '.join(_some(step.depends_on))}"] if step.depends_on else []
     details += [f"when {step.when}{false}"] if step.when else []
     details += [", ".join(marks)] if marks else []
+    details += [f"{step.standing.kind}: {step.standing.reason}"] if step.standing is not None else []
+    details += [_reused(step.reuse, step)] if step.reuse is not None and not step.is_idle else []
     details += [f"gates {', '.join(gate.partition('__')[0] for gate in step.gates)}"] if step.gates else []
     for detail in details:
         yield from _wrapped(detail, "  ", indent="  ", width=WIDTH - 3)
+
+
+def _reused(reuse: Reuse, step: StepForecast) -> str:
+    which = f"{reuse.calls} of {step.calls} calls" if step.for_each else "its call"
+    return f"{which} reused from run {', '.join(_some(reuse.runs))}"
 
 
 def _figures_of(step: StepForecast, columns: Sequence[str]) -> str:

@@ -66,9 +66,13 @@ def judge_trust(
     tools: Mapping[str, ToolSignature],
     *,
     skipped: Collection[StepId],
+    silent: Collection[StepId],
     prices: Mapping[str, ModelPrice],
 ) -> Trust:
-    """Return what crosses the boundary; steps that these inputs skip send and bring nothing."""
+    """Return what crosses the boundary.
+
+    Steps that these inputs skip send and bring nothing; silent ones, done already or blocked, send nothing more.
+    """
     steps = [step for step in plan.steps if step.id not in skipped]
     readers = _readers(graph, frozenset(step.id for step in steps))
     flows = tuple(_flow(step, steps, tools, readers) for step in steps if tools[step.tool].untrusted_output)
@@ -76,7 +80,7 @@ def judge_trust(
     leaves = tuple(
         _egress(step, graph, prices.get(step.tool), is_tainted=step.id in tainted)
         for step in steps
-        if "egress" in tools[step.tool].effects
+        if "egress" in tools[step.tool].effects and step.id not in silent
     )
     return Trust(leaves, flows)
 

@@ -14,8 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from wavewright.engine.dry_run_reuse import StoredCall
 from wavewright.executor.journal_faults import explain_use
 from wavewright.executor.journal_file import open_journal_file
+from wavewright.planner.types import RunId, StepKey
 
 WINDOW: Final = 20_000
 """Latest events that are looked through."""
@@ -28,8 +30,8 @@ _ENDINGS: Final = """
     WHERE id > ? AND kind IN ('step_finished', 'item_finished') AND status IN ('ok', 'empty') ORDER BY id DESC"""
 _PLANS: Final = """
     SELECT body FROM event WHERE id IN (
-        (SELECT id FROM event WHERE run = ?1 AND kind = 'plan_accepted' ORDER BY seq LIMIT 1),
-        (SELECT max(id) FROM event WHERE run = ?1 AND kind = 'plan_accepted' AND id > ?2))"""
+        (SELECT id FROM event WHERE run = ? AND kind = 'plan_accepted' ORDER BY seq LIMIT 1),
+        (SELECT max(id) FROM event WHERE run = ? AND kind = 'plan_accepted' AND id > ?))"""
 _STEPS: Final = """
     SELECT json_extract(step.value, '$.id'), json_extract(step.value, '$.tool'),
            json_type(step.value, '$.for_each') IS NOT NULL
@@ -44,6 +46,10 @@ _USES: Final = """
              + coalesce(json_extract(body, '$.use.output_tokens'), 0),
            json_extract(body, '$.use.usd')
     FROM event WHERE id > ? AND kind = 'model_called' AND json_valid(body)"""
+
+_INDEXED: Final = "SELECT max(event) FROM result WHERE key = ?"
+_LATEST_KEYS: Final = "SELECT id, key FROM event WHERE id > ? AND key IS NOT NULL ORDER BY id"
+_WHOSE: Final = "SELECT run.run, event.at FROM event JOIN run ON run.no = event.run WHERE event.id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,37 @@ def read_history(journal: Path, tools: Collection[str]) -> History:
         connection.close()
 
 
+def find_stored(journal: Path, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
+    """Return the newest whole and unblocked call under each key, as far as the index and the latest events tell.
+
+    Raises:
+        JournalError: there is a journal, and it cannot be read.
+    """
+    if not keys or not journal.exists():
+        return {}
+    connection = open_journal_file(journal, patience=2.0, is_read_only=True)
+    try:
+        return _stored(connection, keys)
+    except sqlite3.Error as error:
+        raise explain_use(error, journal, connection) from error
+    finally:
+        connection.close()
+
+
+def _stored(connection: sqlite3.Connection, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
+    newest: dict[StepKey, int] = {}
+    for key in keys:
+        (event,) = connection.execute(_INDEXED, (key,)).fetchone()
+        if event is not None:
+            newest[key] = event
+    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()
+    (upto,) = connection.execute("SELECT upto FROM indexed").fetchone()
+    latest = connection.execute(_LATEST_KEYS, (max(upto, last - WINDOW),))
+    newest |= {key: event for event, key in latest if key in keys}
+    rows = {key: connection.execute(_WHOSE, (event,)).fetchone() for key, event in newest.items()}
+    return {key: StoredCall(RunId(run), at) for key, (run, at) in rows.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class _RunSteps:
     """What the steps of one run call."""
@@ -138,7 +175,7 @@ class _Scan:
         if run not in self._steps:
             tools: dict[str, str] = {}
             fans: set[str] = set()
-            for (body,) in self._connection.execute(_PLANS, (run, self._after)).fetchall():
+            for (body,) in self._connection.execute(_PLANS, (run, run, self._after)).fetchall():
                 for step, tool, is_fan in self._connection.execute(_STEPS, (body,)):
                     tools[step] = tool
                     if is_fan:

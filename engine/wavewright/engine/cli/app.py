@@ -267,7 +267,9 @@ def dry_run(
     stubs: Annotated[
         bool, typer.Option("--stubs", help="Rehearse: run the plan over generated outputs, every branch.")
     ] = False,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Of the generated outputs; 0 if none.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Of the generated outputs; 0 if none.")
+    ] = None,
     fixtures: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Outputs by step or tool, for --stubs.")
     ] = None,
@@ -281,7 +283,7 @@ def dry_run(
 
     if stubs:
         options = rehearse_command.RehearsalOptions(
-            job, plan, schedule.value if schedule else None, seed or 0, fixtures
+            dry_run_command.named_job(job), plan, schedule.value if schedule else None, seed or 0, fixtures
         )
         raise typer.Exit(rehearse_command.rehearse(options, output_format=format.value, output=output))
     rehearse_command.refuse_without_stubs(seed=seed, fixtures=fixtures)

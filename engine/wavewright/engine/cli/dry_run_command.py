@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 class DryRunOptions:
     """What is looked at, how it would run, and where the sealed plan goes."""
 
-    job: Path
+    job: Path | None
     plan: Path | None = None
     schedule: Schedule | None = None
     out: Path | None = None
+    run: str | None = None
+    """A run that has begun, in place of a job."""
+    patch: Path | None = None
+    """A patch of that run's plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ def dry_run(options: DryRunOptions, *, output_format: str, output: Path | None) 
         CommandError: a file cannot be written.
     """
     looked = _look(options)
-    text = _render(looked.record, output_format)
+    text = _render(looked, output_format)
     if output is None:
         sys.stdout.write(text)
     else:
@@ -62,17 +66,53 @@ def dry_run(options: DryRunOptions, *, output_format: str, output: Path | None) 
     return exit_codes.NEGATIVE if looked.record.budget.refusals else exit_codes.OK
 
 
+def named_job(job: Path | None) -> Path:
+    """Return the job that the command line names.
+
+    Raises:
+        CommandError: it names none.
+    """
+    if job is None:
+        hint = "name a job, a plan or a sealed plan; or a run that has begun with --run RUN"
+        raise CommandError("there is nothing to look at", hint=hint)
+    return job
+
+
 def _look(options: DryRunOptions) -> _Looked:
     settings = project_settings()
-    order = read_order(options.job, options.plan, settings)
-    if (schedule := options.schedule or settings.schedule) is not None:
-        order = order.with_schedule(schedule)
+    if options.run is not None:
+        return _look_at_run(options, options.run, settings)
+    if options.patch is not None:
+        raise CommandError("--patch is a patch of a run's plan", hint="name the run with --run RUN")
+    order = read_order(named_job(options.job), options.plan, settings)
+    order = _scheduled(order, options, settings)
     if order.draft is None:
         raise no_plan(order.goal, order.source)
     tools = signatures_to_check(order.draft.plan, order.goal, settings)
-    outlook = gather_outlook(order.draft.plan, order.goal, tools, settings)
-    record = forecast(order, tools, now=order.goal.as_of or utc_now(), outlook=outlook)
-    return _Looked(order, tools, record, settings)
+    now = order.goal.as_of or utc_now()
+    outlook = gather_outlook(order.draft.plan, order.goal, tools, settings, now=now)
+    return _Looked(order, tools, forecast(order, tools, now=now, outlook=outlook), settings)
+
+
+def _look_at_run(options: DryRunOptions, run: str, settings: Settings) -> _Looked:
+    if options.job is not None or options.plan is not None or options.out is not None:
+        message = "--run looks at a run that has begun, not at a job, another plan or a sealed plan"
+        raise CommandError(message, hint="leave JOB, --plan and --out away, or --run")
+    from wavewright.engine.cli.dry_run_of_run import read_begun_run
+
+    begun = read_begun_run(run, options.patch, settings)
+    order = _scheduled(begun.order, options, settings)
+    assert order.draft is not None
+    outlook = gather_outlook(
+        order.draft.plan, order.goal, begun.tools, settings, now=begun.now, rerun=begun.rerun
+    )
+    record = forecast(order, begun.tools, now=begun.now, outlook=outlook)
+    return _Looked(order, begun.tools, record, settings)
+
+
+def _scheduled(order: Order, options: DryRunOptions, settings: Settings) -> Order:
+    schedule = options.schedule or settings.schedule
+    return order if schedule is None else order.with_schedule(schedule)
 
 
 def _seal(looked: _Looked, file: Path, *, is_quiet: bool) -> None:
@@ -104,7 +144,8 @@ def _write(output: Path, text: str) -> None:
         raise CommandError(msg, hint=hint, code=exit_codes.ENVIRONMENT) from error
 
 
-def _render(record: DryRun, output_format: str) -> str:
+def _render(looked: _Looked, output_format: str) -> str:
+    record = looked.record
     if output_format == "json":
         from wavewright.engine.dry_run_json import as_json
 

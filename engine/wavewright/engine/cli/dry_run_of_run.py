@@ -1,0 +1,144 @@
+"""What `wavewright dry-run --run` looks at: a run that has begun, as it goes on or as a patch makes it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavewright.config.documents import Source
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.failures import CommandError
+from wavewright.engine.cli.project import has_journal, no_journal
+from wavewright.engine.dry_run_rerun import Rerun, judge_standings
+from wavewright.engine.jobs import Order, PlanDraft, PlanOrigin, read_file
+from wavewright.engine.toolbox import signatures_to_check
+from wavewright.executor.state import RunState, fold
+from wavewright.planner.diagnostics import PlanError, place
+from wavewright.planner.goals import Goal
+from wavewright.planner.models import Plan, PlanPatch
+from wavewright.planner.patches import PatchCheck, check_patch
+from wavewright.planner.reader import read_model
+from wavewright.reviewer.replanning import finished_steps
+
+if TYPE_CHECKING:
+    from wavewright.config.documents import Document
+    from wavewright.config.settings import Settings
+    from wavewright.planner.signatures import ToolSignature
+
+
+@dataclass(frozen=True, slots=True)
+class BegunRun:
+    """A run that has begun, with the plan that it would follow from here on."""
+
+    order: Order
+    tools: Mapping[str, ToolSignature]
+    rerun: Rerun
+    now: dt.datetime
+    """What the run takes for now."""
+
+
+def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> BegunRun:
+    """Return a run of the journal, with the patch applied where there is one.
+
+    Raises:
+        CommandError: there is no journal, or nothing of the run is left to do.
+        RunNotFound: no run, or more than one, starts so.
+        PlanError: the patch cannot be applied.
+    """
+    state = _state(prefix, settings)
+    assert state.started is not None
+    assert state.run is not None
+    if state.plan is None:
+        message = f"run {state.run!r} ended before it had a plan"
+        raise CommandError(message, hint="look at its job: `wavewright dry-run JOB`")
+    goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.plan)
+    source = Source(f"the plan of run {state.run}", "")
+    approvals: tuple[str, ...] = ()
+    reason: str | None = None
+    if patch is not None:
+        document = read_file(patch)
+        wanted = read_model(document, PlanPatch)
+        tools = signatures_to_check(plan, goal, settings)
+        checked = _patched(plan, wanted, goal, tools, state, document)
+        assert checked.plan is not None
+        approvals, reason = _approvals(checked, plan, goal, tools), wanted.reason
+        plan = checked.plan
+    elif state.finished is not None and not state.is_interrupted:
+        ended = state.finished.status.replace("_", " ")
+        message = f"run {state.run!r} has ended ({ended}); nothing of it would run again"
+        raise CommandError(message, hint="--patch FILE shows what would run after a patch")
+    tools = signatures_to_check(plan, goal, settings)
+    standings = judge_standings(plan, state, tools)
+    outputs = {
+        step: state.steps[step].output
+        for step, standing in standings.items()
+        if standing.kind == "kept" and state.is_present(step)
+    }
+    draft = PlanDraft(plan, PlanOrigin.of_plan(plan, None), "patch" if patch else state.rung or "given")
+    return BegunRun(
+        Order(goal, draft, source),
+        tools,
+        Rerun(state.run, reason, standings, outputs, approvals),
+        dt.datetime.fromtimestamp(state.started.now, dt.UTC),
+    )
+
+
+def _state(prefix: str, settings: Settings) -> RunState:
+    from wavewright.executor.journal_reader import JournalReader
+
+    if not has_journal(settings):
+        raise no_journal(settings)
+    with JournalReader.open(settings.journal) as reader:
+        run = reader.find_run(prefix)
+        state = fold(reader.load(run))
+    if state.started is None:
+        message = f"run {run!r} has not begun"
+        raise CommandError(message, code=exit_codes.MISUSE)
+    return state
+
+
+def _patched(
+    plan: Plan,
+    patch: PlanPatch,
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    state: RunState,
+    document: Document,
+) -> PatchCheck:
+    red = [gate.gate for gate in state.gates if gate.is_red]
+    checked = check_patch(
+        plan,
+        patch,
+        finished=finished_steps(state),
+        goal=goal,
+        tools=tools,
+        round_number=state.round + 1,
+        red_gates=red,
+    )
+    if checked.plan is None:
+        raise PlanError(tuple(place(checked.diagnostics, document)), document.source)
+    return checked
+
+
+def _approvals(
+    checked: PatchCheck, before: Plan, goal: Goal, tools: Mapping[str, ToolSignature]
+) -> tuple[str, ...]:
+    """Return what a person is asked of the patch: new effects, and tools that need approval."""
+    assert checked.plan is not None
+    known = {step.id for step in before.steps}
+    asked: list[str] = []
+    for step in checked.plan.steps:
+        tool = tools.get(step.tool)
+        if tool is None:
+            continue
+        if step.id not in known and tool.needs_approval:
+            asked.append(f"step {step.id!r} calls {step.tool!r}, which needs approval")
+        elif step.id in checked.needs_approval:
+            effects = ", ".join(sorted(tool.effects - {"read"}))
+            asked.append(f"the patch brings step {step.id!r}, which calls {step.tool!r} ({effects})")
+    if not asked and not goal.auto_approve:
+        return ("the goal lets no patch apply without a person's word",)
+    return tuple(asked)
