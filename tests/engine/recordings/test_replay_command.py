@@ -379,7 +379,7 @@ def test_a_run_that_has_no_verdict_is_refused(
     for name, value in model_server.environment("chat").items():
         monkeypatch.setenv(name, value)
     model_server.answer(
-        {"question": {"question": "Which codes?", "options": []}}, when=asked_of("scripted", "plan")
+        {"ask": {"question": "Which codes?", "options": []}}, when=asked_of("scripted", "plan")
     )
     wavewright("run", "quotes.job.yaml", "--output", "out")
 

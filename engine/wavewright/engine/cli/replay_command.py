@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from wavewright.engine.recordings.counterfactual import Replayed
     from wavewright.engine.recordings.replay_settings import ReplayWish
     from wavewright.executor.events import Event
+    from wavewright.planner.model_port import ModelUse
     from wavewright.planner.types import RunId
 
 
@@ -51,7 +52,15 @@ async def _replay(run: str, settings: Settings, wish: ReplayWish) -> Replayed:
     from wavewright.engine.recordings.counterfactual import replay_run
 
     name, events = await _recorded(run, settings)
-    return await replay_run(name, events, settings, wish)
+    return await replay_run(name, events, settings, wish, on_use=_say)
+
+
+def _say(use: ModelUse) -> None:
+    """Tell of a question that a model was asked, as soon as it has answered."""
+    from wavewright.engine.cli.model_lines import use_line
+
+    sys.stderr.write(f"{use_line(use)}\n")
+    sys.stderr.flush()
 
 
 async def _recorded(run: str, settings: Settings) -> tuple[RunId, list[Event]]:

@@ -21,7 +21,7 @@ from wavewright.engine.recordings.call_misses import Miss
 from wavewright.engine.recordings.recorded_answers import RecordedAnswers
 from wavewright.engine.recordings.recorded_calls import recorded_calls
 from wavewright.engine.recordings.replay_settings import ReplayRefused, ReplayWish, live_roles, settings_for
-from wavewright.engine.recordings.replayed_models import ReplayedModels
+from wavewright.engine.recordings.replayed_models import ReplayedModels, ignore_use
 from wavewright.engine.recordings.replayed_people import RecordedPeople
 from wavewright.engine.services import OpenServices, open_services
 from wavewright.engine.session import ignore_event, utc_now
@@ -33,7 +33,7 @@ from wavewright.executor.state import RunState, fold
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.goals import Goal
 from wavewright.planner.ladder import Ladder
-from wavewright.planner.model_port import ModelUse
+from wavewright.planner.model_port import ModelUse, OnUse
 from wavewright.planner.models import Plan
 from wavewright.planner.suggestions import choice
 from wavewright.planner.types import RunId
@@ -92,7 +92,14 @@ class Replayed:
         return not self.misses and not self.unanswered
 
 
-async def replay_run(run: RunId, events: Sequence[Event], settings: Settings, wish: ReplayWish) -> Replayed:
+async def replay_run(
+    run: RunId,
+    events: Sequence[Event],
+    settings: Settings,
+    wish: ReplayWish,
+    *,
+    on_use: OnUse = ignore_use,
+) -> Replayed:
     """Replay a run.
 
     Args:
@@ -100,6 +107,7 @@ async def replay_run(run: RunId, events: Sequence[Event], settings: Settings, wi
         events: What the journal holds of it.
         settings: The project's.
         wish: What is to be different.
+        on_use: Told of each question to a model that is asked anew.
 
     Raises:
         ReplayRefused: the run cannot be replayed, or a wish makes no sense for it.
@@ -118,7 +126,7 @@ async def replay_run(run: RunId, events: Sequence[Event], settings: Settings, wi
     replay = new_run_id(time.time())
     await journal.append(replay, list(_opening(events, replay, plans_anew=plans_anew)))
     await journal.close_run(replay)
-    models = ReplayedModels(answers, live=live_roles(wish), misses=tools.misses)
+    models = ReplayedModels(answers, live=live_roles(wish), misses=tools.misses, watch=on_use)
     has_model = settings.model is not None
     async with _services(wished, wish, models, had_models=had_models, has_model=has_model) as opened:
         ports = Ports(

@@ -32,6 +32,9 @@ Asked: TypeAlias = Literal["reviewer", "recovery"]
 _MODEL_RUNG = "model"
 _KINDS: frozenset[str] = frozenset(get_args(ModelErrorKind))
 _QUOTED = re.compile("“(.*?)”", re.DOTALL)
+_UNASKED = "the judge could not be asked: "
+_UNUSABLE = "no verdict that counts: the model gave no answer: "
+"""How a judge that gave nothing to use is told of in a gate's record."""
 _UNFIT = ("no review in the answer of ", "gave no patch that can be applied")
 
 
@@ -177,7 +180,9 @@ def _action(action: str, step: str | None, tool: str | None, hint: str = "") -> 
 
 def _verdict(record: GateRecord, uses: tuple[ModelUse, ...]) -> RecordedAnswer:
     if record.verdict == "error":
-        return RecordedAnswer(uses, fault="bad_answer", reason=record.message)
+        is_unasked = record.message.startswith(_UNASKED)
+        reason = record.message.removeprefix(_UNASKED).removeprefix(_UNUSABLE)
+        return RecordedAnswer(uses, fault="unreachable" if is_unasked else "bad_answer", reason=reason)
     # A quote that was shortened for the record still begins literally.
     quotes: list[Json] = [quote.removesuffix("…") for quote in _QUOTED.findall(record.looked_at)]
     answer: JsonObject = {"reason": record.message, "quotes": quotes, "verdict": record.verdict}

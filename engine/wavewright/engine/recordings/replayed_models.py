@@ -27,6 +27,10 @@ from wavewright.planner.model_port import (
 from wavewright.planner.types import GateId
 
 
+def ignore_use(_use: ModelUse) -> None:
+    """Watch nothing."""
+
+
 @dataclass(slots=True)
 class ReplayedModels:
     """Answers of the record, and of real models for the roles that are live."""
@@ -34,6 +38,8 @@ class ReplayedModels:
     answers: RecordedAnswers
     real: Models | None = None
     live: frozenset[Role] = frozenset()
+    watch: OnUse = ignore_use
+    """Told of each question that is asked now."""
     asked: list[ModelUse] = field(default_factory=list[ModelUse])
     """What was asked now, and what that cost."""
     misses: Sequence[Miss] = ()
@@ -95,6 +101,7 @@ class ReplayedModels:
     def _counted(self, on_use: OnUse | None) -> OnUse:
         def count(use: ModelUse) -> None:
             self.asked.append(use)
+            self.watch(use)
             if on_use is not None:
                 on_use(use)
 
