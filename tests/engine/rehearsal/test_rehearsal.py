@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -220,7 +221,26 @@ def test_a_tool_that_promises_nothing_cannot_be_held_to_it(workshop: Workshop) -
 
     assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["any"], [])
     reasons = [found["why_not"] for found in entries(told, "mishaps")]
-    assert set(map(str, reasons)) == {"guess promises nothing of its output"}
+    assert set(map(str, reasons)) == {"guess does not promise what is read here"}
+
+
+def test_an_agent_answers_in_the_shape_that_it_is_asked_for(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - id: shaped\n"
+        "    tool: agent\n"
+        "    params:\n"
+        "      task: count\n"
+        "      output_schema: {type: object, required: [n], properties: {n: {type: integer, minimum: 1}}}\n"
+        "  - {id: free, tool: agent, params: {task: speak}}\n"
+        "  - {id: first, tool: note, params: {text: '${string(100 / steps.shaped.answer.n)}'}}\n"
+        "  - {id: second, tool: note, params: {text: '${string(steps.free.answer.words)}'}}\n"
+    )
+
+    told = workshop.rehearse()
+
+    assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["free"], [])
+    assert [found["step"] for found in entries(told, "mishaps")] == ["second"]
 
 
 def test_a_result_that_cannot_be_made_of_valid_outputs_is_a_fault(workshop: Workshop) -> None:
@@ -362,3 +382,40 @@ def test_time_that_runs_out_is_told(workshop: Workshop) -> None:
 
     assert report.stopped
     assert "The time was up before everything was tried." in as_text(report)
+
+
+def narrow_tool(workshop: Workshop, pattern: str) -> None:
+    (workshop.folder / "tools.py").write_text(
+        "from typing import Annotated\n"
+        "from pydantic import Field\n\n\n"
+        f"def number(shop: str) -> Annotated[str, Field(pattern=r'{pattern}', max_length=20)]:\n"
+        '    """Return a number."""\n'
+        '    raise SystemExit("a real tool was called")\n'
+    )
+    (workshop.folder / "wavewright.yaml").write_text("tools: [{path: tools.py, functions: {number: {}}}]\n")
+    workshop.plan("steps: [{id: n, tool: number, params: {shop: a}}]\n")
+
+
+def test_texts_of_a_pattern_need_the_extra_and_say_so(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow_tool(workshop, "^[0-9]{3}:[0-9]{5}$")
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+
+    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "^[0-9]{3}:[0-9]{5}$" in answer.err
+    assert "pip install 'wavewright[testing]'" in answer.err
+    (workshop.folder / "fixtures.yaml").write_text("number: '123:45678'\n")
+    assert workshop.rehearse("--fixtures", "fixtures.yaml")["faults"] == 0
+
+
+def test_a_tool_whose_outputs_cannot_be_made_asks_for_a_fixture(workshop: Workshop) -> None:
+    narrow_tool(workshop, "^[0-9]{40}$")
+
+    answer = workshop.wavewright("dry-run", "plan.yaml", "--stubs")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "no output could be made for tool 'number'" in answer.err
+    assert "--fixtures FILE" in answer.err

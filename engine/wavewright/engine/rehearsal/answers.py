@@ -20,7 +20,7 @@ from wavewright.engine.rehearsal.scripts import Outputs
 from wavewright.engine.rehearsal.vocabulary import vocabulary_of
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.inferred import schema_of
-from wavewright.planner.models import Step
+from wavewright.planner.models import Plan, Step
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.planner.uses import value_reads
 from wavewright.planner.validators import validator_of
@@ -68,7 +68,15 @@ class Answers:
 
     def is_promised(self, step: Step) -> bool:
         """Whether somebody says what the step's output is: its tool, or the author."""
-        return self.is_given(step) or bool(self._stage.tools[step.tool].signature.output_schema)
+        if self.is_given(step):
+            return True
+        # What the plan alone says of an output nobody has promised.
+        promised = self._stage.tools[step.tool].signature.output_schema
+        return bool(promised) and presumed_schema(promised, step, Plan(steps=())) == self._schemas[step.id]
+
+    def may_be(self, step: Step, output: Json) -> bool:
+        """Whether a stub may give this for the step."""
+        return validator_of(self._schemas[step.id]).accepts(output)
 
     def plausible(self, step: Step, *, size: int = 2) -> Outputs:
         """Return answers that look like a good day's; lists are of that size where they may be."""
@@ -119,7 +127,7 @@ class Answers:
 
     def _schema_of(self, step: Step) -> JsonSchema:
         promised = self._stage.tools[step.tool].signature.output_schema
-        return promised or presumed_schema(step, self._stage.plan)
+        return presumed_schema(promised, step, self._stage.plan)
 
     def _made(self, step: Step, manner: Manner, size: int) -> Json:
         signature = self._stage.tools[step.tool].signature

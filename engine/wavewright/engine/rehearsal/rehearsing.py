@@ -34,7 +34,6 @@ from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.types import Json, StepId
 from wavewright.planner.uses import value_reads
-from wavewright.planner.validators import validator_of
 
 __all__ = ["Bounds", "rehearse"]
 
@@ -161,7 +160,9 @@ class _Rehearsal:
         kept: list[tuple[MishapKey, Script]] = []
         for key, script in ordered:
             counted[key.step] += 1
-            if counted[key.step] <= _MOST_AT_ONE_STEP:
+            sources = [self._stage.plan.step(name) for name in self._sources(key, self._stage.plan)]
+            most = _MOST_AT_ONE_STEP if all(map(self._answers.is_promised, sources)) else 1
+            if counted[key.step] <= most:
                 kept.append((key, script))
         return kept[:_MOST_MISHAPS]
 
@@ -189,7 +190,7 @@ class _Rehearsal:
         ]
         why_not = ""
         if open_ended:
-            why_not = f"{', '.join(dict.fromkeys(open_ended))} promises nothing of its output"
+            why_not = f"{', '.join(dict.fromkeys(open_ended))} does not promise what is read here"
         elif key.gate:
             why_not = "a gate that cannot be asked is red"
         return MishapReport(key.step, key.kind, key.gate, message, shown, not why_not, why_not)
@@ -210,7 +211,6 @@ class _Rehearsal:
         """Return the script with the smallest outputs of one step that still cause the mishap."""
         if self._answers.is_given(step):
             return script
-        validator = validator_of(self._stage.tools[step.tool].signature.output_schema)
 
         async def causes(outputs: Outputs) -> bool:
             return await self._happens(key, script.with_outputs(step.id, outputs))
@@ -223,7 +223,7 @@ class _Rehearsal:
         if len(outputs) == 1:
 
             async def still_happens(smaller: Json) -> bool:
-                return validator.accepts(smaller) and await causes((smaller,))
+                return self._answers.may_be(step, smaller) and await causes((smaller,))
 
             outputs = (await shrink(outputs[0], still_happens),)
         return script.with_outputs(step.id, outputs)

@@ -91,7 +91,7 @@ class RehearsalReport:
     fixtures: tuple[StepId, ...]
     """Steps whose outputs the author gave."""
     unpromised: tuple[StepId, ...]
-    """Steps whose tools promise nothing of their output: what the plan reads of it was made up."""
+    """Steps whose tools do not promise what the plan reads of their outputs: it was made up."""
 
     @property
     def faults(self) -> int:

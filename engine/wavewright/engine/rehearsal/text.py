@@ -49,7 +49,7 @@ def _lines(report: RehearsalReport) -> Iterator[str]:
         (f"{step}: {tool} ({effects})" for step, tool, effects in report.effects),
     )
     yield from _listed("Steps whose outputs are fixtures", report.fixtures)
-    yield from _listed("Steps whose tools promise nothing of their output", report.unpromised)
+    yield from _listed("Steps whose tools do not promise what the plan reads", report.unpromised)
     yield ""
     yield "Scenarios"
     for scenario in report.scenarios:
