@@ -8,6 +8,7 @@ import platform
 from collections.abc import Callable
 
 from benchmarks.checking import measure_checking
+from benchmarks.dry_run import measure_dry_run
 from benchmarks.huge import measure_huge
 from benchmarks.makespan import measure_makespan
 from benchmarks.models import measure_models
@@ -25,6 +26,7 @@ def main() -> None:
         "huge": measure_huge,
         "makespan": measure_makespan,
         "check": lambda: measure_checking(sizes),
+        "dry-run": measure_dry_run,
         "start": measure_starting,
         "models": measure_models,
     }

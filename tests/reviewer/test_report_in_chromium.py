@@ -36,7 +36,7 @@ class Visit:
     requests: tuple[str, ...]
 
 
-def visit(file: Path, folder: Path, *flags: str) -> Visit:
+def visit(file: Path, folder: Path, *flags: str, fragment: str = "") -> Visit:
     """Open a file in a headless Chromium with a profile of its own and wait until it has been laid out."""
     assert CHROMIUM is not None, "CI has to bring a Chromium"
     net_log = folder / "net.json"
@@ -56,7 +56,7 @@ def visit(file: Path, folder: Path, *flags: str) -> Visit:
         "--enable-logging=stderr",
         "--dump-dom",
         *flags,
-        file.as_uri(),
+        file.as_uri() + fragment,
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
     console = "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)

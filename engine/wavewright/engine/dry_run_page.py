@@ -1,21 +1,75 @@
-"""A dry run as a page that opens from disk: one file, no script, no network."""
+"""A dry run as a page that opens from disk: one file, one script of its own, no network.
+
+The graph and the list of steps are there without the script; it zooms, and shows what is known of the step that is
+chosen. A policy in the page lets the browser run and apply just the script and the style that it was made with.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-from wavewright.engine.dry_run import DryRun, StepForecast
+from wavewright.engine.dry_run import DryRun
+from wavewright.engine.dry_run_details import details
+from wavewright.engine.dry_run_picture import MOST_LINES, draw
+from wavewright.engine.dry_run_sections import dollars, sections, tokens_text
 from wavewright.engine.dry_run_text import times_of
-from wavewright.planner.types import GATE_JOINT
-from wavewright.reviewer.records import StepReport
-from wavewright.reviewer.report.dag import draw_plan
+from wavewright.planner.signatures import ToolSignature
 from wavewright.reviewer.times import duration_text
 
+_UNSAFE = str.maketrans(
+    {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
+)
+"""Characters that would end the data early, as JSON spells them otherwise."""
+_MOST_OPEN = 60
+"""Steps of which the list stands open."""
 
-def as_html(dry_run: DryRun) -> str:
-    """Return the page: the graph with its critical path, then what each step calls, waits for and is asked."""
+
+def as_html(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = None) -> str:
+    """Return the page; the types of parameters and outputs are shown of the tools that are given."""
+    picture = draw(dry_run)
+    shown = json.dumps(details(dry_run, tools or {}), ensure_ascii=False, separators=(",", ":"))
+    critical = set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False))
+    has_all_lines = len(picture.lines) <= MOST_LINES
+    times = {step.id: times_of(step) for step in dry_run.steps}
+    called = {step.id: f"{step.tool}{times[step.id]}" for step in dry_run.steps}
+    style, script = _part("dry_run.css"), _part("dry_run.js")
+    return (
+        _environment()
+        .get_template("dry_run.html.j2")
+        .render(
+            run=dry_run,
+            facts=_facts(dry_run),
+            sections=list(sections(dry_run)),
+            picture=picture,
+            lines=[line for line in picture.lines if has_all_lines or (line.source, line.target) in critical],
+            has_all_lines=has_all_lines,
+            numbers={step.id: number for number, step in enumerate(dry_run.steps)},
+            times=times,
+            labels={
+                box.step: (_fitting(box.step, box.room), _fitting(called[box.step], box.room))
+                for box in picture.boxes
+            },
+            critical=critical,
+            critical_steps=set(dry_run.critical_path),
+            is_open=len(dry_run.steps) <= _MOST_OPEN,
+            data=Markup(shown.translate(_UNSAFE)),  # noqa: S704 - every character that HTML reads is spelt otherwise
+            style=Markup(style),  # noqa: S704 - the project's own file
+            script=Markup(script),  # noqa: S704 - the project's own file
+            policy=Markup(_policy(style, script)),  # noqa: S704 - words of this file and digests
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("wavewright.engine", "pages"),
         autoescape=True,
@@ -24,31 +78,50 @@ def as_html(dry_run: DryRun) -> str:
         lstrip_blocks=True,
     )
     environment.filters["duration"] = duration_text
-    environment.filters["bare_gate"] = _bare_gate
-    environment.filters["json"] = lambda value: json.dumps(value, indent=2, ensure_ascii=False)
-    critical = set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False))
-    return environment.get_template("dry_run.html.j2").render(
-        run=dry_run,
-        steps={step.id: step for step in dry_run.steps},
-        times={step.id: times_of(step) for step in dry_run.steps},
-        picture=draw_plan([_report(step) for step in dry_run.steps]),
-        critical_edges=critical,
-        critical_steps=set(dry_run.critical_path),
+    environment.filters["px"] = _px
+    return environment
+
+
+def _px(figure: float) -> str:
+    return f"{figure:.0f}"
+
+
+def _fitting(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 1]}…"
+
+
+@cache
+def _part(name: str) -> str:
+    return (files("wavewright.engine") / "pages" / name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    return (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "base-uri 'none'; form-action 'none'"
     )
 
 
-def _bare_gate(gate: str) -> str:
-    """Return the goal template's name of a gate, without the step that it was bound to."""
-    return gate.partition(GATE_JOINT)[0]
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _report(step: StepForecast) -> StepReport:
-    return StepReport(
-        id=step.id,
-        tool=step.tool,
-        why=step.why,
-        status="not_run",
-        wave=step.wave + 1,
-        depends_on=step.depends_on,
-        optional=step.optional,
-    )
+def _facts(dry_run: DryRun) -> list[tuple[str, str]]:
+    """Return what stands above the graph: a name and a figure each."""
+    estimate = dry_run.estimate
+    least = "at least " if estimate.is_least else ""
+    asks = any(step.call.model is not None for step in dry_run.steps)
+    cost = "not known" if estimate.usd is None else f"{least}{dollars(estimate.usd.expected)}"
+    seconds = estimate.seconds
+    return [
+        ("steps", str(len(dry_run.steps))),
+        ("waves", str(len(dry_run.waves))),
+        ("width", str(dry_run.width)),
+        ("calls", f"{least}{tokens_text(estimate.calls)}"),
+        ("expected", f"{least}{duration_text(seconds.expected)}"),
+        ("p90", f"{least}{duration_text(seconds.p90)}"),
+        ("critical path", duration_text(dry_run.critical_seconds)),
+        ("one by one", duration_text(dry_run.total_seconds)),
+        *([("cost", cost)] if asks else []),
+        ("budget", dry_run.budget.verdict),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import sys
 from collections.abc import Mapping
@@ -15,7 +16,6 @@ from wavewright.engine.cli.project import project_settings
 from wavewright.engine.dry_run import DryRun, forecast
 from wavewright.engine.dry_run_outlook import gather_outlook
 from wavewright.engine.jobs import Order, no_plan, read_order
-from wavewright.engine.session import utc_now
 from wavewright.engine.toolbox import signatures_to_check
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _look(options: DryRunOptions) -> _Looked:
     if order.draft is None:
         raise no_plan(order.goal, order.source)
     tools = signatures_to_check(order.draft.plan, order.goal, settings)
-    now = order.goal.as_of or utc_now()
+    now = order.goal.as_of or dt.datetime.now(dt.UTC)
     outlook = gather_outlook(order.draft.plan, order.goal, tools, settings, now=now)
     return _Looked(order, tools, forecast(order, tools, now=now, outlook=outlook), settings)
 
@@ -153,7 +153,7 @@ def _render(looked: _Looked, output_format: str) -> str:
     if output_format == "html":
         from wavewright.engine.dry_run_page import as_html
 
-        return as_html(record)
+        return as_html(record, looked.tools)
     if output_format == "text":
         from wavewright.engine.dry_run_text import as_text
 

@@ -1,0 +1,59 @@
+"""How long a dry run of a large plan takes, and how large its page is."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from benchmarks.engine import ADD, NO_END
+from benchmarks.measure import best_of_calls, show_table
+from benchmarks.shapes import SHAPES, plan_of
+from wavewright.config.documents import read_document
+from wavewright.engine.dry_run import DryRun, forecast
+from wavewright.engine.dry_run_page import as_html
+from wavewright.engine.dry_run_text import as_text
+from wavewright.engine.jobs import Order, PlanDraft, PlanOrigin
+from wavewright.planner.goals import AvailableTool, Goal, Limits
+from wavewright.planner.models import Plan
+
+STEPS = 1_000
+NOW = dt.datetime(2024, 12, 2, tzinfo=dt.UTC)
+TOOLS = {"add": ADD}
+
+
+def order_of(plan: Plan) -> Order:
+    """Return an order for a plan without bounds of size."""
+    limits = Limits(max_steps=NO_END, max_waves=NO_END)
+    goal = Goal(
+        name="measured",
+        job="measured",
+        text="Add up",
+        inputs={},
+        limits=limits,
+        tools=(AvailableTool(name="add"),),
+    )
+    origin = PlanOrigin(read_document('{"steps": []}', "measured.json"))
+    return Order(goal, PlanDraft(plan, origin, "given"), origin.document.source)
+
+
+def record_of(plan: Plan) -> DryRun:
+    """Return the dry run of a plan."""
+    return forecast(order_of(plan), TOOLS, now=NOW)
+
+
+def measure_dry_run() -> None:
+    """Print how long the record, its text and its page take, and the size of the page."""
+    rows = [_row(name, plan_of(shape(STEPS))) for name, shape in SHAPES.items()]
+    show_table(
+        f"Dry run of {STEPS:,} steps, s and MB",
+        ["shape", "record", "text", "page", "record and page", "size of the page, MB"],
+        rows,
+    )
+
+
+def _row(name: str, plan: Plan) -> list[object]:
+    record = record_of(plan)
+    forecasting = best_of_calls(3, lambda: record_of(plan))
+    writing = best_of_calls(3, lambda: as_text(record))
+    drawing = best_of_calls(3, lambda: as_html(record, TOOLS))
+    megabytes = len(as_html(record, TOOLS).encode()) / 1e6
+    return [name, forecasting, writing, drawing, forecasting + drawing, megabytes]
