@@ -10,9 +10,15 @@ from tests.engine.testing.suites import Suite
 from wavewright.engine.testing.project import ProjectUnderTest
 
 
+@pytest.fixture(scope="session")
+def new_suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    """Written once: its schemas take longer than all the rest."""
+    return Suite.new(tmp_path_factory.mktemp("new"))
+
+
 @pytest.fixture
-def suite(tmp_path: Path) -> Suite:
-    return Suite.new(tmp_path)
+def suite(new_suite: Suite, tmp_path: Path) -> Suite:
+    return new_suite.copy(tmp_path)
 
 
 @pytest.fixture

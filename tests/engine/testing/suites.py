@@ -36,11 +36,15 @@ class Suite:
 
     @classmethod
     def new(cls, parent: Path) -> Suite:
+        """Return the project as `wavewright init` writes it, without its tests."""
         folder = parent / "suite"
         write_project(folder)
         shutil.rmtree(folder / "tests")
         (folder / "tests").mkdir()
         return cls(folder)
+
+    def copy(self, parent: Path) -> Suite:
+        return Suite(Path(shutil.copytree(self.folder, parent / "suite")))
 
     def write(self, name: str, text: str) -> None:
         file = self.folder / name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -31,8 +30,8 @@ LONGER = """
 
 
 @pytest.fixture(scope="module")
-def pinned_once(tmp_path_factory: pytest.TempPathFactory) -> Suite:
-    suite = Suite.new(tmp_path_factory.mktemp("pinned"))
+def pinned_once(new_suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    suite = new_suite.copy(tmp_path_factory.mktemp("pinned"))
     suite.write("tests/test_pins.py", TESTS)
     assert suite.run("--snapshot-update").code == 0
     return suite
@@ -41,7 +40,7 @@ def pinned_once(tmp_path_factory: pytest.TempPathFactory) -> Suite:
 @pytest.fixture
 def pinned(pinned_once: Suite, tmp_path: Path) -> Suite:
     """A project whose plan is pinned."""
-    return Suite(Path(shutil.copytree(pinned_once.folder, tmp_path / "suite")))
+    return pinned_once.copy(tmp_path)
 
 
 def test_a_snapshot_is_one_readable_file(pinned: Suite, snapshot: SnapshotAssertion) -> None:

@@ -10,6 +10,8 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -24,14 +26,14 @@ def is_live(test: pytest.Item) -> bool:
     return test.get_closest_marker(LIVE) is not None
 
 
-class SuiteGuard:
-    """Turns requests off around every test of a suite."""
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Run a test, its fixtures included, with requests off unless it is live."""
-        with models_off(unless=is_live(item)):
-            return (yield)
+@cache
+def is_in_project(folder: Path) -> bool:
+    """Whether a folder lies in a wavewright project."""
+    return any(
+        (home / name).is_file()
+        for home in (folder, *folder.parents)
+        for name in ("wavewright.yaml", "wavewright.yml")
+    )
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from syrupy.assertion import SnapshotAssertion
 
@@ -35,14 +35,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known; in a wavewright project, turn requests to models off for the whole suite."""
+    """Make the marker known."""
     config.addinivalue_line(
         "markers", "wavewright_live: may ask language models over the net; every other test may not"
     )
-    if any((config.rootpath / name).is_file() for name in ("wavewright.yaml", "wavewright.yml")):
-        from wavewright.engine.testing.guard import SuiteGuard
 
-        config.pluginmanager.register(SuiteGuard(), "wavewright_suite_guard")
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Run a test of a wavewright project, its fixtures included, with requests to models off unless it is live."""
+    from wavewright.engine.testing.guard import is_in_project, is_live, models_off
+
+    with models_off(unless=is_live(item) or not is_in_project(item.path.parent)):
+        return (yield)
 
 
 def pytest_assertrepr_compare(left: object, right: object, op: str) -> list[str] | None:
