@@ -73,6 +73,11 @@ def broken(name: str) -> str:
     raise ValueError(f"no {name} today, with {LEAK}")
 
 
+def down() -> str:
+    """Never answer, for a reason that may pass."""
+    raise OSError("the line is down")
+
+
 def wrong(name: str) -> int:
     """Answer something else than is promised."""
     return name
@@ -86,7 +91,7 @@ def echo(text: str) -> str:
 FLAKY_SETTINGS = """\
 tools:
   - path: flaky.py
-    functions: {shaky: {}, broken: {}, wrong: {}, echo: {cache_for: 1h}}
+    functions: {shaky: {}, broken: {}, down: {}, wrong: {}, echo: {cache_for: 1h}}
 """
 FLAKY_PLAN = """\
 goal: See what fails
@@ -97,6 +102,10 @@ steps:
     params: {name: "${item}"}
     retry: {attempts: 3, on: [transient], wait_initial: 10ms}
   - {id: lost, tool: broken, optional: true, params: {name: "${steps.names[0].name}"}}
+  - id: away
+    tool: down
+    optional: true
+    retry: {attempts: 3, on: [transient], wait_initial: 10ms, wait_jitter: 0}
   - {id: odd, tool: wrong, optional: true, params: {name: b}}
   - {id: said, tool: echo, params: {text: "${steps.names[1].name} ${steps.names[0].key}"}}
   - {id: again, tool: echo, params: {text: "${steps.names[1].name} ${steps.names[0].key}"}, depends_on: [said]}
@@ -123,7 +132,13 @@ def test_failures_happen_again_with_their_kind_and_without_another_attempt(
     replayed = taping.replay()
 
     errors = {step: ended.error for step, ended in replayed.context.state.steps.items() if ended.error}
-    assert {step: error.kind for step, error in errors.items()} == {"lost": "tool", "odd": "output"}
+    assert {step: error.kind for step, error in errors.items()} == {
+        "lost": "tool",
+        "away": "transient",
+        "odd": "output",
+    }
+    assert recorded.context.state.steps[StepId("away")].attempts == 3
+    assert replayed.context.state.steps[StepId("away")].attempts == 1
     assert replayed.context.state.status(StepId("again")) == "reused"
     assert replayed.misses == ()
     assert lasting_text(replayed.events).count("[redacted]") > 0

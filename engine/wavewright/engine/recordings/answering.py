@@ -30,6 +30,8 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.calls import Emission, TextPiece, Tool, ToolCall
 
+_THOROUGH = 20
+"""Misses whose nearest call is looked for everywhere."""
 _NO_ANSWER = frozenset({"cancelled"})
 
 
@@ -106,7 +108,10 @@ class RecordedTools:
             if request.attempt == 1:
                 self.live.append(LiveCall(request.step, request.tool, wanted.params, request.index))
             return await tool.call(request)
-        miss = describe_call_miss(request.step, request.index, wanted, self.calls, because=because)
+        is_thorough = len(self.misses) < _THOROUGH
+        miss = describe_call_miss(
+            request.step, request.index, wanted, self.calls, because=because, is_thorough=is_thorough
+        )
         self.misses.append(miss)
         raise FailedBefore(StepError("tool", miss.told_in_its_step(), hint=_MEND))
 

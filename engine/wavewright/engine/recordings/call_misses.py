@@ -14,8 +14,12 @@ from dataclasses import dataclass
 from wavewright.engine.recordings.recorded_calls import RecordedCall
 from wavewright.planner.types import Json, JsonObject, StepId
 
-_CANDIDATES = 8
+_LOOKED_AT = 200
+"""Calls that are looked at, those of the same step first."""
+_CANDIDATES = 4
 """Calls that are compared in full, after a quick look at all."""
+_COMPARED = 1_000
+"""Characters of a call that are compared."""
 _MOST_DIFFERENCES = 6
 _WIDTH = 80
 
@@ -78,9 +82,16 @@ def describe_call_miss(
     recorded: Sequence[RecordedCall],
     *,
     because: str = "",
+    is_thorough: bool = True,
 ) -> Miss:
-    """Return the miss of a call, with the recorded call of that tool that is most like it."""
-    nearest = _nearest(wanted, [call for call in recorded if call.tool == wanted.tool])
+    """Return the miss of a call, with the recorded call of that tool that is most like it.
+
+    Where many calls are missed, looking through all that was recorded for each would take longer than the run did:
+    what is not `is_thorough` looks at the call of the same step and item alone.
+    """
+    of_tool = [call for call in recorded if call.tool == wanted.tool]
+    of_tool.sort(key=lambda call: (call.step != wanted.step, call.index != wanted.index))
+    nearest = _nearest(wanted, of_tool[: _LOOKED_AT if is_thorough else 1])
     if nearest is None:
         return Miss(step, wanted.tool, wanted.params, index, because=because)
     found = list(_all_differences(nearest, wanted))
@@ -114,7 +125,7 @@ def _nearest(wanted: RecordedCall, calls: Sequence[RecordedCall]) -> RecordedCal
 
 
 def _text(call: RecordedCall) -> str:
-    return json.dumps([call.params, call.config], sort_keys=True)[:4_000]
+    return json.dumps([call.params, call.config], sort_keys=True)[:_COMPARED]
 
 
 def _all_differences(recorded: RecordedCall, wanted: RecordedCall) -> Iterator[str]:

@@ -10,6 +10,9 @@ from wavewright.planner.rendering import printable
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.cost_records import Cost
 
+_MOST_LINES = 40
+"""Of one section."""
+
 
 def replay_text(replayed: Replayed, found: Comparison) -> str:
     """Return what a replay came to beside the recorded run: the verdict first, then what is different."""
@@ -68,11 +71,14 @@ def _lines(replayed: Replayed, found: Comparison) -> Iterator[str]:
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
     known = list(lines)
-    if known:
-        yield ""
-        yield title
-        for line in known:
-            yield from (f"  {part}" for part in line.split("\n"))
+    if not known:
+        return
+    yield ""
+    yield title
+    for line in known[:_MOST_LINES]:
+        yield from (f"  {part}" for part in line.split("\n"))
+    if len(known) > _MOST_LINES:
+        yield f"  … and {len(known) - _MOST_LINES} more; --format json has them all"
 
 
 def _costs(costs: tuple[CostChange, ...], replayed: Replayed) -> Iterator[str]:
