@@ -127,6 +127,30 @@ def test_a_stub_for_nothing_fails_the_test_with_the_nearest_name(run_plan: PlanR
         run_plan(JOB, stubs={"read_notes": None})
 
 
+def test_a_stub_that_asserts_fails_the_test(run_plan: PlanRunner) -> None:
+    def read_note(path: str) -> None:
+        assert path == "notes/other.md", f"{path} was read"
+
+    with pytest.raises(
+        pytest.fail.Exception, match=r"stub of 'notes' asserts otherwise: notes/planning\.md was read"
+    ):
+        run_plan(JOB, stubs={"notes": read_note})
+
+
+def test_a_step_that_recovery_adds_has_a_stub_of_its_own(run_plan: PlanRunner, suite: Suite) -> None:
+    file = suite.folder / "config/goals/word_ranking.yaml"
+    file.write_text(
+        f"{file.read_text()}\nrecipes: [{{gate: has_text, set_params: {{path: other.md}}, reason: read another}}]\n"
+    )
+    stubs = {"notes": {"name": "a.md", "text": ""}, "notes_2": {"name": "a.md", "text": "plan"}}
+
+    run = run_plan(JOB, stubs=stubs)
+
+    assert run.status("notes_2") == "ok"
+    assert run.plan.depends("ranking", on="notes_2")
+    assert run.verdict == "achieved"
+
+
 def test_a_red_gate_says_what_it_looked_at(run_plan: PlanRunner) -> None:
     run = run_plan(JOB, stubs={"read_note": {"name": "a.md", "text": ""}})
 

@@ -109,8 +109,12 @@ class CallRecord:
             raise self._fault(
                 f"the stub of {name!r} does not take the parameters of the call ({params}): {error}"
             ) from error
-        answer = function(**request.params)
-        return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
+        try:
+            answer = function(**request.params)
+            return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
+        except AssertionError as error:
+            # What a test asserts inside its stub is no failure of the tool: the test itself should fail.
+            raise self._fault(f"the stub of {name!r} asserts otherwise: {error}") from error
 
     def _fault(self, message: str) -> ToolError:
         if message not in self.faults:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from wavewright.planner.planning import UserQuestion
 
 T = TypeVar("T")
+_RECOVERED = re.compile(r"_\d+$")
 
 
 @dataclass(slots=True)
@@ -139,11 +141,13 @@ class PlanRunner:
         if not stubs:
             return
         order, tools = read(self.project, file, plan)
-        known = set(tools)
-        if order.draft is not None:
-            known |= {name for step in order.draft.plan.steps for name in (step.id, step.tool)}
+        draft = order.draft
+        if draft is None or (draft.rung != "given" and self.project.settings().model is not None):
+            return  # a model plans: how the steps are called is not known yet
+        known = set(tools).union(*((step.id, step.tool) for step in draft.plan.steps))
         for name in stubs:
-            if name not in known:
+            # A step that recovery adds is called after the one that it replaces: `prices_2`.
+            if name not in known and _RECOVERED.sub("", name) not in known:
                 raise unknown(name, known, what="step or tool", of=f"job {order.goal.job!r}")
 
     def _request(
