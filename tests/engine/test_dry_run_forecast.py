@@ -279,6 +279,40 @@ def test_the_whole_text_fits_a_narrow_terminal(
     assert answer.out.replace(model, "MODEL") == snapshot
 
 
+def test_where_a_run_would_ask_the_planner_first_that_is_said_and_nobody_is_asked(
+    wavewright: CommandLine, board: Path, model_server: ScriptedServer
+) -> None:
+    (board / "board.template.yaml").write_text(
+        "name: board\ngoal: Post\navailable_tools: [{name: note}, {name: post}, {name: read_page}]\n"
+        f"plan: {json.dumps(PLAN)}\n"
+    )
+    (board / "board.job.yaml").write_text("name: board\ngoal_template: board.template.yaml\n")
+
+    told = record(wavewright, "board.job.yaml")
+
+    [note] = cast("list[str]", told["notes"])
+    assert "a run would have the planner make one first" in note
+    assert "note: this is the goal template's plan" in wavewright("dry-run", "board.job.yaml").out
+    assert model_server.requests == ()
+
+
+def test_a_model_that_cannot_be_asked_is_not_taken_for_free(
+    wavewright: CommandLine, board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert board.is_dir()
+    for name in ("WAVEWRIGHT_BASE_URL", "WAVEWRIGHT_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WAVEWRIGHT_MODEL", "anthropic:a-model")
+
+    told = record(wavewright)
+
+    assert cast("list[str]", told["notes"])[0].startswith(
+        "a run would stop: there is no key for anthropic:a-model"
+    )
+    assert steps_of(told)["notes"]["tokens"] == {"expected": 20_000, "p90": 40_000}
+    assert cast("JsonObject", told["estimate"])["usd"] is None
+
+
 def test_asking_about_a_plan_asks_no_model(
     wavewright: CommandLine, board: Path, model_server: ScriptedServer
 ) -> None:

@@ -22,12 +22,14 @@ from tests.support.scripted_model import ScriptedServer, asked_for
 from wavewright.config.documents import read_document
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import RunRequest
-from wavewright.engine.sealed_plan import SealError, is_sealed_plan, read_sealed_plan, seal_plan
+from wavewright.engine.document_kinds import is_sealed_plan
+from wavewright.engine.sealed_plan import SealError, read_sealed_plan, seal_plan
 from wavewright.engine.session import run_request
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event, StepFinished
 from wavewright.executor.journal import MemoryJournal
 from wavewright.planner.goals import Goal
+from wavewright.planner.hashing import content_hash
 from wavewright.planner.models import Plan
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject
@@ -288,6 +290,35 @@ async def _stop_and_resume(folder: Path) -> None:
     assert resumed.context.package is not None
     assert resumed.context.package.status == "achieved"
     assert resumed.context.state.plans[0].plan_hash == content(folder / "sealed.json")["plan_hash"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"seal": "sha256:0"},
+        {"goal": 1, "plan": {"steps": []}, "plan_hash": None, "tools": [], "seal": None},
+        {"plan": [], "tools": {"t": 1}},
+        {"plan": {"steps": []}, "tools": {"t": {"contract": {"name": 3}}}, "estimate": None},
+    ],
+)
+@pytest.mark.parametrize("seal", ["as it is", "by hand"])
+def test_a_file_that_only_calls_itself_a_sealed_plan_is_refused(
+    wavewright: CommandLine, tmp_path: Path, content: JsonObject, seal: str
+) -> None:
+    made: JsonObject = {"format": "wavewright/sealed-plan/1", **content}
+    if seal == "by hand":
+        made = {name: part for name, part in made.items() if name != "seal"}
+        made["seal"] = content_hash(made)
+    (tmp_path / "made.json").write_text(json.dumps(made))
+
+    answers = [wavewright(command, "made.json") for command in ("run", "dry-run", "check")]
+
+    assert {answer.code for answer in answers} == {1}
+    assert all("--> made.json" in answer.err for answer in answers)
+    assert all(
+        "Traceback" not in answer.err and "fault of wavewright" not in answer.err for answer in answers
+    )
 
 
 # A law: whatever single value of the file is changed, the seal is broken.

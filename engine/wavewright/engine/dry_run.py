@@ -39,6 +39,11 @@ from wavewright.planner.types import Json, Schedule, StepId
 _OVER_BUDGET = frozenset({"E701", "E702", "E703", "E704"})
 """What the checker says against budgets: part of the verdict here, where everything else is told all the same."""
 
+_PLANNER_FIRST = (
+    "this is the goal template's plan; a run would have the planner make one first: `--out FILE` seals this one, "
+    "`wavewright plan JOB --out FILE` makes another"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class StepForecast:
@@ -139,6 +144,8 @@ class DryRun:
     """Bound to its goal, as it would run."""
     rerun: Rerun | None
     """The run that it goes on with, where it does not begin anew."""
+    notes: tuple[str, ...]
+    """What a reader should know before all else, such as that a run would ask the planner."""
 
 
 def forecast(
@@ -172,6 +179,8 @@ def forecast(
     source = draft.origin.document.source
     if any(each.severity == "error" and each.code not in _OVER_BUDGET for each in found):
         raise PlanError(found, source)
+    if outlook.has_models and draft.rung == "template" and not draft.is_sealed:
+        outlook = replace(outlook, notes=(_PLANNER_FIRST, *outlook.notes))
     return _Forecaster(plan, goal, tools, outlook, now).record(draft.rung, found, source)
 
 
@@ -239,6 +248,7 @@ class _Forecaster:
             ),
             plan=plan,
             rerun=self._outlook.rerun,
+            notes=self._outlook.notes,
         )
 
     def _approvals(self) -> tuple[str, ...]:

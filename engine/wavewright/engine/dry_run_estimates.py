@@ -67,6 +67,10 @@ class Outlook:
     """By step, what the journal answers."""
     rerun: Rerun | None = None
     """The run that the plan is part of, where it has begun."""
+    has_models: bool = False
+    """Whether a model is configured, so that a run would ask the planner where the plan is the template's."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know of the models, such as a key that is missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ def as_json(dry_run: DryRun) -> dict[str, object]:
             for flow in dry_run.trust.untrusted
         ],
         "rerun": _rerun_json(dry_run),
+        "notes": list(dry_run.notes),
         "warnings": [
             {"code": found.code, "message": found.message, "pointer": found.pointer}
             for found in dry_run.warnings

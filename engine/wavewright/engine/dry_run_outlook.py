@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from wavewright.config.settings import Settings
 from wavewright.engine.dry_run_estimates import ModelPrice, Outlook
@@ -69,24 +69,30 @@ def gather_outlook(
     if not model_configured(settings):
         return Outlook(history, reuse=reuse, rerun=rerun)
     asking = [tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens]
-    prices = _prices(asking, goal, settings)
+    prices, notes = _prices(asking, goal, settings)
     allowance = _left(goal, settings, rerun.run if rerun is not None else _NEW_RUN)
     if allowance.bounds_usd or any(step.budget is not None for step in plan.steps):
         price = _price("worker", goal.model_preference, settings)
-        allowance = replace(allowance, usd_per_1000_tokens=price.usd_per_1000_tokens if price else None)
-    return Outlook(history, prices, allowance, reuse, rerun)
+        per_1000 = price.usd_per_1000_tokens if isinstance(price, ModelPrice) else None
+        allowance = replace(allowance, usd_per_1000_tokens=per_1000)
+    return Outlook(history, prices, allowance, reuse, rerun, has_models=True, notes=notes)
 
 
-def _prices(asking: list[ToolSignature], goal: Goal, settings: Settings) -> dict[str, ModelPrice]:
-    """Return whom each tool would ask; a tool whose model cannot be chosen is left out: the run says what is wrong."""
+def _prices(
+    asking: list[ToolSignature], goal: Goal, settings: Settings
+) -> tuple[dict[str, ModelPrice], tuple[str, ...]]:
+    """Return whom each tool would ask, and what would keep a run from asking."""
     own = _own_preferences(settings) if asking else {}
     found: dict[str, ModelPrice] = {}
+    notes: dict[str, None] = {}
     for tool in asking:
-        role = "agent" if tool.name == AGENT else "worker"
-        price = _price(role, own.get(tool.name, goal.model_preference), settings)
-        if price is not None:
-            found[tool.name] = price
-    return found
+        preference = own.get(tool.name, goal.model_preference)
+        price = _price("agent" if tool.name == AGENT else "worker", preference, settings)
+        if isinstance(price, str):
+            notes[f"a run would stop: {price}"] = None
+            price = ModelPrice(settings.model or preference, None)
+        found[tool.name] = price
+    return found, tuple(notes)
 
 
 def _own_preferences(settings: Settings) -> dict[str, str]:
@@ -97,17 +103,18 @@ def _own_preferences(settings: Settings) -> dict[str, str]:
     return {spec.name: spec.model_preference for spec in specs if spec.model_preference != "auto"}
 
 
-def _price(role: str, preference: str, settings: Settings) -> ModelPrice | None:
+def _price(role: Literal["agent", "worker"], preference: str, settings: Settings) -> ModelPrice | str:
+    """Return the model that would be asked, with its price; or why none can be."""
     from wavewright.planner.model_port import ModelError
     from wavewright.tools.models.choosing import choose_model
     from wavewright.tools.models.endpoints import find_endpoint
     from wavewright.tools.models.prices import price_of
 
     try:
-        model = choose_model(settings, preference, "agent" if role == "agent" else "worker", os.environ).model
+        model = choose_model(settings, preference, role, os.environ).model
         endpoint = find_endpoint(model, settings, os.environ)
-    except ModelError:
-        return None
+    except ModelError as error:
+        return f"{error} ({error.hint})" if error.hint else str(error)
     url = endpoint.url if endpoint.is_foreign else None
     per_1000 = price_of(model, _READ_OF_1000, 1000 - _READ_OF_1000, 0, settings.models.prices, base_url=url)
     return ModelPrice(model, per_1000)

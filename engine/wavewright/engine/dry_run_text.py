@@ -29,6 +29,8 @@ def as_text(dry_run: DryRun) -> str:
 def _lines(dry_run: DryRun) -> Iterator[str]:
     yield from _wrapped(f"{dry_run.job}: {dry_run.goal}", "")
     yield f"plan {dry_run.rung}, {dry_run.plan_hash[:19]}, {dry_run.schedule}, {dry_run.concurrency} calls at once"
+    for note in dry_run.notes:
+        yield from _wrapped(f"note: {note}", "  ")
     yield ""
     for label, told in _glance(dry_run):
         yield from _wrapped(told, " " * (_LABEL + 2), indent=f"  {label:<{_LABEL}}")

@@ -23,8 +23,8 @@ from wavewright.config.documents import (
     read_document,
 )
 from wavewright.config.settings import Settings
-from wavewright.engine.document_kinds import is_job, is_template
-from wavewright.engine.sealed_plan import SealError, is_sealed_plan, read_sealed_plan
+from wavewright.engine.document_kinds import is_job, is_sealed_plan, is_template
+from wavewright.engine.sealed_plan import SealError, read_sealed_plan
 from wavewright.engine.toolbox import agent_tools, signatures_to_check
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
 from wavewright.planner.goals import AvailableTool, Goal, GoalTemplate, Job

@@ -24,7 +24,6 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject
 
 FORMAT: Final = "wavewright/sealed-plan/1"
-_FAMILY: Final = "wavewright/sealed-plan/"
 _AGAIN: Final = "look at it again: `wavewright dry-run JOB --out FILE` seals the plan as it is now"
 
 
@@ -70,13 +69,6 @@ class SealedPlan:
         if plan_hash(bind_plan(self.plan, self.goal, tools)) != self.plan_hash:
             message = "this version of wavewright makes another plan of it"
             raise SealError(message, place=self.name)
-
-
-def is_sealed_plan(document: Document) -> bool:
-    """Whether a document is meant as a sealed plan, of this format or another."""
-    value = document.value
-    stated = value.get("format") if isinstance(value, dict) else None
-    return isinstance(stated, str) and stated.startswith(_FAMILY)
 
 
 def seal_plan(
