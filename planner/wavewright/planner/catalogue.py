@@ -534,14 +534,15 @@ _ENTRIES = (
         "repeated_call",
         "The same call twice",
         "Two steps call one tool with equal parameters; one result would serve both.",
-        "Remove one and read the other.",
+        "Remove one and read the other; `wavewright check --fix` does it where nothing else changes by it.",
     ),
     Entry(
         "W803",
         "redundant_dependency",
         "A `depends_on` that changes nothing",
         "The step waits for this one anyway, through a reference or through another dependency.",
-        "Remove it from `depends_on`.",
+        "Remove it from `depends_on`; `wavewright check --fix` does it. Past an optional step a failure does not go: "
+        "there it stays.",
     ),
     Entry(
         "W804",
