@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import zlib
 from textwrap import dedent
 
+import anyio
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.executor.workshop import Workbench
 from wavewright.config.documents import read_document
 from wavewright.engine.fixing.fix import Fixed, Judged, fix_plan
 from wavewright.engine.fixing.sameness import difference
@@ -19,6 +22,7 @@ from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.models import Plan
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import StepId
+from wavewright.tools.calls import ToolCall
 
 LOOK = ToolSignature(
     name="look",
@@ -438,6 +442,36 @@ def test_a_mended_plan_does_the_same_and_has_nothing_left_to_mend(plan: dict[str
     assert all(left.why.endswith(REASONS) for left in fixed.left)
     assert difference(before, fixed.plan, last) is None
     assert fix(fixed.origin.document.source.text, fixed.origin.document.source.name).mends == ()
+
+
+@settings(max_examples=40, deadline=None)
+@given(plan=plans(), failing=st.integers(0, 3))
+def test_a_mended_plan_ends_as_before_whatever_fails(plan: dict[str, object], failing: int) -> None:
+    before = Plan.model_validate(plan)
+    after = fix(json.dumps(plan), "plan.json").plan
+
+    ended, ended_mended = _run(before, failing), _run(after, failing)
+
+    assert ended_mended == {step.id: ended[step.id] for step in after.steps}
+
+
+def _run(plan: Plan, failing: int) -> dict[str, tuple[str, object]]:
+    """Return how each step ends, and its output, where a call fails or not as its parameters have it."""
+
+    def look(call: ToolCall) -> str:
+        said = zlib.crc32(json.dumps(call.params, sort_keys=True).encode())
+        if said % 4 == failing:
+            msg = "it cannot be seen"
+            raise ValueError(msg)
+        return f"seen {said}"
+
+    bench = Workbench().add(look, "look", input_schema=LOOK.input_schema, output_schema=LOOK.output_schema)
+    state = anyio.run(bench.run, plan)
+    ended = {name: record.status for name, record in state.steps.items()}
+    return {
+        name: ("ok" if status == "reused" else status, state.steps[name].output)
+        for name, status in ended.items()
+    }
 
 
 REASONS = (
