@@ -6,12 +6,14 @@ schema as well, where there is a value of both shapes.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wavewright.engine.rehearsal.generating import CannotMake, Generator, Manner
+from wavewright.engine.rehearsal.leaves import formatted
 from wavewright.engine.rehearsal.patterns import NeedsExtra
 from wavewright.engine.rehearsal.performing import Stage
 from wavewright.engine.rehearsal.presumed import presumed_schema
@@ -58,7 +60,8 @@ class Answers:
         self._stage = stage
         self._fixtures = fixtures
         self._random = random.Random(f"answers {seed}")  # noqa: S311 - repeatable, not secret
-        self._generator = Generator(f"outputs {seed}", vocabulary_of(stage.plan, stage.now))
+        self._vocabulary = vocabulary_of(stage.plan, stage.now)
+        self._generator = Generator(f"outputs {seed}", self._vocabulary)
         self._result_steps = _result_steps(stage)
         self._schemas = {step.id: self._schema_of(step) for step in stage.plan.steps}
 
@@ -102,6 +105,17 @@ class Answers:
         place = self._random.randrange(len(outputs))
         varied = self._varied(step, outputs[place], focus)
         return (*outputs[:place], varied, *outputs[place + 1 :])
+
+    def of_every_age(self, step: Step, outputs: Outputs) -> Iterator[Outputs]:
+        """Yield these answers as they are, but for the time in the tool's freshness field: fresh, stale, to come."""
+        path = self._stage.tools[step.tool].signature.freshness_field
+        if path is None or self.is_given(step):
+            return
+        for age in self._vocabulary.ages:
+            then = self._vocabulary.now - dt.timedelta(seconds=age)
+            dated = tuple(_dated(output, path.split("."), then) for output in outputs)
+            if dated != outputs and all(self.may_be(step, output) for output in dated):
+                yield dated
 
     def other_inputs(self, inputs: JsonObject, focus: frozenset[str]) -> JsonObject:
         """Return inputs that differ from these and fit what the goal says of them."""
@@ -176,6 +190,19 @@ def _result_steps(stage: Stage) -> frozenset[StepId]:
     elif not asked and plan.result is None:
         asked = [*terminal]
     return frozenset(asked)
+
+
+def _dated(value: Json, path: Sequence[str], then: dt.datetime) -> Json:
+    """Return a value with another time where the path leads, in the form of the one that stands there."""
+    if isinstance(value, list):
+        return [_dated(entry, path, then) for entry in value]
+    if path:
+        if not isinstance(value, dict) or path[0] not in value:
+            return value
+        return {**value, path[0]: _dated(value[path[0]], path[1:], then)}
+    if not isinstance(value, str):
+        return value
+    return formatted("date" if len(value) == len("2026-01-01") else "date-time", then, 0)
 
 
 def _weight(value: Json) -> int:

@@ -143,9 +143,13 @@ class Search:
         red = [record for record in ending.gates if record.is_red and record.kind != "judge"]
         return sum(_ONE_RED_GATE if record.severity == "block" else 1 for record in red)
 
-    async def look_for(self, branch: Branch, start: Script) -> Script | None:
-        """Return a script that takes the branch; none where the tries did not meet one."""
-        more, well = _TRIES_FOR_BETTER, min(ill for ill, _ in self.met.values())
+    async def look_for(self, branch: Branch, start: Script, *, thorough: bool = False) -> Script | None:
+        """Return a script that takes the branch; none where the tries did not meet one.
+
+        A `thorough` search goes on longer for a script with nothing ill beside the branch.
+        """
+        more = 2 * self._bounds.tries if thorough else _TRIES_FOR_BETTER
+        well = min(ill for ill, _ in self.met.values())
         for script in self._candidates(branch, self._start_for(branch, start)):
             if branch in self.met:
                 more = more - 1 if self.met[branch][0] > well + _ONE_RED_GATE else 0
@@ -217,6 +221,9 @@ class Search:
         if branch.kind == "failure":
             yield replace(start, failing=frozenset({StepId(branch.name)}))
         concern = concern_of(branch, plan)
+        for name in concern.steps if branch.kind == "gate" else ():
+            for outputs in self._answers.of_every_age(self._steps[name], start.outputs[name]):
+                yield start.with_outputs(name, outputs)
         yield from self._sized(concern, start)
         for _ in range(self._bounds.tries):
             yield self._changed(concern, start)
