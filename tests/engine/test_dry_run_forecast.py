@@ -279,6 +279,29 @@ def test_the_whole_text_fits_a_narrow_terminal(
     assert answer.out.replace(model, "MODEL") == snapshot
 
 
+def test_names_too_long_for_the_table_have_lines_of_their_own(
+    wavewright: CommandLine, board: Path, snapshot: SnapshotAssertion
+) -> None:
+    tool, step = "a_tool_whose_name_is_too_long_for_a_table_of_eighty_columns", "a_step_" * 8
+    (board / "tools" / "board.py").write_text(
+        f'{TOOLS}\n\ndef {tool}(text: str) -> str:\n    """Do it."""\n    return text\n'
+    )
+    (board / "wavewright.yaml").write_text("tools: [tools/board.py]\njournal: journal.sqlite\n")
+    steps = [
+        {"id": step, "tool": tool, "params": {"text": "a"}},
+        {"id": "short", "tool": "post", "params": {"text": f"${{steps.{step}}}"}},
+        {"id": f"{step}b", "tool": "post", "params": {"text": "b"}},
+        {"id": "last", "tool": tool, "params": {"text": "c"}, "depends_on": ["short"]},
+    ]
+    (board / "long.plan.json").write_text(json.dumps({"steps": steps}))
+
+    answer = wavewright("dry-run", "long.plan.json")
+
+    table = answer.out[answer.out.index("wave 1") :]
+    assert max(map(len, table.splitlines())) <= 80
+    assert table == snapshot
+
+
 def test_where_a_run_would_ask_the_planner_first_that_is_said_and_nobody_is_asked(
     wavewright: CommandLine, board: Path, model_server: ScriptedServer
 ) -> None:

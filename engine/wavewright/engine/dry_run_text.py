@@ -145,14 +145,17 @@ def _columns(dry_run: DryRun) -> tuple[str, ...]:
 
 
 def _step_lines(step: StepForecast, id_width: int, room: int, columns: Sequence[str]) -> Iterator[str]:
-    name = f"{step.id:<{id_width}}{step.tool}{times_of(step)}"
+    tool = f"{step.tool}{times_of(step)}"
     figures = "" if step.is_idle else _figures_of(step, columns)
-    if len(name) <= room:
-        yield f"{name:<{room}}{figures}".rstrip()
+    if len(step.id) < id_width and id_width + len(tool) <= room:
+        yield f"{step.id:<{id_width}}{tool:<{room - id_width}}{figures}".rstrip()
     else:
-        yield name
-        if figures:
-            yield f"{figures:>{room + len(columns) * _FIGURE}}"
+        # Names that are too long for the table have a line each, and the figures stand where they always do.
+        yield step.id
+        if len(tool) + 2 <= room:
+            yield f"  {tool:<{room - 2}}{figures}".rstrip()
+        else:
+            yield from (f"  {tool}", f"{'':<{room}}{figures}".rstrip())
     false = " (false for these inputs)" if step.is_skipped else ""
     marks = [
         *step.effects,
