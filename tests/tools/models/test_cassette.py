@@ -182,6 +182,11 @@ async def test_one_cassette_serves_several_models(path: Path) -> None:
     assert len(tape(path, "replay")) == 2
 
 
+def told(parts: list[ModelResponsePart]) -> str:
+    """An id that is the same at every collection, which the ids of tool calls are not."""
+    return repr([part.args if isinstance(part, ToolCallPart) else part for part in parts])
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     "parts",
@@ -202,7 +207,7 @@ async def test_one_cassette_serves_several_models(path: Path) -> None:
         [TextPart("")],
         [],
     ],
-    ids=repr,
+    ids=told,
 )
 async def test_answers_come_back_letter_for_letter(path: Path, parts: list[ModelResponsePart]) -> None:
     await recorded(path, said(*parts), ModelRequestParameters())
