@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from wavewright.planner.types import (
     GATE_ID_PATTERN,
     ID_PATTERN,
     GateId,
     GateSeverity,
+    JsonObject,
     JsonSchema,
     PlanHash,
     Seconds,
@@ -52,9 +61,14 @@ class Retry(Model):
     on: Annotated[tuple[str, ...], Field(strict=False)] = ("transient",)
     """Error kinds that are tried again: `transient`, `timeout`, `any`, or names of exception classes."""
 
+    @model_serializer(mode="wrap")
+    def _state_attempts(self, others: SerializerFunctionWrapHandler) -> JsonObject:
+        """Keep the number of attempts where defaults are left out: an empty object would say nothing."""
+        return {"attempts": self.attempts, **others(self)}
+
 
 class Budget(Model):
-    """Upper bounds of what a step may spend; enforced by the issues that bring models."""
+    """Upper bounds of what one step may spend; each call is reserved against them before it is made."""
 
     seconds: Seconds | None = None
     """Time of all calls together."""
