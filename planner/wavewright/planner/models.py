@@ -24,7 +24,6 @@ from wavewright.planner.types import (
     ID_PATTERN,
     GateId,
     GateSeverity,
-    JsonObject,
     JsonSchema,
     PlanHash,
     Seconds,
@@ -62,7 +61,7 @@ class Retry(Model):
     """Error kinds that are tried again: `transient`, `timeout`, `any`, or names of exception classes."""
 
     @model_serializer(mode="wrap")
-    def _state_attempts(self, others: SerializerFunctionWrapHandler) -> JsonObject:
+    def _state_attempts(self, others: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Keep the number of attempts where defaults are left out: an empty object would say nothing."""
         return {"attempts": self.attempts, **others(self)}
 
