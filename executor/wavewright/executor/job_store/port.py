@@ -1,0 +1,109 @@
+"""What a job store promises, in SQLite and in PostgreSQL alike.
+
+Everything that returns is durable. A job is worked on by whoever holds its root run: `claim` opens that run for this
+owner, the journal's own beat keeps the hold, and every write of a job names the hold's fence, so that an owner who
+was replaced writes nothing more. Attempts are counted before the work, so a job that ends its process is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias
+
+from wavewright.executor.job_store.records import (
+    Decision,
+    DecisionId,
+    DecisionMade,
+    JobChange,
+    JobId,
+    JobRow,
+    JobState,
+    MessageId,
+    Outgoing,
+    Receipt,
+    Received,
+)
+
+MOST_ATTEMPTS: Final = 5
+"""Times that a job is begun; one that did not say how it ended is `dead` after the last."""
+
+Tell: TypeAlias = Callable[[JobRow], Sequence[Outgoing]]
+"""Makes the messages that tell of a job as it stands from now on; they go into the outbox in the same transaction."""
+
+
+def tell_nobody(job: JobRow) -> Sequence[Outgoing]:
+    """Make no message."""
+    del job
+    return ()
+
+
+class JobStore(Protocol):
+    """Jobs, decisions, inbox and outbox."""
+
+    async def receive(self, message: Received, tell: Tell = tell_nobody) -> Receipt:
+        """Judge a message and take its effect, with its inbox row and what is told of it, in one transaction.
+
+        A message id that was seen before has no effect. A verdict that answers the package in hand ends the job or
+        queues it again; an answer queues its parked job again. `tell` is asked where there was an effect.
+
+        Raises:
+            JournalError: nothing was written; the message must not be acknowledged.
+        """
+        ...
+
+    async def claim(self, *, most_weight: float | None = None, tell: Tell = tell_nobody) -> JobRow | None:
+        """Take the next job that may be worked on and hold its run; none where there is nothing to do.
+
+        Those are `queued` ones whose time has come and `running` ones whose owner is gone, the longest waiting
+        first, with small ones before large ones that came a little earlier. A job that was begun `MOST_ATTEMPTS`
+        times becomes `dead` instead, `tell` is asked about it, and the next one is looked at.
+        """
+        ...
+
+    async def change(self, change: JobChange, tell: Tell = tell_nobody) -> None:
+        """Say how a job stands that is held here, and give its run up unless it is `running` still.
+
+        Raises:
+            RunLost: another owner has it.
+        """
+        ...
+
+    async def find_job(self, job: JobId) -> JobRow | None:
+        """Return one job."""
+        ...
+
+    async def list_jobs(self, states: Sequence[JobState] = ()) -> list[JobRow]:
+        """Return jobs in the order in which they came; all states where none is given."""
+        ...
+
+    async def list_decisions(self, *, is_open: bool = True) -> list[Decision]:
+        """Return decisions in the order in which they were asked."""
+        ...
+
+    async def find_decision(self, prefix: str) -> Decision | None:
+        """Return the one decision whose id starts so."""
+        ...
+
+    async def decide(self, made: DecisionMade, tell: Tell = tell_nobody) -> Receipt:
+        """Take a person's answer: `accept`, or why not (`ack_duplicate`, `dead_letter`); queues the parked job."""
+        ...
+
+    async def take_answer(self, decision: DecisionId) -> Decision | None:
+        """Return an answered decision that was not taken before and has not expired, and mark it as taken."""
+        ...
+
+    async def pending(self, most: int = 100) -> list[Outgoing]:
+        """Return messages of the outbox in their order, and lease them to this owner for a few seconds."""
+        ...
+
+    async def mark_sent(self, messages: Sequence[MessageId]) -> None:
+        """Note that the broker has confirmed these messages."""
+        ...
+
+    async def mark_refused(self, message: MessageId, reason: str) -> None:
+        """Keep a message that the broker cannot deliver out of the way until somebody looks; it is shown, not lost."""
+        ...
+
+    async def count_states(self) -> dict[JobState, int]:
+        """Return how many jobs are in each state, for metrics."""
+        ...

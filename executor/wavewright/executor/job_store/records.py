@@ -1,0 +1,173 @@
+"""What the job store keeps, as data.
+
+A *job* is one request for work with an id of its sender's; it has one *root run*, and whoever holds that run works on
+the job. A *decision* is a question that only a person can answer. The *inbox* remembers every message that was taken
+in, the *outbox* every message that must go out. Times are seconds since the epoch (UTC).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NewType, TypeAlias
+
+from pydantic import JsonValue
+
+from wavewright.planner.types import JsonObject, RunId
+
+JobId = NewType("JobId", str)
+"""A UUID, as the request gives it."""
+DecisionId = NewType("DecisionId", str)
+"""A UUID, made of what is asked: the same question has the same id."""
+MessageId = NewType("MessageId", str)
+"""A UUID; two messages with one id are the same message."""
+
+JobState: TypeAlias = Literal["queued", "running", "parked", "awaiting", "completed", "failed", "dead"]
+"""`queued`: to be worked on as soon as a slot is free and `not_before` has come. `running`: somebody holds its run, or
+died holding it. `parked`: a person must decide first. `awaiting`: its package is out, and the validator's verdict is
+not there yet. The other three are ends; `dead` is a job that ended its process or failed too often to be tried again.
+"""
+
+ReceptionAction: TypeAlias = Literal["accept", "ack_duplicate", "ignore_stale", "defer", "dead_letter"]
+"""What becomes of a message. Only `accept` has an effect now, `defer` has one when its turn comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequested:
+    """Work is wanted."""
+
+    job: JobId
+    request: JsonObject
+    """What the run is made of, as the engine reads it."""
+    weight: float = 1.0
+    """How much work it is likely to be; small ones are not kept waiting behind large ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictGiven:
+    """The validator has looked at a package."""
+
+    job: JobId
+    package: str
+    iteration: int
+    accepted: bool
+    feedback: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionMade:
+    """A person has answered."""
+
+    decision: DecisionId
+    choice: str
+    by: str
+    """Who, as the door knows them: the sender of a message, the user at the command line."""
+
+
+Request: TypeAlias = JobRequested | VerdictGiven | DecisionMade
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message off the wire that is sound in itself; whether it fits what is going on, the store decides."""
+
+    message: MessageId
+    kind: str
+    source: str
+    at: float
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a message."""
+
+    action: ReceptionAction
+    kind: str | None = None
+    """From a fixed list (`duplicate`, `duplicate_job`, `stale`, `out_of_order`, `unknown_correlation`, …)."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message that must go out; published at least once, and always the same bytes."""
+
+    message: MessageId
+    """Made by uuid5 of what it says, so that a repeat is the same message."""
+    kind: str
+    exchange: str
+    routing_key: str
+    body: bytes
+    job: JobId | None = None
+    headers: JsonObject = field(default_factory=dict[str, JsonValue])
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A question for a person, and the answer once there is one."""
+
+    id: DecisionId
+    job: JobId
+    run: RunId
+    subject: Literal["question", "plan", "patch"]
+    """A planner's question, or what is to be approved."""
+    question: str
+    options: tuple[str, ...] = ()
+    """None: any text will do."""
+    context: str = ""
+    """Why it is asked: for an approval, all that would be done."""
+    binding: JsonObject = field(default_factory=dict[str, JsonValue])
+    """What an approval is for and nothing else: plan hash, steps, hash of their parameters, nonce."""
+    asked: float = 0.0
+    expires: float | None = None
+    choice: str | None = None
+    by: str | None = None
+    answered: float | None = None
+    used: float | None = None
+    """When a run took the answer; it can be taken once."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """How a job stands from now on."""
+
+    job: JobId
+    state: JobState
+    reason: str = ""
+    iteration: int | None = None
+    package: str | None = None
+    not_before: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alongside:
+    """What is written in one transaction with a run's events, or not at all."""
+
+    messages: tuple[Outgoing, ...] = ()
+    change: JobChange | None = None
+    decisions: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job, as the store shows it."""
+
+    job: JobId
+    run: RunId
+    state: JobState
+    request: JsonObject
+    received: float
+    weight: float = 1.0
+    attempts: int = 0
+    """How often somebody began to work on it and did not say how that ended."""
+    iteration: int = 0
+    """Packages that have gone out."""
+    package: str | None = None
+    """The latest one's id."""
+    feedback: tuple[VerdictGiven, ...] = ()
+    """Verdicts, the latest last."""
+    reason: str = ""
+    not_before: float | None = None
+    finished: float | None = None
+    owner: str | None = None
+    """Who works on it, for people: `pid 4711 on ada`."""
