@@ -7,14 +7,14 @@ written. How an owner is judged is in `lease.py`; here its *hold* is read from t
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from wavewright.executor.journal_errors import RunBusy, RunLost
+from wavewright.executor.journal_errors import RunBusy
 from wavewright.executor.journal_reader import read_hold
 from wavewright.executor.lease import Hold, Owner, judge_hold
+from wavewright.executor.run_faults import run_busy, run_busy_here, run_lost
 from wavewright.planner.types import RunId
 
 
@@ -103,11 +103,7 @@ class Leases:
             "SELECT fence, host, pid FROM run WHERE no = ?", (held.no,)
         ).fetchone()
         if fence != held.fence:
-            raise RunLost(
-                f"run {run} was taken over by pid {pid} on {host}; nothing more is written from here",
-                place=str(self._path),
-                mend=f"follow it there, or `wavewright show {run}`",
-            )
+            raise run_lost(run, pid=pid, host=host, place=str(self._path))
 
     def give_up(self, held: Held) -> None:
         """Take this owner out of the run's row, unless another one stands there."""
@@ -123,24 +119,8 @@ class Leases:
 
     def busy(self, run: RunId, hold: Hold) -> RunBusy:
         """Return the error that names the run's owner."""
-        if (hold.owner.pid, hold.owner.born, hold.owner.realm) == (
-            self._owner.pid,
-            self._owner.born,
-            self._owner.realm,
-        ):
-            return self.busy_here(run)
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(hold.since))
-        mend = f"wait for it to end, or stop it (pid {hold.owner.pid} on {hold.owner.host}) and resume"
-        if hold.owner.realm != self._owner.realm:
-            mend += f"; if it died, the run is free {hold.lease:.0f} s after its last sign of life"
-        return RunBusy(
-            f"run {run} is open in another process: {hold.owner}, since {since}",
-            place=str(self._path),
-            mend=mend,
-        )
+        return run_busy(run, hold, owner=self._owner, place=str(self._path))
 
     def busy_here(self, run: RunId) -> RunBusy:
         """Return the error for a run that this process has open itself."""
-        return RunBusy(
-            f"run {run} is open already in this process", place=str(self._path), mend="wait for it to end"
-        )
+        return run_busy_here(run, place=str(self._path))

@@ -9,20 +9,20 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, cast
 
-from wavewright.executor.codec import CodecError, decode, to_json
+from wavewright.executor.codec import to_json
 from wavewright.executor.events import Event
 from wavewright.executor.journal import StoredOutput, reusable_output, standing_of
-from wavewright.executor.journal_errors import JournalDamaged, JournalError
+from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_faults import explain_use
 from wavewright.executor.journal_file import Transaction, open_journal_file
 from wavewright.executor.journal_runs import RunRow, RunStatus, match_run
 from wavewright.executor.lease import Hold, Owner, judge_hold, this_realm
+from wavewright.executor.run_faults import event_damaged, read_event
 from wavewright.planner.types import RunId, StepKey
 
 COUNTS: Final = """
@@ -125,23 +125,11 @@ class JournalReader:
         )
         for expected, (seq, kind, crc, body) in enumerate(rows):
             if seq != expected:
-                raise self._damaged(run, expected, "it is missing")
+                raise event_damaged(run, expected, "it is missing", place=str(self.path))
             yield self._decoded(run, seq, kind, crc, body)
 
     def _decoded(self, run: RunId, seq: int, kind: str, crc: int, body: bytes | None) -> Event:
-        if body is None or zlib.crc32(body) != crc:
-            raise self._damaged(run, seq, "its text is not what was written (the checksum differs)")
-        try:
-            return decode(kind, body.decode("ascii"))
-        except (CodecError, UnicodeDecodeError) as error:
-            raise self._damaged(run, seq, str(error)) from error
-
-    def _damaged(self, run: RunId, seq: int, reason: str) -> JournalDamaged:
-        return JournalDamaged(
-            f"event {seq} of run {run} cannot be read: {reason}",
-            place=f"{self.path}, run {run}, event {seq}",
-            mend="all events before it and all other runs can be read; start this job anew",
-        )
+        return read_event(run, seq, kind, crc, body, place=str(self.path))
 
     def export(self, run: RunId) -> Iterator[str]:
         """Give the run as JSON Lines, an event a line, with its `seq` and `kind` first.
