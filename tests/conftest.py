@@ -1,4 +1,4 @@
-"""What every test shares: asyncio as the backend, a model server, and how Hypothesis looks for examples.
+"""What every test shares: asyncio as the backend, servers, and how Hypothesis looks for examples.
 
 The suite draws the same examples in every run, so a red test is red for everybody. `HYPOTHESIS_PROFILE=explore`
 looks for new ones, and prints what repeats a failure.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, settings
 PATIENT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 if TYPE_CHECKING:
+    from tests.support.postgres import OwnServer, PostgresServer
     from tests.support.scripted_model import ScriptedServer
 
 settings.register_profile(
@@ -50,3 +52,29 @@ def model_server(started_model_server: ScriptedServer) -> Iterator[ScriptedServe
     started_model_server.reset()
     if broken:
         raise broken[0]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """The one PostgreSQL server of the session; each test takes a `database()` of its own."""
+    from tests.support.postgres import NoServer, serving
+
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(serving())
+        except NoServer as reason:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(str(reason))
+        yield server
+
+
+@pytest.fixture
+def own_postgres(postgres: PostgresServer) -> Iterator[OwnServer]:
+    """The same, for a test that stops it: it runs again afterwards."""
+    from tests.support.postgres import OwnServer
+
+    if not isinstance(postgres, OwnServer):
+        pytest.skip("the server of WAVEWRIGHT_TEST_PG_URL is not ours to stop")
+    yield postgres
+    postgres.restart()
