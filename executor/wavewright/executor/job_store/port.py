@@ -28,7 +28,9 @@ MOST_ATTEMPTS: Final = 5
 """Times that a job is begun; one that did not say how it ended is `dead` after the last."""
 
 Tell: TypeAlias = Callable[[JobRow], Sequence[Outgoing]]
-"""Makes the messages that tell of a job as it stands from now on; they go into the outbox in the same transaction."""
+"""Makes the messages that tell of a job as it stands from now on; they go into the outbox in the same transaction.
+
+It is pure and quick: it is called within the transaction, off the event loop, and perhaps twice."""
 
 
 def tell_nobody(job: JobRow) -> Sequence[Outgoing]:
@@ -44,7 +46,10 @@ class JobStore(Protocol):
         """Judge a message and take its effect, with its inbox row and what is told of it, in one transaction.
 
         A message id that was seen before has no effect. A verdict that answers the package in hand ends the job or
-        queues it again; an answer queues its parked job again. `tell` is asked where there was an effect.
+        queues it again; an answer queues its parked job again. `tell` is asked where a job changed. A verdict that
+        comes before its job awaits it, and what the rule defers, is kept: it has its effect when `change` or `claim`
+        finds that its turn has come. Only messages that had an effect or are kept are remembered by their id, so
+        that one which was refused is judged again when it is sent again.
 
         Raises:
             JournalError: nothing was written; the message must not be acknowledged.
@@ -56,15 +61,21 @@ class JobStore(Protocol):
 
         Those are `queued` ones whose time has come and `running` ones whose owner is gone, the longest waiting
         first, with small ones before large ones that came a little earlier. A job that was begun `MOST_ATTEMPTS`
-        times becomes `dead` instead, `tell` is asked about it, and the next one is looked at.
+        times becomes `dead` instead, `tell` is asked about it, and the next one is looked at. Messages whose turn
+        has come have their effect first. It never waits: an owner who may be dead is watched from one call to the
+        next.
         """
         ...
 
     async def change(self, change: JobChange, tell: Tell = tell_nobody) -> None:
         """Say how a job stands that is held here, and give its run up unless it is `running` still.
 
+        A job that is to await a verdict or an answer which is there already goes on at once. An end is final: only
+        the same end may be said again.
+
         Raises:
-            RunLost: another owner has it.
+            RunLost: another owner has it, or it is not held here.
+            JournalError: its events could not be written, or it has ended otherwise.
         """
         ...
 
@@ -89,11 +100,19 @@ class JobStore(Protocol):
         ...
 
     async def take_answer(self, decision: DecisionId) -> Decision | None:
-        """Return an answered decision that was not taken before and has not expired, and mark it as taken."""
+        """Return an answered decision that was not taken before and has not expired, and mark it as taken.
+
+        A crash after this and before the run has journaled what it does with the answer leaves it taken; `taken` of
+        `Alongside` marks it in the transaction of those events.
+        """
         ...
 
     async def pending(self, most: int = 100) -> list[Outgoing]:
-        """Return messages of the outbox in their order, and lease them to this owner for a few seconds."""
+        """Return messages of the outbox in their order, and lease them to this owner for a few seconds.
+
+        What another owner has leased is left out, and so is what comes after it of the same job: the messages of a
+        job go out in their order. What this owner leased before and did not mark is returned again.
+        """
         ...
 
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
@@ -102,6 +121,10 @@ class JobStore(Protocol):
 
     async def mark_refused(self, message: MessageId, reason: str) -> None:
         """Keep a message that the broker cannot deliver out of the way until somebody looks; it is shown, not lost."""
+        ...
+
+    async def list_refused(self) -> list[Outgoing]:
+        """Return the messages that the broker could not deliver, in their order."""
         ...
 
     async def count_states(self) -> dict[JobState, int]:

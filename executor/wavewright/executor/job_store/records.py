@@ -100,6 +100,8 @@ class Outgoing:
     job: JobId | None = None
     headers: JsonObject = field(default_factory=dict[str, JsonValue])
     at: float = 0.0
+    refused: str | None = None
+    """Why the broker cannot deliver it, where it said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,9 @@ class JobChange:
     iteration: int | None = None
     package: str | None = None
     not_before: float | None = None
+    is_failed_attempt: bool = False
+    """For `queued`: whether the attempt counts against the job, because it failed; one that was only put off (the
+    daemon is stopped, a budget is spent) does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +150,11 @@ class Alongside:
 
     messages: tuple[Outgoing, ...] = ()
     change: JobChange | None = None
+    """Of a job whose root run is held here."""
     decisions: tuple[Decision, ...] = ()
+    """What is asked; a decision that is known already stays as it is."""
+    taken: tuple[DecisionId, ...] = ()
+    """Answers that these events act on: each can be taken once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,5 +178,23 @@ class JobRow:
     reason: str = ""
     not_before: float | None = None
     finished: float | None = None
+    since: float = 0.0
+    """When it came into this state."""
+    turn: float = 0.0
+    """Its place in the queue: the lowest is next."""
     owner: str | None = None
     """Who works on it, for people: `pid 4711 on ada`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceptionView:
+    """What the store knows of what a message is about, when the message is judged."""
+
+    now: float
+    is_seen: bool = False
+    """Whether a message with this id had an effect, or is kept until its turn comes."""
+    job: JobRow | None = None
+    """The job that it names, or the one that its decision is about."""
+    kept: tuple[VerdictGiven, ...] = ()
+    """Verdicts on that job that came earlier and wait for their turn."""
+    decision: Decision | None = None
