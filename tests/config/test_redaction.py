@@ -375,4 +375,22 @@ def test_known_secrets_of_the_settings_alone_are_the_key_and_the_password(tmp_pa
     given_before = {"WAVEWRIGHT_API_KEY": "own-key", "WAVEWRIGHT_BASE_URL": "http://me:pw-of-me@host/v1"}
 
     assert known_secrets(load_settings(tmp_path, given_before), {}) == ("own-key", "pw-of-me")
+
+
+def test_known_secrets_are_the_daemons_too_wherever_they_were_given(tmp_path: Path) -> None:
+    (tmp_path / "wavewright.yaml").write_text(
+        "journal: postgresql://me:pw-of-journal@db/w\ndaemon: {amqp_url: 'amqp://me:pw-of-broker@queue/'}\n"
+    )
+    environment = {"WAVEWRIGHT_HMAC_KEY": "0123456789abcdef"}
+
+    settings = load_settings(tmp_path, environment)
+
+    assert known_secrets(settings, {}) == ("0123456789abcdef", "pw-of-broker", "pw-of-journal")
+    assert known_secrets(None, {**environment, "WAVEWRIGHT_JOURNAL": "postgresql://me:pw-too@db/w"}) == (
+        "0123456789abcdef",
+        "pw-too",
+    )
+
+
+def test_nothing_is_known_where_nothing_is_set() -> None:
     assert known_secrets(None, {}) == ()

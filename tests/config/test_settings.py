@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from wavewright.config import Settings, load_settings
+from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.documents import DocumentError
+from wavewright.config.environment import VARIABLES
 from wavewright.config.model_settings import ModelsSection
-from wavewright.config.settings import VARIABLES, SettingsFile, settings_schema
+from wavewright.config.settings import SettingsFile, settings_schema
 
 KEY = "sk-only-the-owner-may-see-this"
 
@@ -143,10 +145,16 @@ def test_a_broken_file_is_a_fault_with_its_place(tmp_path: Path) -> None:
     assert [(kind, place) for kind, _, place, _ in faults(tmp_path)] == [("not_yaml", (2, 6))]
 
 
-def test_each_variable_but_the_key_replaces_a_setting_of_the_file() -> None:
+def test_each_variable_but_keys_replaces_a_setting_of_the_file() -> None:
     names = {one.setting for one in VARIABLES}
+    in_file = (
+        SettingsFile.model_fields.keys()
+        | ModelsSection.model_fields.keys()
+        | DaemonSection.model_fields.keys()
+    )
 
-    assert names - SettingsFile.model_fields.keys() - ModelsSection.model_fields.keys() == {"api_key"}
+    # `pg_url` is another form of `journal`, and `daily_tokens` is `budgets.day.tokens`.
+    assert names - in_file == {"api_key", "hmac_key", "pg_url", "daily_tokens"}
 
 
 def test_a_model_of_the_environment_is_asked_for_everything(tmp_path: Path) -> None:

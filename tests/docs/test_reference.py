@@ -11,6 +11,13 @@ import pytest
 from pydantic import BaseModel
 
 from tests.repository.tree import ROOT
+from wavewright.config.daemon_settings import (
+    DaemonSection,
+    IdentitySettings,
+    QueuesSection,
+    ValidationSection,
+)
+from wavewright.config.environment import VARIABLES, Variable
 from wavewright.config.model_settings import (
     BudgetSettings,
     BudgetsSection,
@@ -18,7 +25,7 @@ from wavewright.config.model_settings import (
     PriceSettings,
     ProviderSettings,
 )
-from wavewright.config.settings import VARIABLES, SettingsFile, Variable
+from wavewright.config.settings import SettingsFile
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.app import app
 from wavewright.executor import events
@@ -74,6 +81,10 @@ def test_every_function_of_expressions_is_listed() -> None:
         pytest.param("settings.md", PriceSettings, id="prices"),
         pytest.param("settings.md", BudgetsSection, id="budgets"),
         pytest.param("settings.md", BudgetSettings, id="budget"),
+        pytest.param("settings.md", DaemonSection, id="daemon"),
+        pytest.param("settings.md", QueuesSection, id="queues"),
+        pytest.param("settings.md", ValidationSection, id="validation"),
+        pytest.param("settings.md", IdentitySettings, id="identity"),
         pytest.param("workers.md", WorkerSpec, id="worker"),
         pytest.param("workers.md", AgentLimits, id="agent"),
         pytest.param("package.md", Package, id="package"),

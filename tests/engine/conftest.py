@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wavewright.config.settings import VARIABLES
+from wavewright.config.environment import VARIABLES
 from wavewright.engine.main import main
 
 REPOSITORY = Path(__file__).parent.parent.parent

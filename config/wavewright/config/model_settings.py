@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 RoleName: TypeAlias = Literal["planner", "recovery", "reviewer", "judge", "agent", "worker"]
 ThinkingName: TypeAlias = Literal["minimal", "low", "medium", "high"]
+Schedule: TypeAlias = Literal["waves", "dataflow"]
 CassetteMode: TypeAlias = Literal["replay", "record"]
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]

@@ -77,33 +77,35 @@ class Redactor:
         return self.redact_json(value)
 
 
-class _HasKey(Protocol):
+class _HasSecrets(Protocol):
     @property
-    def api_key(self) -> str | None: ...
+    def keys(self) -> tuple[str, ...]: ...
 
     @property
-    def base_url(self) -> str | None: ...
+    def addresses(self) -> tuple[str, ...]: ...
 
 
-_SECRET_VARIABLE = re.compile(r"(?:^|_)(?:API_KEY|SECRET_KEY|ACCESS_KEY|TOKEN|PASSWORD|SECRET)$")
+_SECRET_VARIABLE = re.compile(r"(?:^|_)(?:API_KEY|HMAC_KEY|SECRET_KEY|ACCESS_KEY|TOKEN|PASSWORD|SECRET)$")
 """Ends of the names by which providers' libraries read their keys: `OPENAI_API_KEY`, `HF_TOKEN` and so on."""
 _OTHER_VARIABLES = frozenset({"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID"})
 _ADDRESS_VARIABLE = re.compile(r"^WAVEWRIGHT_(?:.*_)?URL$")
 
 
-def known_secrets(settings: _HasKey | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+def known_secrets(settings: _HasSecrets | None, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the secrets that the settings and the environment hold, in a stable order.
 
-    Those are the configured key, the keys in the variables of providers (`OPENAI_API_KEY`, `HF_TOKEN`, …), and the
-    passwords in `models.base_url` and in every `WAVEWRIGHT_…_URL`.
+    Those are the configured keys, the keys in the variables of providers (`OPENAI_API_KEY`, `HF_TOKEN`, …), and the
+    passwords in the addresses of models, broker and journal and in every `WAVEWRIGHT_…_URL`.
     """
     found: list[str] = []
     if settings is not None:
-        found += [settings.api_key or "", *_passwords(settings.base_url or "")]
+        found += settings.keys
+        for address in settings.addresses:
+            found += _passwords(address)
     for name, value in environment.items():
         if _SECRET_VARIABLE.search(name) or name in _OTHER_VARIABLES:
             found.append(value)
-        elif _ADDRESS_VARIABLE.search(name):
+        elif _ADDRESS_VARIABLE.search(name) or name == "WAVEWRIGHT_JOURNAL":
             found += _passwords(value)
     return tuple(sorted({value.strip() for value in found if value.strip()}))
 

@@ -2,20 +2,8 @@
 
 A *project* is the folder that holds `wavewright.yaml`, found from the working directory upwards; without such a file
 it is the working directory. What the environment says goes before the file, and the file before the defaults. Paths
-in the file are relative to the project, so that a command does the same wherever in it one stands.
-
-| variable | setting |
-|---|---|
-| `WAVEWRIGHT_STATE` | `state_dir` |
-| `WAVEWRIGHT_JOURNAL` | `journal` |
-| `WAVEWRIGHT_OUTPUT` | `output_dir` |
-| `WAVEWRIGHT_SCHEDULE` | `schedule` |
-| `WAVEWRIGHT_CONCURRENCY` | `concurrency` |
-| `WAVEWRIGHT_MODEL` | `model`, for every role and preference |
-| `WAVEWRIGHT_BASE_URL` | `models.base_url` |
-| `WAVEWRIGHT_API_KEY` | the key for `base_url`, or for the model's provider; it has no place in the file |
-| `WAVEWRIGHT_CASSETTE` | `models.cassette` |
-| `WAVEWRIGHT_CASSETTE_MODE` | `models.cassette_mode` |
+in the file are relative to the project, so that a command does the same wherever in it one stands. All faults are
+told at once, those of the file and those of the environment.
 """
 
 from __future__ import annotations
@@ -25,27 +13,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from wavewright.config.documents import (
-    Document,
-    DocumentError,
-    Fault,
-    ReadLimits,
-    Source,
-    Span,
-    read_document_file,
-)
-from wavewright.config.model_settings import BudgetsSection, CassetteMode, ModelsSection
+from wavewright.config.addresses import JournalPlace, is_address
+from wavewright.config.daemon_settings import DaemonSection, with_daily_tokens
+from wavewright.config.documents import Document, DocumentError, Fault, ReadLimits, read_document_file
+from wavewright.config.environment import GivenByEnvironment, read_environment
+from wavewright.config.model_settings import BudgetsSection, CassetteMode, ModelsSection, Schedule
 from wavewright.config.shape import read_shape
-from wavewright.config.sources import EMPTY_DOCUMENT
+from wavewright.config.sources import EMPTY_DOCUMENT, together
 
 FILE_NAMES = ("wavewright.yaml", "wavewright.yml")
 _LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=20)
-
-Schedule: TypeAlias = Literal["waves", "dataflow"]
 
 
 class SettingsFile(BaseModel):
@@ -57,8 +38,9 @@ class SettingsFile(BaseModel):
     version: Literal[1] = 1
     state_dir: str = Field(default=".wavewright", min_length=1)
     """Folder of whatever the engine keeps between runs."""
-    journal: str | None = Field(default=None, min_length=1)
-    """SQLite file of the events of all runs; `journal.sqlite` in the state folder where it is absent."""
+    journal: JournalPlace | None = Field(default=None, min_length=1)
+    """SQLite file of the events of all runs, or address of a PostgreSQL database (`postgresql://…`);
+    `journal.sqlite` in the state folder where it is absent."""
     output_dir: str | None = Field(default=None, min_length=1)
     """Folder of the packages of all runs; `runs` in the state folder where it is absent."""
     schedule: Schedule | None = None
@@ -71,6 +53,8 @@ class SettingsFile(BaseModel):
     """Which models are asked, how patiently, at which prices."""
     budgets: BudgetsSection = BudgetsSection.model_construct()
     """What models may cost for a run, a job and a day."""
+    daemon: DaemonSection = DaemonSection.model_construct()
+    """Broker, queues and slots of the daemon."""
     prompts: list[str] = ["prompts"]
     """Folders of prompt templates; a template here replaces the shipped one of the same name."""
     workers: list[str] = ["config/workers"]
@@ -93,9 +77,12 @@ class Settings:
     """The project's folder."""
     state_dir: Path
     journal: Path
+    """The SQLite file; nothing lies there where `journal_url` is given."""
     output_dir: Path
     file: Path | None = None
     """The file that the settings were read from, if there is one."""
+    journal_url: str | None = field(default=None, repr=False)
+    """The PostgreSQL database that the journal is in, in place of the file."""
     schedule: Schedule | None = None
     concurrency: int | None = None
     model: str | None = None
@@ -108,6 +95,9 @@ class Settings:
     cassette_mode: CassetteMode = "replay"
     calibration: Path | None = None
     budgets: BudgetsSection = field(default_factory=BudgetsSection.model_construct)
+    daemon: DaemonSection = field(default_factory=DaemonSection.model_construct)
+    hmac_key: str | None = field(default=None, repr=False)
+    """The key of messages' signatures; without one nothing is signed, and no signature asked for."""
     prompts: tuple[Path, ...] = ()
     workers: tuple[Path, ...] = ()
     ladders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
@@ -117,27 +107,16 @@ class Settings:
     document: Document | None = field(default=None, repr=False, compare=False)
     """The file as it was read: parts of it are looked at later, and their faults have their places there."""
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What only the owner may see."""
+        return tuple(key for key in (self.api_key, self.hmac_key) if key is not None)
 
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """An environment variable and the setting that it replaces."""
-
-    name: str
-    setting: str
-
-
-VARIABLES = (
-    Variable("WAVEWRIGHT_STATE", "state_dir"),
-    Variable("WAVEWRIGHT_JOURNAL", "journal"),
-    Variable("WAVEWRIGHT_OUTPUT", "output_dir"),
-    Variable("WAVEWRIGHT_SCHEDULE", "schedule"),
-    Variable("WAVEWRIGHT_CONCURRENCY", "concurrency"),
-    Variable("WAVEWRIGHT_MODEL", "model"),
-    Variable("WAVEWRIGHT_BASE_URL", "base_url"),
-    Variable("WAVEWRIGHT_API_KEY", "api_key"),
-    Variable("WAVEWRIGHT_CASSETTE", "cassette"),
-    Variable("WAVEWRIGHT_CASSETTE_MODE", "cassette_mode"),
-)
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Addresses that may hold a password."""
+        urls = (self.base_url, self.journal_url, self.daemon.amqp_url)
+        return tuple(url for url in urls if url is not None)
 
 
 def load_settings(start: Path, environment: Mapping[str, str] = os.environ) -> Settings:
@@ -148,19 +127,16 @@ def load_settings(start: Path, environment: Mapping[str, str] = os.environ) -> S
     """
     folder = start.absolute()
     file = find_settings_file(folder)
-    document = None if file is None else _mapping(file)
-    given = SettingsFile.model_construct() if document is None else _read_settings(document)
+    document, given, from_environment = _read_both(file, environment)
     root = folder if file is None else file.parent
-    from_environment = _from_environment(environment)
     # A path from the environment is relative to where the command is given, as paths on a command line are.
     state = _path("state_dir", from_environment, folder) or root / Path(given.state_dir).expanduser()
     return Settings(
         root=root,
         file=file,
         state_dir=state,
-        journal=_path("journal", from_environment, folder)
-        or _below(root, given.journal)
-        or state / "journal.sqlite",
+        journal=_journal_file(given, from_environment, root, folder) or state / "journal.sqlite",
+        journal_url=_journal_url(given, from_environment),
         output_dir=_path("output_dir", from_environment, folder)
         or _below(root, given.output_dir)
         or state / "runs",
@@ -174,7 +150,9 @@ def load_settings(start: Path, environment: Mapping[str, str] = os.environ) -> S
         cassette=_path("cassette", from_environment, folder) or _below(root, given.models.cassette),
         cassette_mode=from_environment.cassette_mode or given.models.cassette_mode,
         calibration=_below(root, given.models.calibration),
-        budgets=given.budgets,
+        budgets=with_daily_tokens(given.budgets, from_environment.daily_tokens),
+        daemon=_daemon(given.daemon, from_environment),
+        hmac_key=from_environment.hmac_key,
         prompts=tuple(root / name for name in given.prompts),
         workers=tuple(root / name for name in given.workers),
         ladders=given.ladders,
@@ -201,6 +179,27 @@ def settings_schema() -> dict[str, JsonValue]:
     return published_schema(SettingsFile, "settings", "Settings of a project, in wavewright.yaml")
 
 
+def _read_both(
+    file: Path | None, environment: Mapping[str, str]
+) -> tuple[Document | None, SettingsFile, GivenByEnvironment]:
+    """Return what the file and the environment say, or all that is wrong with either of them."""
+    document, given, faulty = None, SettingsFile.model_construct(), list[DocumentError]()
+    from_environment = GivenByEnvironment.model_construct()
+    try:
+        if file is not None:
+            document = _mapping(file)
+            given = _read_settings(document)
+    except DocumentError as error:
+        faulty.append(error)
+    try:
+        from_environment = read_environment(environment)
+    except DocumentError as error:
+        faulty.append(error)
+    if faulty:
+        raise together(faulty)
+    return document, given, from_environment
+
+
 def _read_settings(document: Document) -> SettingsFile:
     try:
         return read_shape(document, SettingsFile)
@@ -208,21 +207,32 @@ def _read_settings(document: Document) -> SettingsFile:
         raise _without_keys(error) from None
 
 
-_KEY_IN_FILE = re.compile(r"(?i)(api_?key[\"']?[ \t]*[:=][ \t]*)([^\s,}]+)")
+_KEY_IN_FILE = re.compile(
+    r"(?i)((?:api|hmac)_?key[\"']?[ \t]*[:=][ \t]*)([^\s,}]+)" r"|(://[^\s/@:]*:)([^\s/]+)(?=@)"
+)
 
 
 def _without_keys(error: DocumentError) -> DocumentError:
-    """Return an error whose excerpts show no key that somebody wrote into the file, and say where it belongs."""
-    masked = _KEY_IN_FILE.sub(lambda found: found[1] + "*" * len(found[2]), error.source.text)
+    """Return an error whose excerpts show no key and no password of the file, and say where a key belongs."""
+    masked = _KEY_IN_FILE.sub(_masked, error.source.text)
     if masked == error.source.text:
         return error
-    faults = (
-        replace(one, hint="a key is read from the environment only: set WAVEWRIGHT_API_KEY")
-        if one.kind == "unknown_field" and "api" in one.message.split("'")[1].lower()
-        else one
-        for one in error.faults
-    )
-    return DocumentError(replace(error.source, text=masked), tuple(faults))
+    faults = tuple(_where_keys_belong(one) for one in error.faults)
+    return DocumentError(replace(error.source, text=masked), faults)
+
+
+def _masked(found: re.Match[str]) -> str:
+    kept, secret = (found[1], found[2]) if found[1] is not None else (found[3], found[4])
+    return kept + "*" * len(secret)
+
+
+def _where_keys_belong(fault: Fault) -> Fault:
+    if fault.kind == "unknown_field":
+        field_name = fault.message.split("'")[1].lower()
+        for word, variable in (("api", "WAVEWRIGHT_API_KEY"), ("hmac", "WAVEWRIGHT_HMAC_KEY")):
+            if word in field_name and "key" in field_name:
+                return replace(fault, hint=f"a key is read from the environment only: set {variable}")
+    return fault
 
 
 def _mapping(file: Path) -> Document:
@@ -240,59 +250,28 @@ def _mapping(file: Path) -> Document:
     return document
 
 
-class _Environment(BaseModel):
-    """Settings as the environment gives them, after reading their texts."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
-
-    state_dir: str | None = None
-    journal: str | None = None
-    output_dir: str | None = None
-    schedule: Schedule | None = None
-    concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    model: str | None = None
-    base_url: str | None = None
-    api_key: str | None = None
-    cassette: str | None = None
-    cassette_mode: CassetteMode | None = None
-
-
-def _from_environment(environment: Mapping[str, str]) -> _Environment:
-    given = {one.setting: environment[one.name] for one in VARIABLES if environment.get(one.name, "").strip()}
-    if not given:
-        return _Environment.model_construct()
-    try:
-        return _Environment.model_validate(given)
-    except ValidationError as error:
-        raise _environment_error(error, given) from error
-
-
-_WANTED = {
-    "schedule": "'waves' or 'dataflow'",
-    "concurrency": "a whole number from 1 to 10000",
-    "cassette_mode": "'replay' or 'record'",
-}
-
-
-def _environment_error(error: ValidationError, given: Mapping[str, str]) -> DocumentError:
-    names = {one.setting: one.name for one in VARIABLES}
-    settings = [str(detail["loc"][0]) for detail in error.errors(include_url=False)]
-    lines = [f"{names[setting]}={given[setting]}" for setting in settings]
-    source = Source("<environment>", "\n".join(lines))
-    faults: list[Fault] = []
-    offset = 0
-    for setting, line in zip(settings, lines, strict=True):
-        wanted = _WANTED[setting]
-        message = f"the environment variable {names[setting]} should be {wanted}, and is {given[setting]!r}"
-        span = Span(offset + len(names[setting]) + 1, offset + len(line))
-        faults.append(Fault("bad_value", message, span, hint=f"set it right, or unset {names[setting]}"))
-        offset += len(line) + 1
-    return DocumentError(source, tuple(faults))
-
-
-def _path(setting: str, environment: _Environment, folder: Path) -> Path | None:
+def _path(setting: str, environment: GivenByEnvironment, folder: Path) -> Path | None:
     return _below(folder, getattr(environment, setting))
 
 
 def _below(folder: Path, path: str | None) -> Path | None:
     return None if path is None else folder / Path(path).expanduser()
+
+
+def _daemon(section: DaemonSection, environment: GivenByEnvironment) -> DaemonSection:
+    names = ("amqp_url", "slots", "metrics_port", "health_port", "log_level")
+    given = {name: value for name in names if (value := getattr(environment, name)) is not None}
+    return section.model_copy(update=given) if given else section
+
+
+def _journal_url(given: SettingsFile, environment: GivenByEnvironment) -> str | None:
+    journal = environment.pg_url or environment.journal or given.journal
+    return journal if journal is not None and is_address(journal) else None
+
+
+def _journal_file(
+    given: SettingsFile, environment: GivenByEnvironment, root: Path, folder: Path
+) -> Path | None:
+    if environment.journal is not None and not is_address(environment.journal):
+        return _below(folder, environment.journal)
+    return None if given.journal is None or is_address(given.journal) else _below(root, given.journal)

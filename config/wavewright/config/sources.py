@@ -7,6 +7,7 @@ for; whoever reports one says where it is and what would mend it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,10 +52,23 @@ class Fault:
 class DocumentError(Exception):
     """A text that could not be read as a document; `faults` says why, in the order of the text."""
 
-    def __init__(self, source: Source, faults: tuple[Fault, ...]) -> None:
+    def __init__(
+        self, source: Source, faults: tuple[Fault, ...], others: tuple[DocumentError, ...] = ()
+    ) -> None:
         self.source = source
         self.faults = faults
-        super().__init__("; ".join(f"{source.name}: {fault.message}" for fault in faults))
+        self.others = others
+        """What is wrong with other texts that were read with this one."""
+        texts = [f"{source.name}: {fault.message}" for fault in faults]
+        super().__init__("; ".join([*texts, *map(str, others)]))
+
+
+def together(errors: Sequence[DocumentError]) -> DocumentError:
+    """Return one error that tells what is wrong with several texts, the first of them before the others."""
+    first, *rest = (
+        part for error in errors for part in (DocumentError(error.source, error.faults), *error.others)
+    )
+    return DocumentError(first.source, first.faults, tuple(rest))
 
 
 class ReadLimits(NamedTuple):

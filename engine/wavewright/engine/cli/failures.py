@@ -119,8 +119,9 @@ def _report_known(error: Exception) -> int:
     from wavewright.tools.packs import PackError
 
     if isinstance(error, DocumentError):
-        found = tuple(diagnostic_of(fault) for fault in error.faults)
-        sys.stderr.write(without_secrets(render_text(found, error.source)) + "\n")
+        for one in (error, *error.others):
+            found = tuple(diagnostic_of(fault) for fault in one.faults)
+            sys.stderr.write(without_secrets(render_text(found, one.source)) + "\n")
         return exit_codes.MISUSE
     if isinstance(error, PlanError):
         sys.stderr.write(without_secrets(render_text(error.diagnostics, error.source)) + "\n")

@@ -1,0 +1,86 @@
+"""Addresses of servers, as settings give them.
+
+An *address* is a URL; everything else that names a place is a file. A faulty one is told as soon as it is read, in
+words that never repeat it, for it may hold a password.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from pydantic import AfterValidator
+
+_AMQP: Final = frozenset({"amqp", "amqps"})
+_POSTGRESQL: Final = frozenset({"postgresql", "postgres"})
+
+
+def is_address(place: str) -> bool:
+    """Whether a place is an address, not a file."""
+    return "://" in place
+
+
+def sound_amqp_url(url: str) -> str:
+    """Return the address of a broker as it is.
+
+    Raises:
+        ValueError: it is none, or names the user `guest` of a broker on another machine, whose password all know.
+    """
+    host, user = _host_and_user(url, _AMQP, "amqps://USER:PASSWORD@HOST/VHOST")
+    if user in {"", "guest"} and not is_loopback(host):
+        msg = (
+            "the user 'guest' is refused on another machine than this, for its password is known to all; "
+            "make a user for the daemon and write amqps://USER:PASSWORD@HOST/VHOST"
+        )
+        raise ValueError(msg)
+    return url
+
+
+def sound_pg_url(url: str) -> str:
+    """Return the address of a PostgreSQL database as it is.
+
+    Raises:
+        ValueError: it is none.
+    """
+    # Without a host it is the socket of this machine's server.
+    _host_and_user(url, _POSTGRESQL, "postgresql://USER:PASSWORD@HOST/DATABASE", needs_host=False)
+    return url
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host of an address is this machine and can be reached from nowhere else."""
+    if host == "localhost":
+        return True
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _host_and_user(
+    url: str, schemes: frozenset[str], form: str, *, needs_host: bool = True
+) -> tuple[str, str]:
+    """Return host and user of an address; the message of what is wrong never repeats it, for its password's sake."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        port, parts = 0, urlsplit("")
+    if parts.scheme not in schemes or port == 0 or not (parts.hostname or not needs_host):
+        msg = f"this is no such address; write {form}"
+        raise ValueError(msg)
+    return parts.hostname or "", unquote(parts.username or "")
+
+
+AmqpUrl: TypeAlias = Annotated[str, AfterValidator(sound_amqp_url)]
+PgUrl: TypeAlias = Annotated[str, AfterValidator(sound_pg_url)]
+
+
+def _sound_journal(place: str) -> str:
+    return sound_pg_url(place) if is_address(place) else place
+
+
+JournalPlace: TypeAlias = Annotated[str, AfterValidator(_sound_journal)]
+"""A SQLite file, or the address of a PostgreSQL database."""

@@ -1,0 +1,139 @@
+"""Settings of the daemon: which broker it is on, by which names, how much it does at once and whom it believes.
+
+What only its owner may see, the key of signatures, is never in the file; the broker's address may be, but belongs in
+`WAVEWRIGHT_AMQP_URL` where it holds a password. Every value is judged here, when the settings are read, so a daemon
+that has begun does not find out an hour later that its settings are wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from wavewright.config.addresses import AmqpUrl
+from wavewright.config.model_settings import BudgetsSection
+
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+RequestType: TypeAlias = Literal["job_request", "validation_result", "user_decision_response"]
+"""What somebody may send to the daemon."""
+
+LEAST_KEY: Final = 16
+"""Characters that a key of signatures has at least."""
+LONGEST_NAME: Final = 200
+"""Of an exchange or a queue; AMQP allows 255 bytes, and others are made of these."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.:-]+")
+
+
+def sound_key(key: str) -> str:
+    """Return a key of signatures as it is.
+
+    Raises:
+        ValueError: it is so short that it can be guessed.
+    """
+    if len(key) < LEAST_KEY:
+        msg = f"a key has at least {LEAST_KEY} characters; `openssl rand -hex 32` makes one"
+        raise ValueError(msg)
+    return key
+
+
+def _sound_name(name: str) -> str:
+    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name) or name.startswith("amq."):
+        msg = (
+            f"a name has 1 to {LONGEST_NAME} letters, digits and any of '.', '-', '_', ':', "
+            "and does not begin with 'amq.'"
+        )
+        raise ValueError(msg)
+    return name
+
+
+HmacKey: TypeAlias = Annotated[str, AfterValidator(sound_key)]
+Slots: TypeAlias = Annotated[int, Field(ge=1, le=1_000)]
+Port: TypeAlias = Annotated[int, Field(ge=0, le=65_535)]
+_BrokerName: TypeAlias = Annotated[str, AfterValidator(_sound_name)]
+_Seconds: TypeAlias = Annotated[float, Field(gt=0, le=31_536_000, allow_inf_nan=False, strict=False)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+
+class QueuesSection(_Section):
+    """Queues by what they are for; each has a routing key of its own name."""
+
+    intake: _BrokerName = "agent.world_lore_researcher"
+    """What the daemon takes in: jobs, verdicts, answers."""
+    packages: _BrokerName = "agent.world_lore_validator"
+    """Where packages go."""
+    decisions: _BrokerName = "user.decisions"
+    """Where questions to people go."""
+    status: _BrokerName = "job.status"
+    """Where it is told how jobs stand."""
+    dead: _BrokerName = "knowledge.dead"
+    """Where messages end that could not be taken in, and jobs that could not be done."""
+
+
+class ValidationSection(_Section):
+    """Who looks at packages, and how often a job may bring a better one."""
+
+    target_agent: str = Field(default="world_lore_validator", min_length=1, max_length=128)
+    """To whom packages are addressed."""
+    iterations: Annotated[int, Field(ge=0, le=10)] = 0
+    """Packages of one job, at most; with 0 a job is done when its package is out, and no verdict is waited for."""
+
+
+class IdentitySettings(_Section):
+    """What one sender is known by and may send."""
+
+    user_id: str | None = Field(default=None, min_length=1, max_length=255)
+    """The broker's user that it must be, as the broker vouches for it; any where absent."""
+    may_send: list[RequestType] = Field(min_length=1)
+    """Types of its messages."""
+
+
+class DaemonSection(_Section):
+    """The section `daemon` of `wavewright.yaml`."""
+
+    amqp_url: AmqpUrl | None = Field(default=None, repr=False)
+    """Address of the broker."""
+    exchange: _BrokerName = "knowledge.topic"
+    """Topic exchange through which everything goes."""
+    dead_letter_exchange: _BrokerName = "knowledge.dlx"
+    """Exchange of what ends in the queue `dead`."""
+    queues: QueuesSection = QueuesSection.model_construct()
+    """Names of the queues."""
+    delivery_limit: Annotated[int, Field(ge=1, le=1_000)] = 5
+    """Deliveries of one message after which the broker gives it up."""
+    agent: str = Field(default="world_lore_researcher", min_length=1, max_length=128)
+    """Who the daemon is in its messages, and to whom messages for it are addressed."""
+    slots: Slots = 4
+    """Jobs that run at once."""
+    goal_template: str | None = Field(default=None, min_length=1)
+    """Goal template of jobs that bring a goal and no job document."""
+    validation: ValidationSection = ValidationSection.model_construct()
+    """Who looks at packages."""
+    identities: dict[str, IdentitySettings] = {}
+    """Sender → what it is known by and may send; where there are none, everybody may send everything."""
+    max_body: Annotated[int, Field(ge=1_024, le=64 * 2**20)] = 2**20
+    """Bytes of a message, at most."""
+    max_depth: Annotated[int, Field(ge=4, le=256)] = 32
+    """How deep the lists and objects of a message may be nested."""
+    max_age: _Seconds = 604_800.0
+    """Seconds after which a message is too old."""
+    skew: _Seconds = 300.0
+    """Seconds that a message may come from the future, or be signed before or after now."""
+    metrics_port: Port | None = None
+    """Port of the metrics; none are served where it is absent, and 0 takes any that is free."""
+    health_port: Port | None = None
+    """Port that says whether the daemon is alive and ready; as above."""
+    log_level: LogLevel = "info"
+    """What is worth a line in the log."""
+
+
+def with_daily_tokens(budgets: BudgetsSection, tokens: int | None) -> BudgetsSection:
+    """Return the budgets with another one of tokens a day, where one is given."""
+    if tokens is None:
+        return budgets
+    return budgets.model_copy(update={"day": budgets.day.model_copy(update={"tokens": tokens})})

@@ -1,0 +1,143 @@
+"""Settings that the environment gives; they go before those of the file.
+
+| variable | setting |
+|---|---|
+| `WAVEWRIGHT_STATE` | `state_dir` |
+| `WAVEWRIGHT_JOURNAL` | `journal` |
+| `WAVEWRIGHT_PG_URL` | `journal`, as the address of a PostgreSQL database |
+| `WAVEWRIGHT_OUTPUT` | `output_dir` |
+| `WAVEWRIGHT_SCHEDULE` | `schedule` |
+| `WAVEWRIGHT_CONCURRENCY` | `concurrency` |
+| `WAVEWRIGHT_MODEL` | `model`, for every role and preference |
+| `WAVEWRIGHT_BASE_URL` | `models.base_url` |
+| `WAVEWRIGHT_API_KEY` | the key for `base_url`, or for the model's provider; it has no place in the file |
+| `WAVEWRIGHT_CASSETTE` | `models.cassette` |
+| `WAVEWRIGHT_CASSETTE_MODE` | `models.cassette_mode` |
+| `WAVEWRIGHT_DAILY_TOKEN_BUDGET` | `budgets.day.tokens` |
+| `WAVEWRIGHT_AMQP_URL` | `daemon.amqp_url` |
+| `WAVEWRIGHT_HMAC_KEY` | the key of signatures; it has no place in the file |
+| `WAVEWRIGHT_SLOTS` | `daemon.slots` |
+| `WAVEWRIGHT_METRICS_PORT` | `daemon.metrics_port` |
+| `WAVEWRIGHT_HEALTH_PORT` | `daemon.health_port` |
+| `WAVEWRIGHT_LOG_LEVEL` | `daemon.log_level` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from wavewright.config.addresses import AmqpUrl, JournalPlace, PgUrl
+from wavewright.config.daemon_settings import HmacKey, LogLevel, Port, Slots
+from wavewright.config.model_settings import CassetteMode, Schedule
+from wavewright.config.sources import DocumentError, Fault, Source, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An environment variable and the setting that it replaces."""
+
+    name: str
+    setting: str
+
+
+VARIABLES: Final = (
+    Variable("WAVEWRIGHT_STATE", "state_dir"),
+    Variable("WAVEWRIGHT_JOURNAL", "journal"),
+    Variable("WAVEWRIGHT_PG_URL", "pg_url"),
+    Variable("WAVEWRIGHT_OUTPUT", "output_dir"),
+    Variable("WAVEWRIGHT_SCHEDULE", "schedule"),
+    Variable("WAVEWRIGHT_CONCURRENCY", "concurrency"),
+    Variable("WAVEWRIGHT_MODEL", "model"),
+    Variable("WAVEWRIGHT_BASE_URL", "base_url"),
+    Variable("WAVEWRIGHT_API_KEY", "api_key"),
+    Variable("WAVEWRIGHT_CASSETTE", "cassette"),
+    Variable("WAVEWRIGHT_CASSETTE_MODE", "cassette_mode"),
+    Variable("WAVEWRIGHT_DAILY_TOKEN_BUDGET", "daily_tokens"),
+    Variable("WAVEWRIGHT_AMQP_URL", "amqp_url"),
+    Variable("WAVEWRIGHT_HMAC_KEY", "hmac_key"),
+    Variable("WAVEWRIGHT_SLOTS", "slots"),
+    Variable("WAVEWRIGHT_METRICS_PORT", "metrics_port"),
+    Variable("WAVEWRIGHT_HEALTH_PORT", "health_port"),
+    Variable("WAVEWRIGHT_LOG_LEVEL", "log_level"),
+)
+
+
+class GivenByEnvironment(BaseModel):
+    """Settings as the environment gives them, after reading their texts."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    state_dir: str | None = None
+    journal: JournalPlace | None = None
+    pg_url: PgUrl | None = None
+    output_dir: str | None = None
+    schedule: Schedule | None = None
+    concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    model: str | None = None
+    base_url: str | None = None
+    api_key: str | None = None
+    cassette: str | None = None
+    cassette_mode: CassetteMode | None = None
+    daily_tokens: Annotated[int, Field(ge=1)] | None = None
+    amqp_url: AmqpUrl | None = None
+    hmac_key: HmacKey | None = None
+    slots: Slots | None = None
+    metrics_port: Port | None = None
+    health_port: Port | None = None
+    log_level: LogLevel | None = None
+
+
+def read_environment(environment: Mapping[str, str]) -> GivenByEnvironment:
+    """Return what the environment sets; a variable without a value sets nothing.
+
+    Raises:
+        DocumentError: variables are wrong; each fault names one.
+    """
+    given = {one.setting: environment[one.name] for one in VARIABLES if environment.get(one.name, "").strip()}
+    if not given:
+        return GivenByEnvironment.model_construct()
+    try:
+        return GivenByEnvironment.model_validate(given)
+    except ValidationError as error:
+        raise _environment_error(error.errors(include_url=False), given) from None
+
+
+_PORT = "a port from 0 to 65535"
+_WANTED = {
+    "schedule": "'waves' or 'dataflow'",
+    "concurrency": "a whole number from 1 to 10000",
+    "cassette_mode": "'replay' or 'record'",
+    "daily_tokens": "a whole number from 1",
+    "slots": "a whole number from 1 to 1000",
+    "metrics_port": _PORT,
+    "health_port": _PORT,
+    "log_level": "'debug', 'info', 'warning' or 'error'",
+}
+
+
+def _environment_error(details: list[ErrorDetails], given: Mapping[str, str]) -> DocumentError:
+    names = {one.setting: one.name for one in VARIABLES}
+    lines: list[str] = []
+    faults: list[Fault] = []
+    offset = 0
+    for detail in details:
+        setting = str(detail["loc"][0])
+        name = names[setting]
+        wanted = _WANTED.get(setting)
+        if wanted is not None:
+            line = f"{name}={given[setting]}"
+            message = f"the environment variable {name} should be {wanted}, and is {given[setting]!r}"
+        else:
+            # An address may hold a password, and a key is one: they are said to be wrong, and never repeated.
+            line = f"{name}=***"
+            message = f"the environment variable {name}: {detail.get('ctx', {}).get('error', detail['msg'])}"
+        span = Span(offset + len(name) + 1, offset + len(line))
+        faults.append(Fault("bad_value", message, span, hint=f"set it right, or unset {name}"))
+        lines.append(line)
+        offset += len(line) + 1
+    return DocumentError(Source("<environment>", "\n".join(lines)), tuple(faults))
