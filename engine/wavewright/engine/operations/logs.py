@@ -1,0 +1,133 @@
+"""Log lines as structured JSON, one a line, without secrets.
+
+A *log line* has the fields `timestamp` (UTC), `level`, `event`, `agent_id` and `domain`, and those of its event. What
+libraries log on their own goes the same way. Every text in a line passes the redactor, exceptions included, and a
+line is never more than one line.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any, Literal, TextIO, TypeAlias, cast
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from wavewright.config.redaction import Redactor
+from wavewright.planner.types import Json
+
+Level: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+_LONGEST = 2_000
+"""Characters of one text in a line: a log is read by people."""
+_QUIET = ("aio_pika", "aiormq", "uvicorn", "asyncio", "httpx", "httpx2", "mcp", "asyncpg")
+"""Libraries that say at `info` what the daemon says itself."""
+
+
+class Log:
+    """Writes log lines; safe to use from any thread."""
+
+    def __init__(
+        self,
+        *,
+        agent: str,
+        domain: str,
+        level: Level = "info",
+        redactor: Redactor | None = None,
+        stream: TextIO | None = None,
+    ) -> None:
+        """Write to a stream, standard error where none is given.
+
+        Args:
+            agent: Who writes, for `agent_id`.
+            domain: What it works on, for `domain`.
+            level: The lowest level that is written.
+            redactor: Takes secrets out; one that knows shapes only where absent.
+            stream: Where lines go.
+        """
+        last: list[Processor] = [
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.add_log_level,
+            _with_fault,
+            _Redact(redactor or Redactor()),
+            structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
+        ]
+        out = stream or sys.stderr
+        self._bound = structlog.wrap_logger(
+            structlog.PrintLogger(out),
+            processors=last,
+            wrapper_class=structlog.make_filtering_bound_logger(level),
+            agent_id=agent,
+            domain=domain,
+        )
+
+    def say(self, event: str, level: Level = "info", **fields: Json | BaseException) -> None:
+        """Write one line.
+
+        Args:
+            event: Its name, such as `job_started`.
+            level: How much it matters.
+            fields: What else is to be known; an exception under `error` becomes its type and its message.
+        """
+        getattr(self._bound, level)(event, **fields)
+
+    def take_over(self) -> None:
+        """Let what libraries log go the same way, warnings and worse only."""
+        root = logging.getLogger()
+        root.handlers[:] = [_Forward(self)]
+        root.setLevel(logging.WARNING)
+        for name in _QUIET:
+            logging.getLogger(name).handlers.clear()
+            logging.getLogger(name).propagate = True
+
+
+class _Forward(logging.Handler):
+    """Takes what a library logs."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a library's line; one that cannot be formatted is told as it stands."""
+        try:
+            message = record.getMessage()
+        except (TypeError, ValueError):
+            message = str(record.msg)
+        level: Level = "error" if record.levelno >= logging.ERROR else "warning"
+        fields: dict[str, Json | BaseException] = {"logger": record.name, "message": message}
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            fields["error"] = record.exc_info[1]
+        self._log.say("library", level, **fields)
+
+
+def _with_fault(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
+    """Say of an exception what it is, and never where in the code: a line is for whoever runs the daemon."""
+    error = line.pop("error", None)
+    if isinstance(error, BaseException):
+        line["error_type"] = type(error).__name__
+        line["message"] = line.get("message") or str(error)
+    elif error is not None:
+        line["error"] = error
+    return line
+
+
+class _Redact:
+    """Takes secrets out of every text of a line."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    def __call__(self, _: WrappedLogger, __: str, line: EventDict) -> EventDict:
+        plain = cast("Mapping[str, Any]", line)
+        return {name: self._clean(name, value) for name, value in plain.items()}
+
+    def _clean(self, name: str, value: Any) -> Any:
+        if name.endswith("tokens") and isinstance(value, int):
+            # Counts of tokens, which the redactor would take for one.
+            return value
+        cleaned = self._redactor.redact_json({name: value})
+        inner = cast("dict[str, Any]", cleaned).get(name)
+        return inner[:_LONGEST] + "…" if isinstance(inner, str) and len(inner) > _LONGEST else inner

@@ -1,0 +1,129 @@
+"""Metrics in Prometheus' form.
+
+Every name starts with `wavewright_`; counters end in `_total`, durations are in seconds, costs in US dollars. Labels
+have few values (a tool, a model, a status), never an id: a job that went through leaves no series behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from wavewright.executor.events import (
+    Event,
+    GateRecord,
+    ModelCalled,
+    PlanAccepted,
+    RunFinished,
+    RungTaken,
+    StepFinished,
+)
+from wavewright.executor.job_store.records import JobState, Receipt
+from wavewright.planner.types import StepId
+
+__all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
+
+_SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600)
+_STATES: tuple[JobState, ...] = (
+    "queued",
+    "running",
+    "parked",
+    "awaiting",
+    "completed",
+    "failed",
+    "dead",
+)
+
+
+class Metrics:
+    """Counts what a daemon does; one registry each, so that two daemons of one program do not mix."""
+
+    def __init__(self) -> None:
+        """Begin with nothing counted."""
+        self.registry = CollectorRegistry()
+        self._jobs = self._gauge("jobs", "Jobs in the store", "state")
+        self._outbox = self._gauge("outbox_messages", "Messages that wait to be published")
+        self._up = self._gauge("up", "Whether a part works: broker, store", "part")
+        self._received = self._counter("messages_received", "Messages taken in", "type", "action")
+        self._sent = self._counter("messages_sent", "Messages that the broker confirmed", "type")
+        self._taken_over = self._counter("jobs_taken_over", "Jobs that somebody else had begun")
+        self._runs = self._counter("runs_finished", "Runs that ended", "status")
+        self._plans = self._counter("plans_accepted", "Plans that runs followed", "rung")
+        self._steps = self._counter("steps_finished", "Steps that ended", "tool", "status")
+        self._step_seconds = self._histogram("step_seconds", "Seconds of a step", "tool")
+        self._gates = self._counter("gates_asked", "Gates that were asked", "verdict", "severity")
+        self._calls = self._counter("model_calls", "Calls of models", "role", "model", "outcome")
+        self._tokens = self._counter("model_tokens", "Tokens of models", "role", "model", "direction")
+        self._usd = self._counter("model_usd", "Cost of models in US dollars", "role", "model")
+        self._model_seconds = self._histogram("model_seconds", "Seconds of a model call", "role", "model")
+        self._rungs = self._counter("rungs_taken", "Rungs of ladders", "ladder", "rung", "outcome")
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"wavewright_{name}", text, labels, registry=self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"wavewright_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
+        return Histogram(f"wavewright_{name}", text, labels, buckets=_SECONDS, registry=self.registry)
+
+    def text(self) -> bytes:
+        """Return everything as Prometheus reads it."""
+        return generate_latest(self.registry)
+
+    def states(self, counts: Mapping[JobState, int], *, outbox: int) -> None:
+        """Set how many jobs and messages there are."""
+        for state in _STATES:
+            self._jobs.labels(state).set(counts.get(state, 0))
+        self._outbox.set(outbox)
+
+    def part(self, name: str, *, works: bool) -> None:
+        """Set whether a part works."""
+        self._up.labels(name).set(works)
+
+    def received(self, kind: str, receipt: Receipt) -> None:
+        """Count a message that was taken in; of an unknown type there is one series, whatever it says it is."""
+        self._received.labels(kind, receipt.action).inc()
+
+    def sent(self, kind: str) -> None:
+        """Count a message that went out."""
+        self._sent.labels(kind).inc()
+
+    def taken_over(self) -> None:
+        """Count a job that somebody else had begun."""
+        self._taken_over.inc()
+
+    def count(self, event: Event, tools: Mapping[StepId, str]) -> None:
+        """Count an event of a run.
+
+        Args:
+            event: What happened.
+            tools: Tool by step id, of the run's plan.
+        """
+        match event:
+            case StepFinished():
+                tool = tools.get(event.step, "unknown")
+                self._steps.labels(tool, event.status).inc()
+                if event.attempts:
+                    self._step_seconds.labels(tool).observe(event.seconds)
+                for gate in event.gates:
+                    self._gate(gate)
+            case ModelCalled(use=use):
+                self._calls.labels(use.role, use.model, use.outcome).inc()
+                self._tokens.labels(use.role, use.model, "input").inc(use.input_tokens)
+                self._tokens.labels(use.role, use.model, "output").inc(use.output_tokens)
+                self._usd.labels(use.role, use.model).inc(use.usd or 0.0)
+                self._model_seconds.labels(use.role, use.model).observe(use.seconds)
+            case RungTaken(rung=rung):
+                self._rungs.labels(rung.ladder, rung.rung, rung.outcome).inc()
+            case PlanAccepted():
+                self._plans.labels(event.rung).inc()
+            case RunFinished():
+                self._runs.labels(event.status).inc()
+            case _:
+                pass
+
+    def _gate(self, gate: GateRecord) -> None:
+        self._gates.labels(gate.verdict, gate.severity).inc()

@@ -1,0 +1,164 @@
+"""The log lines of one run, from its events.
+
+The names of the events and of their fields are those that users of zone researchers know; `zone_name` is what a run
+is about: a zone, or else the job's name. Steps are numbered as the plan lists them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import cast
+
+from wavewright.engine.operations.logs import Level, Log
+from wavewright.executor.events import (
+    Event,
+    ItemFinished,
+    ModelCalled,
+    Noted,
+    PlanAccepted,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    StepStarted,
+    WaveStarted,
+)
+from wavewright.planner.model_port import ModelUse
+from wavewright.planner.types import Json, JsonObject, StepId
+
+_ENDED_BADLY = ("failed", "blocked", "cancelled")
+
+
+@dataclass(slots=True)
+class RunLog:
+    """Writes a line for whatever somebody who runs the daemon wants to know of a run."""
+
+    log: Log
+    job: str
+    """The job's id."""
+    zone: str
+    """What the run is about."""
+    tools: dict[StepId, str] = field(default_factory=dict[StepId, str])
+    """Tool by step, of the plan that the run follows."""
+    _numbers: dict[StepId, int] = field(default_factory=dict[StepId, int])
+    _begun: set[StepId] = field(default_factory=set[StepId])
+    _step_tokens: Counter[StepId] = field(default_factory=Counter[StepId])
+    _tokens: Counter[str] = field(default_factory=Counter[str])
+
+    def __call__(self, event: Event) -> None:
+        """Write what the event means; most events mean nothing here."""
+        match event:
+            case RunStarted():
+                self._say("research_cycle_started", run=event.run)
+            case PlanAccepted():
+                self._take_plan(event)
+            case WaveStarted():
+                for step in event.steps:
+                    self._begin(step)
+            case StepStarted():
+                self._begin(event.step)
+            case ModelCalled(use=use):
+                self._take_use(use)
+            case ItemFinished(error=error) if error is not None:
+                self._fault(event.step, error.kind, error.message, error.attempts)
+            case StepFinished():
+                self._end_step(event)
+            case Noted():
+                self._note(event)
+            case RunFinished():
+                self._end(event)
+            case _:
+                pass
+
+    def _say(self, event: str, level: Level = "info", **fields: Json) -> None:
+        self.log.say(event, level, job_id=self.job, zone_name=self.zone, **fields)
+
+    def _take_plan(self, event: PlanAccepted) -> None:
+        steps = cast("list[JsonObject]", event.plan.get("steps", []))
+        self.tools = {StepId(str(step["id"])): str(step["tool"]) for step in steps}
+        self._numbers = {step: number for number, step in enumerate(self.tools, start=1)}
+        self._say(
+            "plan_accepted",
+            plan_hash=event.plan_hash,
+            rung=event.rung,
+            round=event.round,
+            steps=len(self.tools),
+            warnings=len(event.warnings),
+        )
+
+    def _begin(self, step: StepId) -> None:
+        if step not in self._begun:
+            self._begun.add(step)
+            self._say(
+                "pipeline_step_started",
+                step_number=self._numbers.get(step, 0),
+                step_name=step,
+                tool=self.tools.get(step, ""),
+            )
+
+    def _take_use(self, use: ModelUse) -> None:
+        side = "worker" if use.role == "worker" else "orchestrator"
+        self._tokens[side] += use.tokens
+        if use.step is not None:
+            self._step_tokens[use.step] += use.tokens
+        if use.outcome == "over_budget":
+            self._say("budget_exhausted", "warning", budget_type="model call", message=use.message)
+
+    def _end_step(self, event: StepFinished) -> None:
+        level: Level = "warning" if event.status in _ENDED_BADLY else "info"
+        self._say(
+            "pipeline_step_completed",
+            level,
+            step_number=self._numbers.get(event.step, 0),
+            step_name=event.step,
+            status=event.status,
+            duration_ms=round(event.seconds * 1000),
+            tokens_used=self._step_tokens[event.step],
+        )
+        if event.error is not None:
+            self._fault(event.step, event.error.kind, event.error.message, event.error.attempts)
+        for gate in event.gates:
+            if gate.is_red:
+                self._say(
+                    "gate_red",
+                    "warning",
+                    step_name=event.step,
+                    gate=gate.gate,
+                    severity=gate.severity,
+                    message=gate.message,
+                )
+
+    def _fault(self, step: StepId, kind: str, message: str, attempts: int) -> None:
+        self._say(
+            "error",
+            "error",
+            step_name=step,
+            error_type=kind,
+            message=message,
+            retry_count=max(0, attempts - 1),
+        )
+
+    def _note(self, event: Noted) -> None:
+        match event.topic:
+            case "resumed":
+                self._say("checkpoint_loaded", step=len(self._begun), queue_size=self._left)
+            case "question":
+                self._say("fork_detected", options=event.body.get("options"))
+            case "recovery":
+                self._say("recovery_planned", reason=event.body.get("reason"), round=event.body.get("round"))
+            case _:
+                pass
+
+    @property
+    def _left(self) -> int:
+        return len(self.tools.keys() - self._begun)
+
+    def _end(self, event: RunFinished) -> None:
+        self._say(
+            "zone_tokens",
+            total_tokens=self._tokens.total(),
+            orchestrator_tokens=self._tokens["orchestrator"],
+            worker_tokens=self._tokens["worker"],
+        )
+        level: Level = "warning" if event.status == "failed" else "info"
+        self._say("research_cycle_finished", level, status=event.status, reason=event.reason)

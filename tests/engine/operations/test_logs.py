@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from wavewright.config.redaction import Redactor
+from wavewright.engine.operations.logs import Level, Log
+from wavewright.planner.types import JsonObject
+
+
+@pytest.fixture
+def stream() -> io.StringIO:
+    return io.StringIO()
+
+
+def lines(stream: io.StringIO) -> list[JsonObject]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def log_to(stream: io.StringIO, *, level: Level = "info", known: tuple[str, ...] = ()) -> Log:
+    return Log(agent="researcher", domain="world_lore", level=level, redactor=Redactor(known), stream=stream)
+
+
+def test_every_line_says_when_who_and_what(stream: io.StringIO) -> None:
+    log_to(stream).say("daemon_started", slots=4)
+
+    (line,) = lines(stream)
+    assert str(line.pop("timestamp")).endswith("Z")
+    assert line == {
+        "event": "daemon_started",
+        "level": "info",
+        "agent_id": "researcher",
+        "domain": "world_lore",
+        "slots": 4,
+    }
+
+
+def test_what_is_below_the_level_is_not_written(stream: io.StringIO) -> None:
+    log = log_to(stream, level="warning")
+
+    log.say("job_started")
+    log.say("budget_warning", "warning")
+
+    assert [line["event"] for line in lines(stream)] == ["budget_warning"]
+
+
+def test_an_exception_is_told_by_type_and_message_without_a_traceback(stream: io.StringIO) -> None:
+    log_to(stream).say("error", "error", error=ValueError("no such zone"), retry_count=2)
+
+    (line,) = lines(stream)
+    assert (line["error_type"], line["message"], line["retry_count"]) == ("ValueError", "no such zone", 2)
+    assert "Traceback" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"url": "amqp://svc:hunter2hunter@rabbit:5672/"},
+        {"nested": {"list": ["key is hunter2hunter"]}},
+        {"error": RuntimeError("cannot connect with hunter2hunter")},
+        {"nested": {"hunter2hunter": 1}},
+    ],
+    ids=["address", "nested", "exception", "name"],
+)
+def test_a_known_secret_is_in_no_line(stream: io.StringIO, said: dict[str, JsonObject]) -> None:
+    log_to(stream, known=("hunter2hunter",)).say("error", "error", **said)
+
+    assert "hunter2hunter" not in stream.getvalue()
+    assert len(lines(stream)) == 1
+
+
+def test_counts_of_tokens_are_no_secrets(stream: io.StringIO) -> None:
+    log_to(stream).say("zone_tokens", total_tokens=1_234_567, worker_tokens=1_200_000)
+
+    (line,) = lines(stream)
+    assert (line["total_tokens"], line["worker_tokens"]) == (1_234_567, 1_200_000)
+
+
+def test_text_over_several_lines_stays_one_line_and_long_text_is_cut(stream: io.StringIO) -> None:
+    log_to(stream).say("error", "error", message="a\nb\r\n\x1b[31mred", more="x" * 5_000)
+
+    (line,) = lines(stream)
+    assert line["message"] == "a\nb\r\n\x1b[31mred"
+    assert "\x1b" not in stream.getvalue()
+    assert len(str(line["more"])) == 2_001
+
+
+@pytest.fixture
+def root_logger() -> Iterator[logging.Logger]:
+    root = logging.getLogger()
+    kept, level = root.handlers[:], root.level
+    yield root
+    root.handlers[:] = kept
+    root.setLevel(level)
+
+
+def test_what_a_library_warns_of_is_a_line_too(stream: io.StringIO, root_logger: logging.Logger) -> None:
+    log_to(stream, known=("hunter2hunter",)).take_over()
+
+    logging.getLogger("aio_pika.robust").warning("lost %s", "amqp://svc:hunter2hunter@rabbit/")
+    logging.getLogger("aio_pika.robust").info("connected")
+    logging.getLogger("aio_pika").warning("%d jobs", "many")
+    root_logger.error("broken", exc_info=OSError("disk"))
+
+    first, second, third = lines(stream)
+    assert (first["event"], first["logger"], first["level"]) == ("library", "aio_pika.robust", "warning")
+    assert "hunter2" not in stream.getvalue()
+    assert second["message"] == "%d jobs"
+    assert (third["error_type"], third["message"]) == ("OSError", "broken")
