@@ -52,12 +52,14 @@ docs: environment ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Open site/index.html"
 
-lock: environment ## Write requirements.lock anew; UPGRADE=1 takes the newest versions
+lock: environment ## Write the lock files anew; UPGRADE=1 takes the newest versions
 	@test -x .venv/uv/bin/uv || sh .ci/environment pip install --quiet --target .venv/uv uv
-	@.venv/uv/bin/uv pip compile pyproject.toml --quiet --system-certs --all-extras --group dev --universal --python-version 3.11 \
-		--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --output-file requirements.lock \
-		$(if $(PIP_INDEX_URL),--default-index $(PIP_INDEX_URL)) $(if $(UPGRADE),--upgrade)
+	@$(LOCK) --all-extras --group dev --output-file requirements.lock $(if $(UPGRADE),--upgrade)
+	@$(LOCK) --extra equities --extra otel --group build --constraint requirements.lock --output-file requirements-daemon.lock
 	@sh .ci/environment
+
+LOCK := .venv/uv/bin/uv pip compile pyproject.toml --quiet --system-certs --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header $(if $(PIP_INDEX_URL),--default-index $(PIP_INDEX_URL))
 
 clean: ## Remove everything that can be made again, the environment included
 	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist site output

@@ -43,11 +43,11 @@ def test_the_environment_goes_before_the_section(tmp_path: Path) -> None:
         WAVEWRIGHT_SLOTS="9",
         WAVEWRIGHT_DAILY_TOKEN_BUDGET="1000",  # noqa: S106 - it counts tokens
         WAVEWRIGHT_LOG_LEVEL="debug",
-        WAVEWRIGHT_HEALTH_PORT="0",
+        WAVEWRIGHT_HEALTH="[::1]:0",
     )
 
     assert (settings.daemon.amqp_url, settings.daemon.slots) == ("amqp://localhost/two", 9)
-    assert (settings.daemon.log_level, settings.daemon.health_port) == ("debug", 0)
+    assert (settings.daemon.log_level, settings.daemon.health) == ("debug", "[::1]:0")
     assert (settings.budgets.day.tokens, settings.budgets.day.usd) == (1000, 1.0)
 
 
@@ -99,7 +99,7 @@ def test_every_fault_of_file_and_environment_is_told_at_once(tmp_path: Path) -> 
         WAVEWRIGHT_PG_URL=f"mysql://me:{OWNERS}@db/w",
         WAVEWRIGHT_DAILY_TOKEN_BUDGET="plenty",  # noqa: S106 - it counts tokens
         WAVEWRIGHT_HMAC_KEY="short",
-        WAVEWRIGHT_HEALTH_PORT="70000",
+        WAVEWRIGHT_HEALTH="localhost:70000",
     )
 
     assert told == [
@@ -122,7 +122,7 @@ def test_every_fault_of_file_and_environment_is_told_at_once(tmp_path: Path) -> 
             "the environment variable WAVEWRIGHT_HMAC_KEY: a key has at least 16 characters; `openssl rand -hex 32` "
             "makes one"
         ),
-        "the environment variable WAVEWRIGHT_HEALTH_PORT should be a port from 0 to 65535, and is '70000'",
+        "the environment variable WAVEWRIGHT_HEALTH should be HOST:PORT, and is 'localhost:70000'",
     ]
 
 

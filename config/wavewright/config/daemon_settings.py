@@ -24,6 +24,8 @@ LEAST_KEY: Final = 16
 LONGEST_NAME: Final = 200
 """Of an exchange or a queue; AMQP allows 255 bytes, and others are made of these."""
 
+LAST_PORT: Final = 65_535
+
 _NAME = re.compile(r"[A-Za-z0-9_.:-]+")
 
 
@@ -39,6 +41,19 @@ def sound_key(key: str) -> str:
     return key
 
 
+def sound_place(place: str) -> str:
+    """Return `HOST:PORT` as it is.
+
+    Raises:
+        ValueError: it is no such place.
+    """
+    host, _, port = place.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > LAST_PORT:
+        msg = "a place is HOST:PORT, such as 127.0.0.1:9464; port 0 takes any that is free"
+        raise ValueError(msg)
+    return place
+
+
 def _sound_name(name: str) -> str:
     if len(name) > LONGEST_NAME or not _NAME.fullmatch(name) or name.startswith("amq."):
         msg = (
@@ -51,7 +66,7 @@ def _sound_name(name: str) -> str:
 
 HmacKey: TypeAlias = Annotated[str, AfterValidator(sound_key)]
 Slots: TypeAlias = Annotated[int, Field(ge=1, le=1_000)]
-Port: TypeAlias = Annotated[int, Field(ge=0, le=65_535)]
+HealthPlace: TypeAlias = Annotated[str, AfterValidator(sound_place)]
 _BrokerName: TypeAlias = Annotated[str, AfterValidator(_sound_name)]
 _Seconds: TypeAlias = Annotated[float, Field(gt=0, le=31_536_000, allow_inf_nan=False, strict=False)]
 
@@ -124,10 +139,8 @@ class DaemonSection(_Section):
     """Seconds after which a message is too old."""
     skew: _Seconds = 300.0
     """Seconds that a message may come from the future, or be signed before or after now."""
-    metrics_port: Port | None = None
-    """Port of the metrics; none are served where it is absent, and 0 takes any that is free."""
-    health_port: Port | None = None
-    """Port that says whether the daemon is alive and ready; as above."""
+    health: HealthPlace | None = None
+    """`HOST:PORT` where it says over HTTP whether it is alive and ready, and gives its metrics; nowhere where absent."""
     log_level: LogLevel = "info"
     """What is worth a line in the log."""
 

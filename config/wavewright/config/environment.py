@@ -17,8 +17,7 @@
 | `WAVEWRIGHT_AMQP_URL` | `daemon.amqp_url` |
 | `WAVEWRIGHT_HMAC_KEY` | the key of signatures; it has no place in the file |
 | `WAVEWRIGHT_SLOTS` | `daemon.slots` |
-| `WAVEWRIGHT_METRICS_PORT` | `daemon.metrics_port` |
-| `WAVEWRIGHT_HEALTH_PORT` | `daemon.health_port` |
+| `WAVEWRIGHT_HEALTH` | `daemon.health` |
 | `WAVEWRIGHT_LOG_LEVEL` | `daemon.log_level` |
 """
 
@@ -32,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from wavewright.config.addresses import AmqpUrl, JournalPlace, PgUrl
-from wavewright.config.daemon_settings import HmacKey, LogLevel, Port, Slots
+from wavewright.config.daemon_settings import HealthPlace, HmacKey, LogLevel, Slots
 from wavewright.config.model_settings import CassetteMode, Schedule
 from wavewright.config.sources import DocumentError, Fault, Source, Span
 
@@ -61,8 +60,7 @@ VARIABLES: Final = (
     Variable("WAVEWRIGHT_AMQP_URL", "amqp_url"),
     Variable("WAVEWRIGHT_HMAC_KEY", "hmac_key"),
     Variable("WAVEWRIGHT_SLOTS", "slots"),
-    Variable("WAVEWRIGHT_METRICS_PORT", "metrics_port"),
-    Variable("WAVEWRIGHT_HEALTH_PORT", "health_port"),
+    Variable("WAVEWRIGHT_HEALTH", "health"),
     Variable("WAVEWRIGHT_LOG_LEVEL", "log_level"),
 )
 
@@ -87,8 +85,7 @@ class GivenByEnvironment(BaseModel):
     amqp_url: AmqpUrl | None = None
     hmac_key: HmacKey | None = None
     slots: Slots | None = None
-    metrics_port: Port | None = None
-    health_port: Port | None = None
+    health: HealthPlace | None = None
     log_level: LogLevel | None = None
 
 
@@ -107,15 +104,13 @@ def read_environment(environment: Mapping[str, str]) -> GivenByEnvironment:
         raise _environment_error(error.errors(include_url=False), given) from None
 
 
-_PORT = "a port from 0 to 65535"
 _WANTED = {
     "schedule": "'waves' or 'dataflow'",
     "concurrency": "a whole number from 1 to 10000",
     "cassette_mode": "'replay' or 'record'",
     "daily_tokens": "a whole number from 1",
     "slots": "a whole number from 1 to 1000",
-    "metrics_port": _PORT,
-    "health_port": _PORT,
+    "health": "HOST:PORT",
     "log_level": "'debug', 'info', 'warning' or 'error'",
 }
 

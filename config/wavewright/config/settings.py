@@ -259,7 +259,7 @@ def _below(folder: Path, path: str | None) -> Path | None:
 
 
 def _daemon(section: DaemonSection, environment: GivenByEnvironment) -> DaemonSection:
-    names = ("amqp_url", "slots", "metrics_port", "health_port", "log_level")
+    names = ("amqp_url", "slots", "health", "log_level")
     given = {name: value for name in names if (value := getattr(environment, name)) is not None}
     return section.model_copy(update=given) if given else section
 

@@ -60,7 +60,7 @@ async def test_a_taken_port_is_told_with_the_setting() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(PortTakenError, match=rf"127\.0\.0\.1:{port}: .*; set `daemon\.health`"):
-            async with serve_health(Health(), Metrics(), port=port):
+            async with serve_health(Health(), Metrics(), f"127.0.0.1:{port}"):
                 pass
 
 
@@ -77,3 +77,8 @@ async def test_a_scraper_that_never_hangs_up_does_not_keep_the_daemon() -> None:
             await stream.send(b"GET /live HTTP/1.1\r\nHost: a\r\n\r\n")
             assert (await stream.receive()).startswith(b"HTTP/1.1 200")
         await stream.aclose()
+
+
+async def test_it_listens_on_another_kind_of_address_as_well() -> None:
+    async with serve_health(Health(), Metrics(), "[::1]:0") as port, httpx.AsyncClient() as client:
+        assert (await client.get(f"http://[::1]:{port}/live")).status_code == 200

@@ -76,10 +76,8 @@ def health_app(health: Health, metrics: Metrics) -> Starlette:
 
 
 @asynccontextmanager
-async def serve_health(
-    health: Health, metrics: Metrics, *, host: str = "127.0.0.1", port: int = 0
-) -> AsyncGenerator[int]:
-    """Answer while the block runs, and give the port; 0 is a free one.
+async def serve_health(health: Health, metrics: Metrics, place: str = "127.0.0.1:0") -> AsyncGenerator[int]:
+    """Answer at `HOST:PORT` while the block runs, and give the port; 0 is a free one.
 
     Raises:
         PortTakenError: somebody else listens there, or the address is not this machine's.
@@ -99,7 +97,7 @@ async def serve_health(
             await super().startup(sockets)
             is_listening.set()
 
-    listener = _listener(host, port)
+    listener = _listener(place)
     app = health_app(health, metrics)
     server = Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
     with listener:
@@ -113,18 +111,20 @@ async def serve_health(
                 server.should_exit = server.force_exit = True
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def _listener(place: str) -> socket.socket:
+    host, _, port = place.rpartition(":")
+    host = host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, port))
+        listener.bind((host, int(port)))
         listener.listen(64)
         listener.setblocking(False)
     except OSError as error:
         listener.close()
         reason = error.strerror or str(error)
         raise PortTakenError(
-            f"health and metrics cannot be served at {host}:{port}: {reason}; set `daemon.health` to another address"
+            f"health and metrics cannot be served at {place}: {reason}; set `daemon.health` to another place"
         ) from error
     return listener

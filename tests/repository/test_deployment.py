@@ -1,0 +1,135 @@
+"""The image, the compose file and the systemd unit: judged by the tools of their trades, and held against the code."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+
+from tests.repository.tree import ROOT
+from wavewright.config.environment import VARIABLES
+from wavewright.config.settings import load_settings
+
+COMPOSE = cast("dict[str, Any]", yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8")))
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+UNIT = ROOT / "docs" / "deploy" / "wavewright.service"
+EXAMPLE = (ROOT / "docs" / "deploy" / "example.env").read_text(encoding="utf-8")
+
+
+def tool(name: str) -> str:
+    """Return a tool of the environment by its path; tests without it are skipped by name."""
+    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not there")
+    return found
+
+
+def judged(*command: str) -> str:
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout + ended.stderr
+
+
+def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
+    assert judged(tool("hadolint"), "Dockerfile") == ""
+
+
+def test_the_compose_file_keeps_the_schema_of_compose() -> None:
+    assert "ok" in judged(tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "compose.yaml")
+
+
+def test_systemd_finds_nothing_in_the_unit_but_that_nothing_is_installed() -> None:
+    ended = subprocess.run(
+        [tool("systemd-analyze"), "verify", str(UNIT)], capture_output=True, text=True, check=False
+    )
+
+    said = [line for line in ended.stderr.splitlines() if UNIT.name in line]
+    assert all("is not executable" in line for line in said), said
+
+
+def pins(name: str) -> dict[str, str]:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return dict(re.findall(r"^([a-zA-Z0-9._-]+)==([^ \\;]+)", text, re.MULTILINE))
+
+
+def test_the_image_installs_what_the_tests_ran_with() -> None:
+    everything, image = pins("requirements.lock"), pins("requirements-daemon.lock")
+
+    assert image.items() <= everything.items()
+    assert "pytest" not in image
+    assert {"aio-pika", "asyncpg", "hatchling", "opentelemetry-sdk"} <= image.keys()
+
+
+def test_every_line_of_both_locks_is_hashed() -> None:
+    for name in ("requirements.lock", "requirements-daemon.lock"):
+        blocks = re.split(r"\n(?=[a-z])", (ROOT / name).read_text(encoding="utf-8"))
+        assert all("--hash=sha256:" in block for block in blocks if "==" in block), name
+
+
+def test_nothing_in_the_image_runs_as_root() -> None:
+    last_stage = DOCKERFILE.rpartition("\nFROM ")[2]
+
+    assert re.search(r"^USER 10001:10001$", last_stage, re.MULTILINE)
+
+
+def test_every_room_and_every_file_that_is_built_from_is_in_the_image() -> None:
+    copied = set(re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE))
+    wanted = {"planner", "executor", "reviewer", "tools", "prompts", "config", "engine"}
+
+    sent = set((ROOT / ".dockerignore").read_text(encoding="utf-8").split())
+    assert wanted <= copied
+    assert {f"!{name}" for names in copied for name in names.split()} <= sent
+
+
+def test_health_is_asked_where_it_is_served() -> None:
+    served = re.search(r"WAVEWRIGHT_HEALTH=0\.0\.0\.0:(\d+)", DOCKERFILE)
+
+    assert served is not None
+    assert f"EXPOSE {served[1]}" in DOCKERFILE
+    assert f"http://127.0.0.1:{served[1]}/ready" in DOCKERFILE
+    assert COMPOSE["services"]["daemon"]["ports"] == [f"127.0.0.1:{served[1]}:{served[1]}"]
+
+
+def test_the_daemon_waits_for_a_healthy_broker_and_a_healthy_database() -> None:
+    services = COMPOSE["services"]
+
+    assert services["daemon"]["depends_on"] == {
+        "rabbitmq": {"condition": "service_healthy"},
+        "postgres": {"condition": "service_healthy"},
+    }
+    assert all("healthcheck" in services[name] for name in ("rabbitmq", "postgres"))
+
+
+def test_every_variable_of_the_compose_file_is_one_that_the_daemon_knows() -> None:
+    given = COMPOSE["services"]["daemon"]["environment"]
+
+    known = {variable.name for variable in VARIABLES} | {"WAVEWRIGHT_STATE"}
+    assert set(given) <= known
+
+
+def test_the_example_names_every_value_that_the_compose_file_asks_for_and_holds_no_password() -> None:
+    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    asked = set(re.findall(r"\$\{(\w+)", text))
+    named = dict(re.findall(r"^#? ?([A-Z_]+)=(.*)$", EXAMPLE, re.MULTILINE))
+
+    assert asked <= named.keys()
+    assert all(not value for name, value in named.items() if "PASSWORD" in name or "KEY" in name)
+
+
+def test_the_project_that_the_compose_file_starts_with_has_sound_settings() -> None:
+    settings = load_settings(ROOT / "docs" / "deploy" / "project", {})
+
+    assert {identity.user_id for identity in settings.daemon.identities.values()} == {
+        "svc_ui",
+        "svc_validator",
+    }
+
+
+def test_wrong_configuration_does_not_start_the_unit_again_and_again() -> None:
+    assert "RestartPreventExitStatus=2" in UNIT.read_text(encoding="utf-8")
