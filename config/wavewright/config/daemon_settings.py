@@ -140,7 +140,7 @@ class DaemonSection(_Section):
     skew: _Seconds = 300.0
     """Seconds that a message may come from the future, or be signed before or after now."""
     health: HealthPlace | None = None
-    """`HOST:PORT` where it says over HTTP whether it is alive and ready, and gives its metrics; nowhere where absent."""
+    """`HOST:PORT` where it says over HTTP whether it lives and is ready, with its metrics; nowhere where absent."""
     log_level: LogLevel = "info"
     """What is worth a line in the log."""
 
