@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
+from pydantic import JsonValue
+
+from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs import PlanDraft
 from wavewright.engine.stopping import Stopper
@@ -24,7 +27,7 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan, PlanPatch
 from wavewright.planner.planning import UserQuestion
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.types import RunId, Schedule, StepId
+from wavewright.planner.types import JsonObject, RunId, Schedule, StepId
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.calls import Tool
 from wavewright.tools.workers.services import Services
@@ -39,13 +42,15 @@ class ApprovalRequest:
     """The plan's or the patch's effect, as text."""
     needs: tuple[str, ...]
     """Why a person is asked: each tool that needs approval, each new side effect."""
+    binding: JsonObject = field(default_factory=dict[str, JsonValue])
+    """What the word is for and nothing else: the hash of the whole plan, and of each step that is asked for."""
 
 
 class Approver(Protocol):
-    """Whoever says yes or no: a terminal, a policy."""
+    """Whoever says yes or no: a terminal, a policy, somebody who answers tomorrow."""
 
-    async def approve(self, request: ApprovalRequest) -> bool:
-        """Return whether it may go ahead."""
+    async def approve(self, request: ApprovalRequest) -> bool | None:
+        """Return whether it may go ahead; none where nobody has said so yet, and the run is to wait for it."""
         ...
 
 
@@ -68,6 +73,24 @@ def as_they_are(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
     return tools
 
 
+Publish: TypeAlias = Callable[[Package, Path], tuple[Path, ...]]
+"""Lets a package out, into a folder where it becomes files, and returns the files."""
+
+
+def write_files(package: Package, folder: Path) -> tuple[Path, ...]:
+    """Write the package and its report."""
+    from wavewright.reviewer.packaging import write_package
+    from wavewright.reviewer.report.page import write_report
+
+    return (write_package(package, folder), write_report(package, folder))
+
+
+def keep_back(package: Package, folder: Path) -> tuple[Path, ...]:
+    """Let nothing out: the package is built, and whoever has asked for the run looks at it."""
+    del package, folder
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """Everything that is not pure, in one place."""
@@ -84,8 +107,7 @@ class Ports:
     on_event: Callable[[Event], None]
     stopper: Stopper
     tools_through: ToolsThrough = as_they_are
-    publishes: bool = True
-    """Whether the package is written; it is built either way."""
+    publish: Publish = write_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +115,10 @@ class RunRequest:
     """What was asked for on the command line or by a caller."""
 
     job_file: Path | None = None
+    job: Document | None = None
+    """The job where it came otherwise than as a file; it names nothing outside the project's folder."""
     run: RunId | None = None
-    """The run to resume; a new one where absent."""
+    """The run's id: it is resumed, or begins where nothing was journaled of it yet; a new id where absent."""
     plan_file: Path | None = None
     """A plan that replaces the job's."""
     schedule: Schedule | None = None

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from wavewright.config.settings import Settings
 from wavewright.engine.context import (
     Approver,
     Asker,
     Ports,
+    Publish,
     RunContext,
     RunRequest,
     ToolsThrough,
     as_they_are,
+    write_files,
 )
 from wavewright.engine.default_pipeline import default_pipeline
 from wavewright.engine.pipeline import Observer, PipelineRun
-from wavewright.engine.services import open_services
+from wavewright.engine.services import OpenServices, open_services
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event
 from wavewright.executor.journal import Journal
@@ -43,7 +46,8 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
     observe: Observer | None = None,
     stopper: Stopper | None = None,
     tools_through: ToolsThrough = as_they_are,
-    publishes: bool = True,
+    publish: Publish = write_files,
+    opened: OpenServices | None = None,
 ) -> PipelineRun[RunContext]:
     """Run or resume what the request asks for and return the last context.
 
@@ -57,7 +61,8 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
         observe: Told of each phase that has ended.
         stopper: Stops the run from outside.
         tools_through: Puts others in the place of the tools that the goal allows, with the same signatures.
-        publishes: Whether the package is written; it is built either way.
+        publish: Lets the package out; it is built either way.
+        opened: Models and purse, where several runs share them; opened for this run alone where absent.
 
     Raises:
         DocumentError, PlanError: a job, a template or a plan is faulty.
@@ -65,18 +70,18 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
         PromptError: a prompt template is faulty.
         JournalError: the run cannot be journaled; what was journaled stays.
     """
-    async with open_services(settings) as opened:
+    async with nullcontext(opened) if opened is not None else open_services(settings) as asked:
         ports = Ports(
             journal=journal,
             settings=settings,
-            services=opened.services,
-            purse=opened.purse,
+            services=asked.services,
+            purse=asked.purse,
             approver=approver,
             asker=asker,
             clock=utc_now,
             on_event=on_event,
             stopper=stopper or Stopper(),
             tools_through=tools_through,
-            publishes=publishes,
+            publish=publish,
         )
         return await default_pipeline(ports).run(RunContext(request), observe)

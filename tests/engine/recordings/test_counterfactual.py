@@ -14,7 +14,7 @@ from tests.support.scripted_model import Failure, ScriptedServer, asked_for, den
 from tests.wire import desk as planned
 from tests.wire.desk import PLAN, UNPLANNED, review
 from wavewright.config.settings import load_settings
-from wavewright.engine.context import RunRequest
+from wavewright.engine.context import RunRequest, keep_back
 from wavewright.engine.recordings.comparison import Comparison, compare
 from wavewright.engine.recordings.counterfactual import Replayed, replay_run
 from wavewright.engine.recordings.replay_settings import ReplayRefused, ReplayWish
@@ -50,7 +50,7 @@ async def ran(folder: Path, *, person: Person | None = None) -> tuple[RunId, lis
         journal=journal,
         approver=person,
         asker=person,
-        publishes=False,
+        publish=keep_back,
     )
     [row] = await journal.list_runs()
     return row.run, await journal.load(row.run)
@@ -94,7 +94,7 @@ def test_a_run_that_was_cut_and_resumed_anywhere_replays_to_its_verdict(
             with pytest.raises(ReplayRefused, match="has not come to its end"):
                 await replay_run(run, events[:cut], settings, ReplayWish())
             request = RunRequest(run=run)
-            await run_request(request, settings=settings, journal=journal, approver=Yes(), publishes=False)
+            await run_request(request, settings=settings, journal=journal, approver=Yes(), publish=keep_back)
             take_calls(tmp_path)
 
             replayed = await replay_run(run, await journal.load(run), settings, ReplayWish())

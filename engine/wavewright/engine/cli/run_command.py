@@ -112,6 +112,7 @@ async def _run(
         if request.run is not None:
             found = await journal.find_run(request.run)
             events = await journal.load(found)
+            _refuse_unbegun(found, events)
             _refuse_finished(found, events)
             progress.recall(events)
             request = replace(request, run=found)
@@ -126,6 +127,12 @@ async def _run(
                 on_event=on_event,
                 stopper=interruption.stopper,
             )
+
+
+def _refuse_unbegun(run_id: RunId, events: Sequence[Event]) -> None:
+    if not events:
+        msg = f"run {run_id!r} has not begun; it belongs to a job that waits for a daemon"
+        raise CommandError(msg, hint="`wavewright daemon` takes it up")
 
 
 def _refuse_finished(run_id: RunId, events: Sequence[Event]) -> None:

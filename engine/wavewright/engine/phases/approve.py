@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from wavewright.engine.context import ApprovalRequest, Ports, RunContext
 from wavewright.engine.pipeline import StepResult, branch, go_on, halt
-from wavewright.engine.recording import note, record
+from wavewright.engine.recording import end_interrupted, note, record
 from wavewright.executor.events import RunFinished
+from wavewright.planner.hashing import content_hash, plan_hash
 from wavewright.planner.models import Step
 from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.rendering import printable
@@ -33,9 +34,13 @@ class Approve:
         if not needs:
             return go_on(context)
         text = _text(context, tuple(asked))
-        request = ApprovalRequest("patch" if context.patch else "plan", text, needs)
+        binding = _binding(context, tuple(asked))
+        request = ApprovalRequest("patch" if context.patch else "plan", text, needs, binding)
         approved = await self.ports.approver.approve(request)
-        body: JsonObject = {"subject": request.subject, "needs": [*needs], "approved": approved}
+        body: JsonObject = {"subject": request.subject, "needs": [*needs]}
+        if approved is None:
+            return await self._park(context, {**body, "text": text, "binding": binding}, needs)
+        body["approved"] = approved
         context = await note(self.ports, context, "approval", body)
         if approved:
             return go_on(context)
@@ -45,6 +50,23 @@ class Approve:
             return halt(await record(self.ports, context, ended), reason)
         context = replace(context, candidate=None, patch=None, side_effects=())
         return branch(context, "build_package", "the recovery patch was not approved")
+
+    async def _park(
+        self, context: RunContext, body: JsonObject, needs: tuple[str, ...]
+    ) -> StepResult[RunContext]:
+        """End the run for now: nobody has answered, and whoever does will find what was asked in the journal."""
+        context = await note(self.ports, context, "approval_wanted", body)
+        reason = "a person must agree: " + "; ".join(needs)
+        return halt(await end_interrupted(self.ports, context, reason), reason)
+
+
+def _binding(context: RunContext, asked: Collection[StepId]) -> JsonObject:
+    assert context.candidate is not None
+    steps: JsonObject = {
+        step: content_hash(context.candidate.step(step).model_dump(mode="json", by_alias=True))
+        for step in asked
+    }
+    return {"plan_hash": plan_hash(context.candidate), "steps": steps}
 
 
 def _steps_to_ask_for(context: RunContext) -> dict[StepId, str]:

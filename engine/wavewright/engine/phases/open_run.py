@@ -24,13 +24,14 @@ class OpenRun:
     async def run(self, context: RunContext) -> StepResult[RunContext]:
         """Journal that the run has started, with the plan it was given, or that it goes on."""
         assert context.goal is not None
-        if context.request.run is not None:
-            self._limit_spending(context, context.request.run)
+        if context.state.started is not None:
+            self._limit_spending(context, context.run)
             return go_on(await note(self.ports, context, "resumed", {}))
         now = self.ports.clock()
-        run = new_run_id(now.timestamp())
+        run = context.request.run or new_run_id(now.timestamp())
         self._limit_spending(context, run)
-        await self.ports.journal.open_run(run)
+        if context.request.run is None:
+            await self.ports.journal.open_run(run)
         started = RunStarted(
             run=run,
             at=now.timestamp(),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.pipeline import StepResult, go_on
 from wavewright.engine.recording import note, record
 from wavewright.executor.events import RunFinished
-from wavewright.reviewer.packaging import build_package, write_package
-from wavewright.reviewer.report.page import write_report
+from wavewright.reviewer.packaging import build_package
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +28,18 @@ class BuildPackage:
 
 @dataclass(frozen=True, slots=True)
 class PublishPackage:
-    """Write the package and its report, and end the run in the journal."""
+    """Let the package out, as files with a report unless told otherwise, and end the run in the journal."""
 
     ports: Ports
     name: str = "publish_package"
 
     async def run(self, context: RunContext) -> StepResult[RunContext]:
-        """Write both files, then journal the end; a crash between the two repeats the writing."""
+        """Publish, then journal the end; a crash between the two repeats the publishing."""
         package = context.package
         assert package is not None
-        files: tuple[Path, ...] = ()
-        if self.ports.publishes:
-            folder = (context.request.output_dir or self.ports.settings.output_dir) / context.run
-            files = (write_package(package, folder), write_report(package, folder))
+        folder = (context.request.output_dir or self.ports.settings.output_dir) / context.run
+        files = self.ports.publish(package, folder)
+        if files:
             context = await note(self.ports, context, "package", {"files": [str(path) for path in files]})
         ended = RunFinished(self.ports.clock().timestamp(), package.status, _reason(context))
         context = await record(self.ports, context, ended)

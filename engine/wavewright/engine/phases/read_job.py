@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from wavewright.config.settings import Settings
 from wavewright.engine.context import Ports, RunContext, RunRequest
+from wavewright.engine.inline_jobs import read_inline_order
 from wavewright.engine.jobs import read_order
 from wavewright.engine.pipeline import StepResult, go_on
 from wavewright.engine.recording import noted_draft
-from wavewright.executor.state import fold
+from wavewright.executor.state import RunState, fold
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
-from wavewright.planner.types import RunId
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +23,22 @@ class ReadJob:
     name: str = "read_job"
 
     async def run(self, context: RunContext) -> StepResult[RunContext]:
-        """Read the files of a new run, or the events of one that is resumed."""
+        """Read the job of a new run, or the events of one that is resumed."""
         request, settings = context.request, self.ports.settings
         if request.run is not None:
-            return go_on(await self._resumed(context, request.run))
-        assert request.job_file is not None
-        order = read_order(request.job_file, request.plan_file, settings)
+            # Opened before it is read: what another process still appends would be missing here.
+            await self.ports.journal.open_run(request.run)
+            if events := await self.ports.journal.load(request.run):
+                return go_on(self._resumed(context, fold(events)))
+        if request.job is not None:
+            order = read_inline_order(request.job, settings)
+        else:
+            assert request.job_file is not None
+            order = read_order(request.job_file, request.plan_file, settings)
         return go_on(replace(context, goal=_as_requested(order.goal, request, settings), draft=order.draft))
 
-    async def _resumed(self, context: RunContext, run: RunId) -> RunContext:
+    def _resumed(self, context: RunContext, state: RunState) -> RunContext:
         """Return the context of a run as its events tell it."""
-        # Opened before it is read: what another process still appends would be missing here.
-        await self.ports.journal.open_run(run)
-        state = fold(await self.ports.journal.load(run))
         assert state.started is not None
         goal = _as_requested(Goal.model_validate(state.started.goal), context.request, self.ports.settings)
         if state.plan is None:

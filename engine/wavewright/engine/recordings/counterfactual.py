@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from wavewright.config.settings import Settings
-from wavewright.engine.context import Ports, RunContext, RunRequest
+from wavewright.engine.context import Ports, RunContext, RunRequest, keep_back
 from wavewright.engine.default_pipeline import default_pipeline
 from wavewright.engine.recordings.answering import LiveCall, RecordedTools, ReplayJournal
 from wavewright.engine.recordings.call_misses import Miss
@@ -140,7 +140,7 @@ async def replay_run(
             on_event=ignore_event,
             stopper=Stopper(),
             tools_through=tools.through,
-            publishes=False,
+            publish=keep_back,
         )
         after, brought = await _replay(ports, replay, plans_anew=plans_anew)
     return Replayed(

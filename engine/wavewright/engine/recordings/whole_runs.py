@@ -26,6 +26,7 @@ from wavewright.engine.context import (
     RunRequest,
     ToolsThrough,
     as_they_are,
+    keep_back,
 )
 from wavewright.engine.default_pipeline import default_pipeline
 from wavewright.engine.recordings.answering import RecordedTools, ReplayJournal
@@ -177,7 +178,7 @@ async def _run(
             on_event=ignore_event,
             stopper=Stopper(),
             tools_through=tools_through,
-            publishes=False,
+            publish=keep_back,
         )
         ended = await default_pipeline(ports).run(RunContext(request))
     run = ended.context.state.run

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wavewright.config.settings import Settings
-from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest
+from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest, keep_back
 from wavewright.engine.jobs import PlanDraft
 from wavewright.engine.recording import draft_note
 from wavewright.engine.rehearsal.scripts import Script, stubs_of
@@ -118,7 +118,7 @@ async def perform(stage: Stage, script: Script) -> Performance | None:
             journal=journal,
             approver=approver,
             tools_through=stubs_of(script),
-            publishes=False,
+            publish=keep_back,
         )
     except PlanError:
         return None

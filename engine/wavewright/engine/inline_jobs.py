@@ -1,0 +1,78 @@
+"""Jobs that come otherwise than as files: in a message.
+
+An *inline job* is a job's document (or a plan's, in its place) that was sent by somebody else. What it names lies in
+the project's folder: a path that leads out of it is refused before anything is opened, for whoever sends a job has no
+business among the files of the machine that runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath, PureWindowsPath
+
+from wavewright.config.documents import Document, DocumentError, Fault
+from wavewright.config.settings import Settings
+from wavewright.config.sources import pointer_token
+from wavewright.engine.document_kinds import is_sealed_plan
+from wavewright.engine.jobs import Order, order_of
+from wavewright.planner.types import Json
+
+_NAMES_FILES = ("plan", "goal_template", "tools")
+"""Fields of a job that may hold paths."""
+
+
+def read_inline_order(document: Document, settings: Settings) -> Order:
+    """Return what an inline job comes to; paths in it are relative to the project's folder.
+
+    Raises:
+        DocumentError: it names something outside the project's folder, or is a sealed plan.
+        PlanError: it does not say what it must, each fault at its place.
+    """
+    if faults := tuple(_faults(document)):
+        raise DocumentError(document.source, faults)
+    return order_of(document, settings.root / "job", None, settings)
+
+
+def leads_out(path: str) -> bool:
+    """Whether a text, taken for a path within a folder, would lead out of it."""
+    windows = PureWindowsPath(path)
+    return (
+        PurePosixPath(path).is_absolute()
+        or bool(windows.drive or windows.root)
+        or path.startswith("~")
+        or ".." in windows.parts
+    )
+
+
+def _faults(document: Document) -> Iterator[Fault]:
+    if is_sealed_plan(document):
+        # Its paths are those of the machine that it was sealed on.
+        yield Fault(
+            "bad_value", "a sealed plan is run from its file", hint="send the job that it was made of"
+        )
+    elif isinstance(document.value, dict):
+        for name in _NAMES_FILES:
+            for pointer, text in _texts(document.value.get(name), pointer_token(name)):
+                if leads_out(text):
+                    yield Fault(
+                        "bad_value",
+                        f"{text!r} leads out of the project's folder",
+                        document.nearest_span(pointer),
+                        pointer,
+                        hint="a job that is sent may name files of the project only, by their path in it",
+                    )
+
+
+def _texts(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
+    """Return each text in a value with its pointer; of an inline plan none, for its values are no paths."""
+    match value:
+        case str():
+            yield pointer, value
+        case list():
+            for number, item in enumerate(value):
+                yield from _texts(item, pointer + pointer_token(number))
+        case dict() if pointer != "/plan":
+            for key, item in value.items():
+                yield from _texts(item, pointer + pointer_token(key))
+        case _:
+            return

@@ -1,0 +1,161 @@
+"""A job that comes otherwise than as a file: under a run id given beforehand, and among the project's files only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.engine.desk_project import take_calls, write_desk
+from wavewright.config.documents import Document, DocumentError, read_document
+from wavewright.config.settings import Settings, load_settings
+from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest, keep_back
+from wavewright.engine.inline_jobs import leads_out, read_inline_order
+from wavewright.engine.pipeline import PipelineRun
+from wavewright.engine.session import run_request
+from wavewright.executor.events import Noted, RunFinished
+from wavewright.executor.journal import MemoryJournal
+from wavewright.planner.types import JsonObject, RunId
+
+RUN = RunId("20261122-060000-abc123")
+PLAN: JsonObject = {"steps": [{"id": "rate", "tool": "rate"}], "result": "${steps.rate}"}
+
+
+class Person:
+    """Says what a list of answers says, one after another."""
+
+    def __init__(self, *answers: bool | None) -> None:
+        self.answers = list(answers)
+        self.asked: list[ApprovalRequest] = []
+
+    async def approve(self, request: ApprovalRequest) -> bool | None:
+        self.asked.append(request)
+        return self.answers.pop(0)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    write_desk(tmp_path)
+    return load_settings(tmp_path, {})
+
+
+def job(**fields: object) -> Document:
+    return read_document(json.dumps({"name": "one rate", "plan": PLAN, **fields}), "job one")
+
+
+async def run(
+    settings: Settings, journal: MemoryJournal, person: Person | None = None, given: Document | None = None
+) -> PipelineRun[RunContext]:
+    request = RunRequest(job=given or job(), run=RUN)
+    done = await run_request(
+        request, settings=settings, journal=journal, approver=person or Person(), publish=keep_back
+    )
+    await journal.close_run(RUN)
+    return done
+
+
+@pytest.mark.anyio
+async def test_a_run_begins_under_the_id_that_it_is_given(settings: Settings) -> None:
+    journal = MemoryJournal()
+
+    done = await run(settings, journal)
+
+    assert done.context.run == RUN
+    assert [row.run for row in await journal.list_runs()] == [RUN]
+    assert done.context.package is not None
+    assert done.context.package.result == 1.25
+    assert not settings.output_dir.exists()
+
+
+@pytest.mark.anyio
+async def test_a_run_that_has_begun_goes_on_and_the_job_is_not_read_again(settings: Settings) -> None:
+    journal = MemoryJournal()
+    await run(settings, journal)
+    take_calls(settings.root)
+
+    done = await run(settings, journal, given=job(name=""))
+
+    assert done.context.package is not None
+    assert done.context.package.status == "achieved"
+    assert take_calls(settings.root) == {}
+
+
+@pytest.mark.anyio
+async def test_a_run_whose_approval_is_yet_to_come_waits_and_goes_on_with_the_word(
+    settings: Settings,
+) -> None:
+    text = (settings.root / "wavewright.yaml").read_text()
+    (settings.root / "wavewright.yaml").write_text(text.replace("rate: {}", "rate: {needs_approval: true}"))
+    settings, journal = load_settings(settings.root, {}), MemoryJournal()
+    person = Person(None, None, True)
+
+    first = await run(settings, journal, person)
+    second = await run(settings, journal, person)
+    nothing_yet = take_calls(settings.root)
+    third = await run(settings, journal, person)
+    events = await journal.load(RUN)
+
+    assert first.context.state.is_interrupted
+    assert second.context.state.is_interrupted
+    assert nothing_yet == {}
+    assert third.context.package is not None
+    assert take_calls(settings.root) == {"rate": 1}
+    ends = [event.status for event in events if isinstance(event, RunFinished)]
+    assert (ends[0], ends[-1]) == ("interrupted", "achieved")
+    # The word is for this plan and these parameters, whenever it is asked for.
+    assert person.asked[0] == person.asked[1] == person.asked[2]
+    [wanted, *_] = [
+        event.body for event in events if isinstance(event, Noted) and event.topic == "approval_wanted"
+    ]
+    assert wanted["binding"] == person.asked[0].binding
+    assert "plan_hash" in person.asked[0].binding
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        pytest.param({"plan": "../plan.yaml"}, "/plan", id="a plan above"),
+        pytest.param({"plan": "/etc/passwd"}, "/plan", id="a plan anywhere"),
+        pytest.param({"goal_template": "~/goal.yaml"}, "/goal_template", id="a template at home"),
+        pytest.param(
+            {"tools": {"equities": {"prices": "x", "indices": {"M": "a/../../b"}}}},
+            "/tools/equities/indices/M",
+            id="a file of a pack",
+        ),
+    ],
+)
+def test_a_job_that_was_sent_names_nothing_outside_the_project(
+    settings: Settings, fields: JsonObject, pointer: str
+) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_inline_order(job(**fields), settings)
+
+    assert [fault.pointer for fault in caught.value.faults] == [pointer]
+
+
+def test_a_sealed_plan_is_no_job_to_send(settings: Settings) -> None:
+    document = read_document('{"format": "wavewright/sealed-plan/1"}', "job one")
+
+    with pytest.raises(DocumentError, match="a sealed plan is run from its file"):
+        read_inline_order(document, settings)
+
+
+def test_a_job_that_was_sent_may_name_files_of_the_project_from_its_folder(settings: Settings) -> None:
+    (settings.root / "plans").mkdir()
+    (settings.root / "plans" / "rate.yaml").write_text("steps: [{id: rate, tool: rate}]")
+
+    order = read_inline_order(job(plan="plans/rate.yaml"), settings)
+
+    assert order.draft is not None
+    assert [step.id for step in order.draft.plan.steps] == ["rate"]
+
+
+@pytest.mark.parametrize("path", ["a/b", "a.yaml", "us", "https://prices.example/a..b", "a..b"])
+def test_a_path_within_does_not_lead_out(path: str) -> None:
+    assert not leads_out(path)
+
+
+@pytest.mark.parametrize("path", ["/a", "~/a", "..", "a/../b", "..\\a", "C:\\a", "\\\\host\\a"])
+def test_a_path_to_elsewhere_leads_out(path: str) -> None:
+    assert leads_out(path)
