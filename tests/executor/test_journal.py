@@ -1,4 +1,4 @@
-"""What every journal promises, asked of the one in memory and the one in a file."""
+"""What every journal promises, asked of those in memory, in a file and in a database."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.executor.event_examples import run_finished, run_started, step_finished
+from tests.support.postgres import PostgresServer
 from wavewright.executor.events import Event, GateRecord, ItemFinished, Noted, RunFinished, StepFinished
 from wavewright.executor.journal import Journal, MemoryJournal, StoredOutput
 from wavewright.executor.journal_errors import RunBusy, RunNotFound
 from wavewright.executor.journal_sqlite import SqliteJournal
+from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.planner.types import GateId, GateSeverity, RunId, StepId, StepKey
 
 pytestmark = pytest.mark.anyio
@@ -20,13 +22,22 @@ RUN = RunId("20261121-231907-3f2a7c")
 OTHER = RunId("20261121-231908-b00b1e")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
-    journal: Journal = (
-        MemoryJournal() if request.param == "memory" else SqliteJournal(tmp_path / "journal.db")
-    )
+    journal = _journal(request, tmp_path)
     yield journal
     await journal.aclose()
+
+
+def _journal(request: pytest.FixtureRequest, tmp_path: Path) -> Journal:
+    match request.param:
+        case "memory":
+            return MemoryJournal()
+        case "sqlite":
+            return SqliteJournal(tmp_path / "journal.db")
+        case _:
+            server: PostgresServer = request.getfixturevalue("postgres")
+            return PostgresJournal(server.database())
 
 
 async def test_events_come_back_in_the_order_of_appending(journal: Journal) -> None:

@@ -15,6 +15,7 @@ from tests.repository.tree import ROOT, module_name, shipped_modules
 BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.cli.failures": "the edge of the program: whatever happens becomes a message and an exit code",
     "wavewright.executor.journal_sqlite": "the end of a write: whoever waits for it is told, or would wait for ever",
+    "wavewright.executor.postgres.desk": "the end of a thread: whoever waits for it is told, or would wait for ever",
     "wavewright.executor.runner": "the call of a tool",
     "wavewright.tools.workers.agent_calls": "the call of a tool by an agent: a failure is told to the model",
     "wavewright.tools.user_tools": "the import of a user's module",

@@ -1,0 +1,170 @@
+"""The journal in a PostgreSQL database, written beside the event loop.
+
+All appends of one tick of the loop are one transaction, and all ticks that pass while one is being written are the
+next, as in a file. Done means that the server has synced it. A server that is restarted meanwhile is waited for, and
+what may have been written before is asked for, never written twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Self, TypeVar
+
+import anyio
+
+from wavewright.executor.events import Event
+from wavewright.executor.job_store.records import Alongside
+from wavewright.executor.journal import StoredOutput
+from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.journal_orders import Batch, call_back, report
+from wavewright.executor.journal_rows import write_entry
+from wavewright.executor.journal_runs import RunRow
+from wavewright.executor.lease import LEASE_SECONDS
+from wavewright.executor.postgres import reader
+from wavewright.executor.postgres.desk import Desk, Duties
+from wavewright.executor.postgres.session import PATIENCE, Connection
+from wavewright.executor.postgres.store import PostgresStore
+from wavewright.planner.types import RunId, StepKey
+
+_T = TypeVar("_T")
+
+
+class PostgresJournal:
+    """A journal in a database; many runs and many machines may share it, each run having one owner."""
+
+    def __init__(self, url: str, *, lease: float = LEASE_SECONDS, patience: float = PATIENCE) -> None:
+        """Connect as soon as it is entered, or at the first call.
+
+        Args:
+            url: The database's address, `postgresql://user:password@host:port/database`.
+            lease: Seconds for which an owner on another machine is believed without a beat.
+            patience: Seconds for which a database that was there and does not answer is waited for.
+        """
+        self.store = PostgresStore(url, lease=lease, patience=patience)
+        self.place = self.store.place
+        """The address as it may be shown."""
+        self._gathering: Batch | None = None
+        self._desk = Desk[Batch](
+            "journal",
+            self.place,
+            Duties(self._write, _refuse, self.store.session.beat, self.store.close),
+            pause=lease / 3,
+        )
+
+    async def __aenter__(self) -> Self:
+        """Connect.
+
+        Raises:
+            JournalError: the database cannot be used, with the mend.
+        """
+        try:
+            await self._read(_nothing)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+    ) -> Awaitable[None]:
+        """Write the events at the end of the run; what is returned is done once the server has synced them.
+
+        Raises:
+            JournalError: when awaited; at once for events that are not JSON and for a run with an earlier fault.
+        """
+        if (fault := self.store.faults.get(run)) is not None:
+            raise fault
+        self._desk.check_open()
+        assert alongside is None
+        entry = write_entry(run, events)
+        batch = self._gathering
+        if batch is None:
+            loop = asyncio.get_running_loop()
+            batch = self._gathering = Batch(loop)
+            # After all that is ready to run in this tick.
+            loop.call_soon(self._hand_over)
+        future: asyncio.Future[None] = batch.loop.create_future()
+        batch.entries.append(entry)
+        batch.waiting.append(future)
+        return future
+
+    async def open_run(self, run: RunId) -> None:
+        """Become the run's one owner, new or to be resumed.
+
+        Raises:
+            RunBusy: another process, or this one, has it open.
+        """
+        beat: int | None = None
+        while (watch := await self.ask(partial(self.store.claim, run, unmoved=beat))) is not None:
+            if beat is not None:
+                raise self.store.leases.busy(run, watch.hold)
+            beat = watch.hold.beat
+            await anyio.sleep(watch.hold.watch_seconds)
+
+    async def close_run(self, run: RunId) -> None:
+        """Write what is pending and give the run up."""
+        await self.ask(lambda: self.store.release(run))
+
+    async def load(self, run: RunId) -> list[Event]:
+        """Return the run's events in order.
+
+        Raises:
+            JournalDamaged: one is not what was written.
+        """
+        return await self._read(lambda connection: reader.load(connection, run, self.place))
+
+    async def find_output(self, key: StepKey) -> StoredOutput | None:
+        """Return the newest whole and unblocked output that any run journaled under the key."""
+        return await self._read(lambda connection: reader.find_output(connection, key, self.place))
+
+    async def list_runs(self) -> list[RunRow]:
+        """Return all runs, the newest first."""
+        return await self._read(lambda connection: reader.list_runs(connection, self.store.realm))
+
+    async def find_run(self, prefix: str) -> RunId:
+        """Return the run whose id or tail starts so."""
+        return await self._read(lambda connection: reader.find_run(connection, prefix, self.place))
+
+    async def aclose(self) -> None:
+        """Write what is pending, give up all runs and close; closing again does nothing."""
+        self._hand_over()
+        await self._desk.aclose()
+
+    def close(self) -> None:
+        """Close without an event loop; what was handed over is written first."""
+        self._desk.stop()
+
+    async def ask(self, answer: Callable[[], Awaitable[_T]]) -> _T:
+        """Return what the journal's thread gets for the call, after all that was appended before."""
+        self._desk.check_open()
+        self._hand_over()
+        return await self._desk.ask(answer)
+
+    async def _read(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
+        return await self.ask(lambda: self.store.session.read(ask))
+
+    def _hand_over(self) -> None:
+        batch, self._gathering = self._gathering, None
+        if batch is not None:
+            self._desk.put(batch)
+
+    async def _write(self, batches: Sequence[Batch]) -> None:
+        faults = await self.store.write([entry for batch in batches for entry in batch.entries])
+        for batch in batches:
+            call_back(batch.loop, report, batch, faults)
+
+
+def _refuse(batch: Batch, fault: JournalError) -> None:
+    call_back(batch.loop, report, batch, {entry.run: fault for entry in batch.entries})
+
+
+async def _nothing(_: Connection) -> None:
+    """Ask for nothing but a connection."""

@@ -1,0 +1,83 @@
+"""Who has which run open, as the database keeps it.
+
+Everything here is said within a transaction of the caller's, with the run's row locked, so that the answer still
+holds when something is written. Ages are told by the database's clock alone; a process on this machine is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wavewright.executor.journal_errors import RunBusy, RunLost
+from wavewright.executor.journal_leases import Held, Watch
+from wavewright.executor.journal_reader import read_hold
+from wavewright.executor.lease import Hold, Owner, judge_hold
+from wavewright.executor.postgres.session import Connection
+from wavewright.executor.run_faults import run_busy, run_lost
+from wavewright.planner.types import RunId
+
+HOLD: Final = """
+    opening.token, opening.host, opening.pid, opening.born, opening.realm, run.since,
+    opening.beat, opening.beat_at, opening.lease"""
+"""The columns of `read_hold`, of a run joined with its owner's opening."""
+_MAKE: Final = "INSERT INTO run (run, created) VALUES ($1, clock_seconds()) ON CONFLICT (run) DO NOTHING"
+_LOOK: Final = f"""
+    SELECT {HOLD}, run.no, run.fence, run.status, clock_seconds() AS now
+    FROM run LEFT JOIN opening ON opening.no = run.owner WHERE run.run = $1 FOR UPDATE OF run"""  # noqa: S608 - constants
+_TAKE: Final = """
+    UPDATE run SET fence = fence + 1, owner = $2, since = clock_seconds(), host = $3, pid = $4 WHERE no = $1
+    RETURNING fence, (SELECT coalesce(max(seq) + 1, 0) FROM event WHERE event.run = $1)"""
+
+
+class Leases:
+    """The holds of one owner."""
+
+    def __init__(self, owner: Owner, place: str) -> None:
+        self._owner = owner
+        self._place = place
+
+    async def take(
+        self, connection: Connection, run: RunId, *, opening: int, unmoved: int | None = None
+    ) -> Held | Watch:
+        """Write this owner into the run's row, or return whom to watch first.
+
+        Args:
+            connection: In a transaction.
+            run: The run, new or known.
+            opening: The number of this owner's opening.
+            unmoved: The beat of a watch that is over.
+
+        Raises:
+            RunBusy: the run's owner lives.
+        """
+        await connection.execute(_MAKE, run)
+        row = await connection.fetchrow(_LOOK, run)
+        assert row is not None
+        hold = read_hold(tuple(row)[:9])
+        # A hold of its own is left over from a fault.
+        if hold is not None and hold.owner.token != self._owner.token:
+            match judge_hold(hold, now=row["now"], realm=self._owner.realm):
+                case "busy":
+                    raise run_busy(run, hold, owner=self._owner, place=self._place)
+                case "watch" if hold.beat != unmoved:
+                    return Watch(hold)
+                case _:
+                    pass
+        return await self.put(connection, row["no"], opening, is_finished=row["status"] is not None)
+
+    async def put(self, connection: Connection, no: int, opening: int, *, is_finished: bool) -> Held:
+        """Write this owner into the row of a run that is free."""
+        taken = await connection.fetchrow(_TAKE, no, opening, self._owner.host, self._owner.pid)
+        assert taken is not None
+        fence, seq = taken
+        return Held(no, fence, seq, is_finished)
+
+    async def lost(self, connection: Connection, run: RunId) -> RunLost:
+        """Return the error that names who has a run that was held here."""
+        row = await connection.fetchrow("SELECT pid, host FROM run WHERE run = $1", run)
+        pid, host = ("?", "?") if row is None else row
+        return run_lost(run, pid=pid, host=host, place=self._place)
+
+    def busy(self, run: RunId, hold: Hold) -> RunBusy:
+        """Return the error that names the run's owner."""
+        return run_busy(run, hold, owner=self._owner, place=self._place)

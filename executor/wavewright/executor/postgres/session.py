@@ -1,0 +1,275 @@
+"""One connection to the database, opened again as often as it breaks, on which nothing is done twice.
+
+A *turn* is the number of a transaction of this opening; it is written in the transaction itself. After a connection
+broke, nobody knows whether the last transaction was committed, so the database is asked which turn it has seen, and
+the transaction is repeated only where it has not. One that arrives late, on a connection given up, finds its turn
+taken and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeAlias, TypeVar
+
+import anyio
+import asyncpg
+
+from wavewright.executor.journal_errors import JournalError, JournalNotWritten
+from wavewright.executor.lease import LEASE_SECONDS, Owner
+from wavewright.executor.postgres.faults import (
+    FAULTS,
+    explain_opening,
+    is_broken,
+    place_of,
+    unreachable,
+)
+from wavewright.executor.postgres.schema import prepare_schema
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+_T = TypeVar("_T")
+
+PATIENCE: Final = 30.0
+"""Seconds for which a database that was there and does not answer is waited for."""
+_ANSWER_SECONDS: Final = 15.0
+"""Within which a statement is answered, or the connection is taken for broken."""
+_CONNECT_SECONDS: Final = 10.0
+_LONGEST_PAUSE: Final = 1.0
+
+# What the server or the user's settings may say otherwise. Reported means durable, so `off` is not obeyed; what a
+# broken connection leaves behind must not keep rows locked for long.
+_SETTINGS: Final = """
+    SET search_path TO wavewright, pg_catalog;
+    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
+    SET default_transaction_isolation TO 'read committed';
+    SET lock_timeout TO '10s';
+    SET idle_in_transaction_session_timeout TO '15s';
+"""
+_OPEN: Final = """
+    INSERT INTO opening (token, host, pid, born, realm, beat_at, lease)
+    VALUES ($1, $2, $3, $4, $5, clock_seconds(), $6)
+    ON CONFLICT (token) DO UPDATE SET beat_at = excluded.beat_at RETURNING no"""
+_SWEEP: Final = """
+    DELETE FROM opening
+    WHERE beat_at < clock_seconds() - 604800 AND NOT EXISTS (SELECT FROM run WHERE run.owner = opening.no)"""
+_TAKE_TURN: Final = """
+    UPDATE opening SET turn = $2, beat = beat + 1, beat_at = clock_seconds() WHERE no = $1 AND turn < $2 RETURNING no"""
+_BEAT: Final = "UPDATE opening SET beat = beat + 1, beat_at = clock_seconds() WHERE no = $1"
+
+
+class TurnTaken(Exception):
+    """The transaction of this turn was committed already, over a connection that broke."""
+
+
+class Session:
+    """The connection of one owner; used from one thread."""
+
+    def __init__(
+        self, url: str, *, owner: Owner, lease: float = LEASE_SECONDS, patience: float = PATIENCE
+    ) -> None:
+        """Connect at the first call of anything here.
+
+        Args:
+            url: The database's address.
+            owner: Whose opening this is.
+            lease: Seconds for which an owner on another machine is believed without a beat.
+            patience: Seconds for which a database that was there and does not answer is waited for.
+        """
+        self.place = place_of(url)
+        self.owner = owner
+        self._url = url
+        self._lease = lease
+        self._patience = patience
+        self._connection: Connection | None = None
+        self._was_open = False
+        self._opening: int | None = None
+        """The number of this opening, once it has something to write."""
+        self._turn = 0
+        """The latest that was begun; never used again, whatever became of it."""
+
+    async def read(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
+        """Return an answer of the database; the question is repeated where the connection breaks.
+
+        Raises:
+            JournalError: the database cannot be reached.
+        """
+        return await self._insist(ask)
+
+    async def once(
+        self,
+        attempt: Callable[[Connection, int, int], Awaitable[_T]],
+        recall: Callable[[Connection], Awaitable[_T]],
+    ) -> _T:
+        """Make one transaction, once, whatever becomes of the connection meanwhile.
+
+        Args:
+            attempt: Makes it, given the connection, this opening's number and the turn, which it takes with
+                `take_turn` or a statement of its own. Raises `TurnTaken` where that finds it taken.
+            recall: Returns what an attempt would have returned that is known to be committed.
+
+        Raises:
+            JournalError: the database cannot be reached.
+        """
+        self._turn += 1
+        turn = self._turn
+        was_tried = False
+
+        async def try_once(connection: Connection) -> _T:
+            nonlocal was_tried
+            opening = await self._opened(connection)
+            if was_tried and await self._has_seen(connection, opening, turn):
+                return await recall(connection)
+            was_tried = True
+            return await attempt(connection, opening, turn)
+
+        while True:
+            with suppress(TurnTaken):
+                return await self._insist(try_once)
+
+    async def transact(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
+        """Do all of the work in one transaction, or nothing, and never twice; what it raises undoes it.
+
+        Raises:
+            JournalError: the database cannot be reached.
+        """
+        results = list[_T]()
+
+        async def attempt(connection: Connection, opening: int, turn: int) -> _T:
+            async with transaction(connection):
+                result = await work(connection)
+                await take_turn(connection, opening, turn)
+                # Only whoever has the turn can be the one that is committed.
+                results.append(result)
+            return result
+
+        async def recall(_: Connection) -> _T:
+            return results[-1]
+
+        return await self.once(attempt, recall)
+
+    async def opening(self) -> int:
+        """Return the number of this opening."""
+        return await self._insist(self._opened)
+
+    async def beat(self) -> None:
+        """Show that this owner lives. A beat that is not written is made up for by the next."""
+        if self._opening is None:
+            return
+        with suppress(*FAULTS, JournalError):
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await self._connect()
+            await self._connection.execute(_BEAT, self._opening)
+
+    async def close(self) -> None:
+        """Give up all that is held and close; a database that cannot be reached is left to find out by itself."""
+        with suppress(*FAULTS):
+            connection = self._connection
+            if connection is not None and not connection.is_closed() and self._opening is not None:
+                async with transaction(connection):
+                    await connection.execute("UPDATE run SET owner = NULL WHERE owner = $1", self._opening)
+                    await connection.execute("DELETE FROM opening WHERE no = $1", self._opening)
+        self._opening = None
+        with suppress(*FAULTS):
+            if self._connection is not None:
+                await self._connection.close(timeout=2.0)
+        self._drop()
+
+    async def _insist(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
+        """Ask again, over new connections, for as long as the connection is what is at fault."""
+        deadline = anyio.current_time() + self._patience
+        pause = 0.02
+        while True:
+            try:
+                return await ask(await self._connected())
+            except FAULTS as error:
+                if not self._is_broken(error):
+                    raise
+                self._drop()
+                # A server that was never there is told at once; one that was is likely to come back.
+                if not self._was_open or anyio.current_time() >= deadline:
+                    raise unreachable(error, self.place) from error
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _is_broken(self, error: Exception) -> bool:
+        return is_broken(error) or (self._connection is not None and self._connection.is_closed())
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await self._connect()
+            self._was_open = True
+        return self._connection
+
+    async def _connect(self) -> Connection:
+        connection: Connection | None = None
+        try:
+            connection = await asyncpg.connect(
+                self._url, timeout=_CONNECT_SECONDS, command_timeout=_ANSWER_SECONDS
+            )
+            await connection.execute(_SETTINGS)
+            await prepare_schema(connection, self.place)
+        except (*FAULTS, ValueError, JournalError) as error:
+            if connection is not None:
+                connection.terminate()
+            if isinstance(error, FAULTS) and is_broken(error):
+                raise
+            raise explain_opening(error, self.place) from error
+        return connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    async def _opened(self, connection: Connection) -> int:
+        if self._opening is None:
+            owner = self.owner
+            await connection.execute(_SWEEP)
+            self._opening = int(
+                await connection.fetchval(
+                    _OPEN, owner.token, owner.host, owner.pid, owner.born, owner.realm, self._lease
+                )
+            )
+        return self._opening
+
+    async def _has_seen(self, connection: Connection, opening: int, turn: int) -> bool:
+        seen = await connection.fetchval("SELECT turn FROM opening WHERE no = $1", opening)
+        if seen is None:
+            raise self._forgotten()
+        return int(seen) >= turn
+
+    def _forgotten(self) -> JournalNotWritten:
+        return JournalNotWritten(
+            "the database was replaced or restored while it was open",
+            place=self.place,
+            mend="resume the run; what the database has of it is read anew",
+        )
+
+
+class transaction:  # noqa: N801 - read as a word in `async with`
+    """All or nothing: committed at the end of an `async with` block, rolled back where that raises."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def __aenter__(self) -> None:
+        await self._connection.execute("BEGIN")
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            await self._connection.execute("COMMIT")
+        elif not self._connection.is_closed():
+            # What was wrong before is what is told.
+            with suppress(*FAULTS):
+                await self._connection.execute("ROLLBACK")
+
+
+async def take_turn(connection: Connection, opening: int, turn: int) -> None:
+    """Note, in a transaction, that it is this turn.
+
+    Raises:
+        TurnTaken: it was committed before, or a later one was.
+    """
+    if await connection.fetchval(_TAKE_TURN, opening, turn) is None:
+        raise TurnTaken

@@ -1,0 +1,159 @@
+"""All that is said to the journal's tables, one call at a time.
+
+Every write names the *fence* under which this owner holds the run and is refused, in the same transaction, once
+another owner has a higher one. What one run cannot write costs no other run anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.journal_leases import Held, Watch
+from wavewright.executor.journal_rows import Entry
+from wavewright.executor.lease import LEASE_SECONDS, Owner, this_owner
+from wavewright.executor.postgres.appending import Append
+from wavewright.executor.postgres.faults import FAULTS, explain_use
+from wavewright.executor.postgres.leases import Leases
+from wavewright.executor.postgres.session import PATIENCE, Session
+from wavewright.executor.run_faults import run_busy_here
+from wavewright.planner.types import RunId
+
+_GIVE_UP: Final = "UPDATE run SET owner = NULL WHERE no = $1 AND fence = $2"
+
+
+class PostgresStore:
+    """The journal's tables, open to one owner."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        owner: Owner | None = None,
+        lease: float = LEASE_SECONDS,
+        patience: float = PATIENCE,
+    ) -> None:
+        """Connect at the first call of anything here.
+
+        Args:
+            url: The database's address.
+            owner: Who opens it; this process where not given.
+            lease: Seconds for which an owner on another machine is believed without a beat.
+            patience: Seconds for which a database that was there and does not answer is waited for.
+        """
+        owner = owner or this_owner()
+        self.lease = lease
+        self.session = Session(url, owner=owner, lease=lease, patience=patience)
+        self.place = self.session.place
+        self.realm = owner.realm
+        self.leases = Leases(owner, self.place)
+        self.faults = dict[RunId, JournalError]()
+        """Runs to which nothing more is written here, and why, until they are opened again."""
+        self._held = dict[RunId, Held]()
+
+    async def close(self) -> None:
+        """Give up all runs and close; closing again does nothing."""
+        self._held.clear()
+        await self.session.close()
+
+    # Owning runs
+
+    async def claim(self, run: RunId, *, unmoved: int | None = None) -> Watch | None:
+        """Become the run's owner; or return how long to watch its present one first.
+
+        Args:
+            run: The run, new or known.
+            unmoved: The beat of a watch that is over.
+
+        Raises:
+            RunBusy: its owner lives.
+        """
+        if run in self._held and run not in self.faults:
+            raise run_busy_here(run, place=self.place)
+        self._held.pop(run, None)
+        self.faults.pop(run, None)
+        try:
+            opening = await self.session.opening()
+            held = await self.session.transact(
+                lambda connection: self.leases.take(connection, run, opening=opening, unmoved=unmoved)
+            )
+        except FAULTS as error:
+            raise explain_use(error, self.place, run) from error
+        if isinstance(held, Watch):
+            return held
+        self._held[run] = held
+        return None
+
+    def hold(self, run: RunId, held: Held) -> None:
+        """Take note of a run that was claimed in another transaction of this session."""
+        self.faults.pop(run, None)
+        self._held[run] = held
+
+    def held(self, run: RunId) -> Held | None:
+        """Return how a run is held here, if it is."""
+        return None if run in self.faults else self._held.get(run)
+
+    async def release(self, run: RunId) -> None:
+        """Give the run up; nothing where it is not held."""
+        held = self._held.pop(run, None)
+        self.faults.pop(run, None)
+        if held is None:
+            return
+        try:
+            await self.session.transact(lambda connection: connection.execute(_GIVE_UP, held.no, held.fence))
+        except FAULTS as error:
+            raise explain_use(error, self.place, run) from error
+
+    # Writing
+
+    async def write(self, entries: Sequence[Entry]) -> dict[RunId, JournalError]:
+        """Write the entries in one transaction and return, run by run, what could not be written and why.
+
+        Nothing more is written to a run that is returned, until it is claimed again.
+        """
+        good = [entry for entry in entries if entry.run not in self.faults]
+        for run in dict.fromkeys(entry.run for entry in good):
+            if run not in self._held:
+                await self._claim_at_append(run)
+        good = [entry for entry in good if entry.run not in self.faults]
+        try:
+            if good:
+                await self._write_at_once(good)
+        except JournalError as error:
+            # The database is away: that will not be different for each run by itself.
+            self.faults.update({entry.run: error for entry in good})
+        except FAULTS as error:
+            await self._write_apart(good, error)
+        return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}
+
+    async def _claim_at_append(self, run: RunId) -> None:
+        try:
+            watch = await self.claim(run)
+        except JournalError as error:
+            self.faults[run] = error
+        else:
+            if watch is not None:
+                self.faults[run] = self.leases.busy(run, watch.hold)
+
+    async def _write_apart(self, entries: Sequence[Entry], error: Exception) -> None:
+        """Write each run's entries by themselves after they failed together; note the fault of a lone run."""
+        runs = dict.fromkeys(entry.run for entry in entries)
+        if len(runs) > 1:
+            for run in runs:
+                await self.write([entry for entry in entries if entry.run == run])
+            return
+        (run,) = runs
+        self.faults[run] = explain_use(error, self.place, run)
+
+    async def _write_at_once(self, entries: Sequence[Entry]) -> None:
+        holds = {entry.run: self._held[entry.run] for entry in entries}
+        append = Append.of(entries, holds)
+        there = await self.session.once(append.make, append.find)
+        append.settle()
+        await self._note_lost(run for run, hold in holds.items() if hold.no not in there)
+
+    async def _note_lost(self, runs: Iterable[RunId]) -> None:
+        for run in runs:
+            self.faults[run] = await self.session.read(partial(self.leases.lost, run=run))

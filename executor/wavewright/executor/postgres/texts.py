@@ -1,0 +1,20 @@
+"""Texts as PostgreSQL can hold them.
+
+A *plain text* has no zero byte and no half of a surrogate pair, which the database refuses. Events are written as
+ASCII and lose nothing; only what is kept beside them to be searched and shown is made plain.
+"""
+
+from __future__ import annotations
+
+from typing import overload
+
+
+@overload
+def plain(text: str) -> str: ...
+@overload
+def plain(text: None) -> None: ...
+def plain(text: str | None) -> str | None:
+    """Return a text with a replacement character for whatever the database cannot hold."""
+    if text is None or text.isascii():
+        return text if text is None or "\0" not in text else text.replace("\0", "\ufffd")
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
