@@ -19,6 +19,7 @@ PATIENT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_t
 
 if TYPE_CHECKING:
     from tests.support.postgres import OwnServer, PostgresServer
+    from tests.support.rabbitmq import Broker, RunningBroker
     from tests.support.scripted_model import ScriptedServer
 
 settings.register_profile(
@@ -78,3 +79,12 @@ def own_postgres(postgres: PostgresServer) -> Iterator[OwnServer]:
         pytest.skip("the server of WAVEWRIGHT_TEST_PG_URL is not ours to stop")
     yield postgres
     postgres.restart()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | RunningBroker]:
+    """The one RabbitMQ of the session; a test takes names of its own from it and leaves it running."""
+    from tests.support.rabbitmq import shared_broker
+
+    with shared_broker(tmp_path_factory) as shared:
+        yield shared

@@ -1,0 +1,112 @@
+"""The broker's address, read and judged before anything connects.
+
+An *address* is an AMQP URL that can work: with a user of its own, with files that exist, without options that nobody
+reads. The password is in `url` only, and never in what is shown of it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
+
+from wavewright.config.addresses import is_loopback
+from wavewright.engine.bus.errors import BusMisconfigured
+
+DEFAULT_PORTS: Final = {"amqp": 5672, "amqps": 5671}
+FILE_OPTIONS: Final = ("cafile", "certfile", "keyfile")
+OPTIONS: Final = (*FILE_OPTIONS, "capath", "heartbeat")
+HEARTBEAT: Final = 10
+"""Seconds; a line that is silent for three of them is given up. The usual 60 would take three minutes to notice."""
+_LONGEST_HEARTBEAT: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the broker is and who we are there."""
+
+    url: str = field(repr=False)
+    """With the password: for the connection only."""
+    shown: str
+    user: str
+    is_encrypted: bool
+    is_loopback: bool
+
+
+def read_address(url: str) -> Address:
+    """Return the address of a URL such as `amqps://user:password@host/vhost?cafile=ca.pem`.
+
+    Raises:
+        BusMisconfigured: it cannot work, and why.
+    """
+    parts = _split(url)
+    shown = _shown(parts)
+    user = unquote(parts.username or "")
+    is_here = is_loopback(parts.hostname or "")
+    if user in ("", "guest") and not is_here:
+        raise BusMisconfigured(
+            "the user 'guest' is refused: its password is known to everybody"
+            if user
+            else "no user is named, and the user 'guest' is refused: its password is known to everybody",
+            place=shown,
+            mend="make a user at the broker (rabbitmqctl add_user) and name it: amqps://user:password@host/vhost",
+        )
+    return Address(
+        url=parts._replace(query=urlencode(_options(parts, shown))).geturl(),
+        shown=shown,
+        user=user or "guest",
+        is_encrypted=parts.scheme == "amqps",
+        is_loopback=is_here,
+    )
+
+
+def _split(url: str) -> SplitResult:
+    mend = "write it as amqp://user:password@host:5672/vhost, or amqps:// for an encrypted line"
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError:
+        # The text of this error may hold the password, when it stands where the port should be.
+        raise BusMisconfigured("the broker's address cannot be read", mend=mend) from None
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or port == 0:
+        raise BusMisconfigured("the broker's address is no AMQP URL", mend=mend)
+    return parts
+
+
+def _shown(parts: SplitResult) -> str:
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = parts.port or DEFAULT_PORTS[parts.scheme]
+    user = f"{quote(unquote(parts.username))}@" if parts.username else ""
+    return f"{parts.scheme}://{user}{host}:{port}{parts.path or '/'}"
+
+
+def _options(parts: SplitResult, shown: str) -> dict[str, str]:
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name, value in options.items():
+        _check_option(name, value, shown)
+    if parts.scheme == "amqp" and (found := [name for name in (*FILE_OPTIONS, "capath") if name in options]):
+        raise BusMisconfigured(
+            f"{found[0]!r} has no effect: amqp:// is not encrypted",
+            place=shown,
+            mend="begin the address with amqps://",
+        )
+    return {"heartbeat": str(HEARTBEAT)} | options
+
+
+def _check_option(name: str, value: str, shown: str) -> None:
+    if name not in OPTIONS:
+        near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.5)
+        raise BusMisconfigured(
+            f"the broker's address has the option {name!r}, which does not exist",
+            place=shown,
+            mend=f"did you mean {near[0]!r}?" if near else f"there are {', '.join(OPTIONS)}",
+        )
+    if name in FILE_OPTIONS and not Path(value).is_file():
+        raise BusMisconfigured(f"{name} names {value!r}, and there is no such file", place=shown)
+    if name == "heartbeat" and not (value.isdecimal() and 1 <= int(value) <= _LONGEST_HEARTBEAT):
+        raise BusMisconfigured(
+            f"heartbeat is {value!r}, which is no whole number of seconds from 1 to {_LONGEST_HEARTBEAT}",
+            place=shown,
+        )

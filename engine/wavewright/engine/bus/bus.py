@@ -1,0 +1,169 @@
+"""Opening the bus, and all that can be done with it.
+
+A *bus* is two lines to the broker, one for what comes in and one for what goes out, over one topology. It is opened
+only when both stand and every queue is there; after that, losing a connection is nobody's business but the bus's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from wavewright.engine.bus.address import Address, read_address
+from wavewright.engine.bus.declaring import declare_topology
+from wavewright.engine.bus.errors import BusDown
+from wavewright.engine.bus.intake import Intake
+from wavewright.engine.bus.line import Line
+from wavewright.engine.bus.notices import Notice, unnoticed
+from wavewright.engine.bus.outlet import Outlet
+from wavewright.engine.bus.relay import PUBLISH_SECONDS, Outbox, Relay
+from wavewright.engine.bus.topology import Topology
+from wavewright.engine.bus.wire import dead_letter_of, message_of
+from wavewright.engine.messages.delivery import Delivery
+from wavewright.executor.job_store.records import Outgoing
+
+PAUSE: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class BusSettings:
+    """What the bus must know."""
+
+    url: str = field(repr=False)
+    """`amqp://user:password@host:port/vhost`, or `amqps://…?cafile=…` for an encrypted line."""
+    topology: Topology = field(default_factory=Topology)
+    connect_seconds: float = 30.0
+    """How long a broker that does not answer is waited for at the start."""
+    name: str = "wavewright"
+    """What the broker shows the connections as."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The two connections; one that is slowed down by the broker does not slow down the other."""
+
+    address: Address
+    inward: Line
+    outward: Line
+
+    async def open(self, topology: Topology, seconds: float) -> None:
+        away = BusDown(f"no broker answered within {seconds:g} s", place=self.address.shown)
+        with anyio.move_on_after(seconds):
+            while True:
+                try:
+                    return await self._open_once(topology)
+                except BusDown as error:
+                    away = error
+                await anyio.sleep(PAUSE)
+        raise away
+
+    async def _open_once(self, topology: Topology) -> None:
+        for line in (self.inward, self.outward):
+            if not line.is_up:
+                await line.open()
+        await declare_topology(await self.outward.connection(), topology, place=self.address.shown)
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncGenerator[None]:
+        try:
+            async with anyio.create_task_group() as keeping:
+                keeping.start_soon(self.inward.keep)
+                keeping.start_soon(self.outward.keep)
+                yield
+                keeping.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            # What keeps the lines never fails: this is what happened inside, in a wrapping that nobody asked for.
+            raise group.exceptions[0] from group.exceptions[0].__cause__
+
+    async def close(self) -> None:
+        for line in (self.inward, self.outward):
+            await line.close()
+
+
+class Bus:
+    """The way to and from the broker."""
+
+    def __init__(self, lines: _Lines, topology: Topology, notice: Notice) -> None:
+        self._user = lines.address.user
+        self._lines = lines
+        self._topology = topology
+        self._notice = notice
+        self._outlet = Outlet(lines.outward, topology)
+        self._intake = Intake(lines.inward, topology, self.bury)
+        self._relay = Relay(self._outlet, self._user, notice)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether both connections stand at this moment: for a health check, not for asking before a call."""
+        return self._lines.inward.is_up and self._lines.outward.is_up
+
+    async def take(self) -> Delivery:
+        """Return the next message of the intake, waiting for it, through losses of the connection, too.
+
+        Nothing is taken beforehand. The message is the broker's until `ack`; several may take at once.
+        """
+        return await self._intake.take()
+
+    async def bury(self, delivery: Delivery, kind: str, reason: str) -> None:
+        """Lay a message aside as a dead letter with the reason, and settle it once the broker has that.
+
+        Raises:
+            BusError: the dead letter was not confirmed; the delivery is not settled.
+        """
+        topology = self._topology
+        letter = dead_letter_of(delivery, kind, reason, topology.intake, self._user)
+        await self._outlet.publish(letter, topology.dead_exchange, delivery.routing_key, PUBLISH_SECONDS)
+        await delivery.ack()
+        self._notice("message_buried", {"kind": kind, "reason": reason, "message_id": delivery.message_id})
+
+    async def publish(self, outgoing: Outgoing, timeout: float = PUBLISH_SECONDS) -> None:  # noqa: ASYNC109 - as the outlet says
+        """Send a message and return once the broker has confirmed it.
+
+        Raises:
+            MessageReturned: no queue wants it.
+            MessageRefused: the queue that wants it is full.
+            BusDown: it was not confirmed in time; it may have arrived nevertheless.
+        """
+        message = message_of(outgoing, self._user)
+        await self._outlet.publish(message, outgoing.exchange, outgoing.routing_key, timeout)
+
+    async def relay(self, outbox: Outbox) -> None:
+        """Send whatever lies in the outbox, for as long as this is not cancelled."""
+        await self._relay.run(outbox)
+
+    async def flush(self, outbox: Outbox) -> None:
+        """Send what lies in the outbox now and can be sent, as before the end: one look, no waiting for more."""
+        while True:
+            found, sent = await self._relay.send_batch(outbox)
+            if not found or not sent:
+                return
+
+    def nudge(self) -> None:
+        """Say that something was put into the outbox; else it goes out half a second later."""
+        self._relay.nudge()
+
+
+@asynccontextmanager
+async def open_bus(settings: BusSettings, notice: Notice = unnoticed) -> AsyncGenerator[Bus]:
+    """Connect to the broker, see that every queue is there, and keep the connections.
+
+    Raises:
+        BusMisconfigured: it will not work like this, and what would mend it.
+        BusDown: no broker answered within `connect_seconds`.
+    """
+    address = read_address(settings.url)
+    if not address.is_encrypted and not address.is_loopback:
+        notice("broker_unencrypted", {"broker": address.shown})
+    lines = _Lines(
+        address, Line(address, f"{settings.name} in", notice), Line(address, f"{settings.name} out", notice)
+    )
+    try:
+        await lines.open(settings.topology, settings.connect_seconds)
+        async with lines.kept():
+            yield Bus(lines, settings.topology, notice)
+    finally:
+        await lines.close()

@@ -1,0 +1,96 @@
+"""Exchanges and queues are made where they are missing, and nothing of what is there is changed.
+
+A user who may not declare is fine where everything is there already. A queue that is there in another form is named
+with its difference, because the broker would go on with the old one: it never changes a queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aio_pika.abc import AbstractChannel, AbstractConnection, ExchangeType
+from aio_pika.exceptions import AMQPChannelError, ChannelNotFoundEntity, ChannelPreconditionFailed
+from aiormq.exceptions import ChannelAccessRefused
+
+from wavewright.engine.bus.errors import BusMisconfigured
+from wavewright.engine.bus.guard import describe, guarded
+from wavewright.engine.bus.topology import QueueForm, Topology
+
+_Declaration = Callable[[AbstractChannel], Awaitable[object]]
+
+_MAY: Final = "let the broker's administrator make it, or let the user: rabbitmqctl set_permissions"
+
+
+async def declare_topology(connection: AbstractConnection, topology: Topology, *, place: str) -> None:
+    """Make what is missing.
+
+    Raises:
+        BusMisconfigured: something is there in another form, or is not there and may not be made.
+        BusDown: the connection is gone.
+    """
+    for exchange in topology.exchanges():
+        await _declare_exchange(connection, exchange, place)
+    for queue in topology.queues():
+        await _declare_queue(connection, queue, place)
+
+
+async def _declare_exchange(connection: AbstractConnection, name: str, place: str) -> None:
+    async def declare(channel: AbstractChannel) -> object:
+        return await channel.declare_exchange(name, ExchangeType.TOPIC, durable=True)
+
+    async def look(channel: AbstractChannel) -> object:
+        return await channel.declare_exchange(name, ExchangeType.TOPIC, passive=True)
+
+    await _attempt(connection, declare, look, f"exchange {name!r}", place)
+
+
+async def _declare_queue(connection: AbstractConnection, form: QueueForm, place: str) -> None:
+    async def declare(channel: AbstractChannel) -> object:
+        queue = await channel.declare_queue(form.name, durable=True, arguments=dict(form.arguments))
+        return await queue.bind(form.exchange, form.binding)
+
+    async def look(channel: AbstractChannel) -> object:
+        return await channel.declare_queue(form.name, passive=True)
+
+    await _attempt(connection, declare, look, f"queue {form.name!r}", place)
+
+
+async def _attempt(
+    connection: AbstractConnection, declare: _Declaration, look: _Declaration, what: str, place: str
+) -> None:
+    try:
+        await _on_channel(connection, declare, place)
+    except ChannelAccessRefused:
+        await _look(connection, look, what, place)
+    except ChannelPreconditionFailed as error:
+        raise BusMisconfigured(
+            f"{what} is there in another form: {describe(error)}",
+            place=place,
+            mend="the broker never changes one: delete it once it is empty, or set another name under daemon.queues",
+        ) from error
+    except AMQPChannelError as error:
+        raise BusMisconfigured(f"{what} cannot be made: {describe(error)}", place=place) from error
+
+
+async def _look(connection: AbstractConnection, look: _Declaration, what: str, place: str) -> None:
+    try:
+        await _on_channel(connection, look, place)
+    except ChannelNotFoundEntity as error:
+        raise BusMisconfigured(
+            f"{what} is not there, and this user may not make it", place=place, mend=_MAY
+        ) from error
+    except AMQPChannelError as error:
+        raise BusMisconfigured(
+            f"{what} may not be used: {describe(error)}", place=place, mend=_MAY
+        ) from error
+
+
+async def _on_channel(connection: AbstractConnection, declaration: _Declaration, place: str) -> None:
+    """Declare on a channel of its own: the broker closes the one on which it refuses something."""
+    channel = await guarded(connection.channel().__aenter__(), place=place)
+    try:
+        await guarded(declaration(channel), place=place)
+    finally:
+        if not channel.is_closed:
+            await guarded(channel.close(), place=place)

@@ -1,0 +1,38 @@
+"""What can be wrong with the broker, each with the place and the mend.
+
+A *bus error* is shown to people as it stands. No password is in one: the place is an address without it.
+"""
+
+from __future__ import annotations
+
+
+class BusError(Exception):
+    """The bus cannot do what was asked."""
+
+    def __init__(self, message: str, *, place: str = "", mend: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+        """The broker's address, or the queue or exchange there."""
+        self.mend = mend
+
+    def __str__(self) -> str:
+        place = f"\n  --> {self.place}" if self.place else ""
+        mend = f"\n  = help: {self.mend}" if self.mend else ""
+        return f"{self.message}{place}{mend}"
+
+
+class BusMisconfigured(BusError):
+    """It will not work until a person changes the settings or the broker: trying again is no use."""
+
+
+class BusDown(BusError):
+    """The broker cannot be reached, or went away before it answered; of a message, nobody knows if it arrived."""
+
+
+class MessageReturned(BusError):
+    """No queue wants the message: the broker gave it back."""
+
+
+class MessageRefused(BusError):
+    """The broker said no to the message, for now: its queue is full."""

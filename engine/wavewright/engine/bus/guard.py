@@ -1,0 +1,50 @@
+"""One way of failing for everything that the broker's library does.
+
+A call of the library can end in dozens of exceptions, and, when its connection dies, in a `CancelledError` that
+nobody in this program asked for: a task group would take that for its own cancellation and end in silence. A *guarded*
+call ends with its result, with `BusDown`, with what the broker said about the message, or because its own task was
+cancelled, and in no other way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from aio_pika.exceptions import CONNECTION_EXCEPTIONS, AMQPChannelError, DeliveryError
+
+from wavewright.engine.bus.errors import BusDown
+
+T = TypeVar("T")
+
+
+async def guarded(call: Awaitable[T], *, place: str = "") -> T:
+    """Await a call of the library.
+
+    Raises:
+        BusDown: the connection or the channel is gone.
+        DeliveryError: what the broker says about the message: returned or refused.
+        AMQPChannelError: what the broker says about the call: not found, not allowed, declared otherwise.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    asked_before = task.cancelling()
+    try:
+        return await call
+    except asyncio.CancelledError as cancelled:
+        # Whoever cancels this task says so by asking it; the library lets its own futures fall instead.
+        # https://github.com/mosquito/aio-pika: a connection that is stuck rejects what is pending this way.
+        if task.cancelling() > asked_before:
+            raise
+        raise BusDown("the broker went silent, and the connection was given up", place=place) from cancelled
+    except (DeliveryError, AMQPChannelError):
+        raise
+    except (*CONNECTION_EXCEPTIONS, TimeoutError, EOFError) as error:
+        raise BusDown(f"the connection to the broker was lost: {describe(error)}", place=place) from error
+
+
+def describe(error: BaseException) -> str:
+    """Return what an exception of the library says, in one line."""
+    said = " ".join(str(error).split())
+    return said or type(error).__name__

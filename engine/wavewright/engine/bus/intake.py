@@ -1,0 +1,96 @@
+"""Messages come in, one for each who asks.
+
+The *intake* is one queue. Whoever takes from it waits through every loss of the connection; a message that was given
+out too often without being settled is not given out again, but buried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import anyio
+from aio_pika.exceptions import AMQPChannelError
+
+from wavewright.engine.bus.declaring import declare_topology
+from wavewright.engine.bus.errors import BusDown, BusError
+from wavewright.engine.bus.guard import describe, guarded
+from wavewright.engine.bus.hand import Hand
+from wavewright.engine.bus.line import Line
+from wavewright.engine.bus.topology import Topology
+from wavewright.engine.bus.wire import delivery_of
+from wavewright.engine.messages.delivery import Delivery
+
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 1.0
+
+Bury: TypeAlias = Callable[[Delivery, str, str], Awaitable[None]]
+
+
+class Intake:
+    """The queue that is taken from."""
+
+    def __init__(self, line: Line, topology: Topology, bury: Bury) -> None:
+        self._line = line
+        self._topology = topology
+        self._bury = bury
+        self._idle: list[Hand] = []
+
+    async def take(self) -> Delivery:
+        """Return the next message that may be given out."""
+        while True:
+            delivery = await self._take_any()
+            if delivery.delivery_count < self._topology.delivery_limit:
+                return delivery
+            await self._lay_aside(delivery)
+
+    async def _lay_aside(self, delivery: Delivery) -> None:
+        count = delivery.delivery_count
+        try:
+            await self._bury(
+                delivery,
+                "max_deliveries",
+                f"delivered {count} times, and each time whoever took it did not get to its end",
+            )
+        except BusError:
+            # It is given back, and buried by whoever takes it next.
+            await delivery.requeue()
+
+    async def _take_any(self) -> Delivery:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await self._take_once()
+            except BusError:
+                # Where the connection is gone its line makes a new one; where only the channel is, the queue is
+                # declared again, for somebody may have deleted it.
+                await anyio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _take_once(self) -> Delivery:
+        hand = await self._free_hand()
+        try:
+            message = await hand.take()
+        except AMQPChannelError as error:
+            raise BusDown(
+                f"the queue cannot be taken from: {describe(error)}", place=self._line.place
+            ) from error
+        if hand.is_alive:
+            self._idle.append(hand)
+        return delivery_of(message)
+
+    async def _free_hand(self) -> Hand:
+        while self._idle:
+            hand = self._idle.pop()
+            if hand.is_alive:
+                return hand
+        return await self._new_hand()
+
+    async def _new_hand(self) -> Hand:
+        place = self._line.place
+        connection = await self._line.connection()
+        await declare_topology(connection, self._topology, place=place)
+        channel = await guarded(connection.channel().__aenter__(), place=place)
+        wire = await guarded(channel.get_underlay_channel(), place=place)
+        queue = await guarded(channel.get_queue(self._topology.intake, ensure=False), place=place)
+        return Hand(channel, wire, queue, place)

@@ -1,0 +1,35 @@
+"""What the bus tells those who watch it: that a connection came or went, that a message was laid aside.
+
+A *notice* is the name of an event with its fields, for a log and for metrics. Nothing in one is secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, Protocol, TypeAlias
+
+from pydantic import JsonValue
+
+NoticeName: TypeAlias = Literal[
+    "broker_away",
+    "broker_connected",
+    "broker_lost",
+    "broker_unencrypted",
+    "message_buried",
+    "message_returned",
+    "message_refused",
+    "outbox_unreachable",
+]
+
+
+class Notice(Protocol):
+    """Takes a notice, and does not wait."""
+
+    def __call__(self, name: NoticeName, fields: Mapping[str, JsonValue], /) -> None:
+        """Take one."""
+        ...
+
+
+def unnoticed(name: NoticeName, fields: Mapping[str, JsonValue], /) -> None:
+    """Tell nobody."""
+    del name, fields

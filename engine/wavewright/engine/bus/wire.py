@@ -1,0 +1,151 @@
+"""From the broker's messages to deliveries, and from what must go out to the broker's messages.
+
+Nothing is understood here, only renamed. A count of deliveries is believed only where the broker itself has written
+it, and a message that is laid aside keeps its bytes but not what would send it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final, cast
+
+from aio_pika import Message
+from aio_pika.abc import AbstractIncomingMessage, DeliveryMode
+from pamqp.common import FieldValue
+
+from wavewright.engine.bus.errors import BusError
+from wavewright.engine.bus.guard import guarded
+from wavewright.engine.bus.topology import KIND_HEADER, QUEUE_HEADER, REASON_HEADER, SENDER_HEADER
+from wavewright.engine.messages.delivery import Delivery
+from wavewright.executor.job_store.records import Outgoing
+
+COUNT_HEADER: Final = "x-delivery-count"
+APP_ID: Final = "wavewright"
+
+_ROUTING_HEADERS: Final = frozenset({"cc", "bcc"})
+"""With these a sender has the broker deliver copies elsewhere: a dead letter must not do that in our name."""
+_LONGEST_REASON: Final = 500
+_DEEPEST: Final = 8
+_MOST_HEADERS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettling:
+    """Settles one message on the channel that it came by."""
+
+    message: AbstractIncomingMessage
+
+    async def ack(self) -> None:
+        try:
+            await guarded(self.message.ack())
+        except BusError:
+            # The channel is gone, and with it the right to settle: the broker delivers the message again.
+            return
+
+    async def requeue(self) -> None:
+        try:
+            await guarded(self.message.nack(requeue=True))
+        except BusError:
+            return
+
+
+def delivery_of(message: AbstractIncomingMessage) -> Delivery:
+    """Return what was delivered."""
+    headers = cast("Mapping[str, object]", message.headers)
+    redelivered = bool(message.redelivered)
+    return Delivery(
+        body=message.body,
+        routing_key=message.routing_key or "",
+        exchange=message.exchange or "",
+        message_id=message.message_id,
+        correlation_id=message.correlation_id,
+        content_type=message.content_type,
+        content_encoding=message.content_encoding,
+        kind=message.type,
+        timestamp=message.timestamp.timestamp() if message.timestamp else None,
+        expiration=None if message.expiration is None else str(message.expiration),
+        reply_to=message.reply_to,
+        app_id=message.app_id,
+        user_id=message.user_id,
+        headers=headers,
+        redelivered=redelivered,
+        delivery_count=_count(headers) if redelivered else 0,
+        settling=BrokerSettling(message),
+    )
+
+
+def _count(headers: Mapping[str, object]) -> int:
+    """Return how often the broker delivered a message before; of a first delivery the header is a sender's word."""
+    count = headers.get(COUNT_HEADER)
+    return count if isinstance(count, int) and not isinstance(count, bool) else 0
+
+
+def message_of(outgoing: Outgoing, user: str) -> Message:
+    """Return the message that carries an outgoing one: the same bytes and the same id each time."""
+    return Message(
+        outgoing.body,
+        headers=cast("dict[str, FieldValue]", dict(outgoing.headers)),
+        content_type="application/json",
+        content_encoding="utf-8",
+        delivery_mode=DeliveryMode.PERSISTENT,
+        message_id=outgoing.message,
+        timestamp=datetime.fromtimestamp(int(outgoing.at), tz=UTC),
+        type=outgoing.kind,
+        app_id=APP_ID,
+        # The broker refuses a message that names another user than the one who sends it: who reads this, knows.
+        user_id=user,
+    )
+
+
+def dead_letter_of(delivery: Delivery, kind: str, reason: str, queue: str, user: str) -> Message:
+    """Return the message that lays a delivery aside: its bytes, its properties, and why."""
+    headers = _harmless(delivery.headers) | {
+        KIND_HEADER: kind,
+        REASON_HEADER: f"{kind}: {reason}"[:_LONGEST_REASON],
+        QUEUE_HEADER: queue,
+        SENDER_HEADER: delivery.user_id,
+    }
+    return Message(
+        delivery.body,
+        headers=headers,
+        content_type=delivery.content_type,
+        content_encoding=delivery.content_encoding,
+        delivery_mode=DeliveryMode.PERSISTENT,
+        correlation_id=delivery.correlation_id,
+        reply_to=delivery.reply_to,
+        message_id=delivery.message_id,
+        timestamp=_date(delivery.timestamp),
+        type=delivery.kind,
+        app_id=delivery.app_id,
+        user_id=user,
+    )
+
+
+def _date(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(max(0, int(seconds)), tz=UTC)
+
+
+def _harmless(headers: Mapping[str, object]) -> dict[str, FieldValue]:
+    kept = [name for name in headers if name.lower() not in _ROUTING_HEADERS][:_MOST_HEADERS]
+    return {name: _field(headers[name], _DEEPEST) for name in kept}
+
+
+def _field(value: object, depth: int) -> FieldValue:
+    """Return a header's value in a form that can be sent again; what has none is written as text."""
+    match value:
+        case None | bool() | float() | str() | bytes() | datetime():
+            return value
+        case int() if -(2**63) <= value < 2**63:
+            return value
+        case Decimal():
+            return str(value)
+        case Mapping() if depth:
+            table = cast("Mapping[str, object]", value)
+            return {str(name): _field(inner, depth - 1) for name, inner in table.items()}
+        case Sequence() if depth:
+            return [_field(inner, depth - 1) for inner in cast("Sequence[object]", value)]
+        case _:
+            return repr(value)[:_LONGEST_REASON]

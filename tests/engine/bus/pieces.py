@@ -1,0 +1,66 @@
+"""What tests of the bus are made of: messages, an outbox in memory, and notices that are kept."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from wavewright.engine.bus.notices import NoticeName
+from wavewright.engine.bus.topology import Topology
+from wavewright.executor.job_store.records import MessageId, Outgoing
+
+
+class Notices:
+    """Keeps what the bus tells."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[NoticeName, Mapping[str, JsonValue]]] = []
+
+    def __call__(self, name: NoticeName, fields: Mapping[str, JsonValue], /) -> None:
+        self.told.append((name, fields))
+
+    def names(self) -> list[NoticeName]:
+        return [name for name, _ in self.told]
+
+    def of(self, name: NoticeName) -> list[Mapping[str, JsonValue]]:
+        return [fields for told, fields in self.told if told == name]
+
+
+class MemoryOutbox:
+    """An outbox that gives what was not settled again each time: leases are the stores' own business."""
+
+    def __init__(self, messages: Sequence[Outgoing] = ()) -> None:
+        self.waiting = list(messages)
+        self.sent: list[MessageId] = []
+        self.refused: dict[MessageId, str] = {}
+
+    async def pending(self, most: int = 100) -> list[Outgoing]:
+        return self.waiting[:most]
+
+    async def mark_sent(self, messages: Sequence[MessageId]) -> None:
+        self.sent.extend(messages)
+        self._settle(set(messages))
+
+    async def mark_refused(self, message: MessageId, reason: str) -> None:
+        self.refused[message] = reason
+        self._settle({message})
+
+    def _settle(self, settled: set[MessageId]) -> None:
+        self.waiting = [waiting for waiting in self.waiting if waiting.message not in settled]
+
+
+def message(
+    topology: Topology, number: int, *, key: str | None = None, exchange: str | None = None
+) -> Outgoing:
+    """Return a message that says its number; to the intake unless a key says otherwise."""
+    return Outgoing(
+        message=MessageId(str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))),
+        kind="job_request",
+        exchange=topology.exchange if exchange is None else exchange,
+        routing_key=topology.intake if key is None else key,
+        body=str(number).encode(),
+        headers={"x-number": number},
+        at=1_780_000_000.25,
+    )
