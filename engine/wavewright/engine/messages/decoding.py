@@ -1,0 +1,200 @@
+"""Messages as they come off the wire, understood or refused.
+
+Nothing is repaired and nothing guessed. What a message costs is bounded before it is read, who sent it is settled
+before what it says is looked at, and no property decides anything but the content's form, the signature and the user
+for whom the broker vouches: counters, reply addresses and the like are a sender's words.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar, assert_never
+
+from pydantic import ValidationError
+
+from wavewright.engine.messages.delivery import Delivery
+from wavewright.engine.messages.envelope import VERSION, VERSION_HEADER, Envelope, RequestType
+from wavewright.engine.messages.faults import refuse_for
+from wavewright.engine.messages.fields import WireModel
+from wavewright.engine.messages.refusals import Refused
+from wavewright.engine.messages.requests import (
+    REQUESTS,
+    GoalRequest,
+    JobRequest,
+    RequestPayload,
+    UserDecisionResponse,
+    ValidationResult,
+)
+from wavewright.engine.messages.rules import WireRules
+from wavewright.engine.messages.signatures import SIGNATURE_HEADER, is_signature, is_signed
+from wavewright.engine.messages.wire_json import read_wire_json
+from wavewright.executor.job_store.records import (
+    DecisionId,
+    DecisionMade,
+    JobId,
+    JobRequested,
+    MessageId,
+    Received,
+    Request,
+    VerdictGiven,
+)
+from wavewright.planner.types import JsonObject
+
+_Model = TypeVar("_Model", bound=WireModel)
+
+CORRELATION: Final = "correlation_id"
+"""Where a job's request keeps what its sender correlates by."""
+SOURCE: Final = "source_agent"
+"""Where a job's request keeps who sent it."""
+
+_TOKENS_A_STEP: Final = 5_000
+
+
+def decode(delivery: Delivery, rules: WireRules, now: float) -> Received:
+    """Return what a delivery says.
+
+    Args:
+        delivery: A message as the broker delivered it.
+        rules: What it must be like.
+        now: Seconds since the epoch.
+
+    Raises:
+        Refused: it is not taken in.
+    """
+    _check_form(delivery, rules)
+    document = read_wire_json(delivery.body, max_depth=rules.max_depth)
+    envelope = _read(Envelope, document, "envelope")
+    _check_signature(delivery, document, rules)
+    kind = _request_type(envelope)
+    _check_parties(delivery, envelope, kind, rules)
+    _check_time(envelope, rules, now)
+    payload = _read(_payload_model(kind, envelope.payload, rules), envelope.payload, "payload")
+    return Received(
+        message=MessageId(envelope.message_id),
+        kind=kind,
+        source=envelope.source_agent,
+        at=envelope.timestamp.timestamp(),
+        request=_request(payload, envelope),
+    )
+
+
+def _check_form(delivery: Delivery, rules: WireRules) -> None:
+    if len(delivery.body) > rules.max_body:
+        size = len(delivery.body)
+        raise Refused("too_large", f"the body has {size} bytes, and at most {rules.max_body} are taken in")
+    kind, *parameters = (part.strip().lower() for part in (delivery.content_type or "").split(";"))
+    if kind != "application/json" or any(
+        one not in {"charset=utf-8", 'charset="utf-8"'} for one in parameters
+    ):
+        raise Refused("bad_content_type", "the content type must be application/json")
+    if (delivery.content_encoding or "utf-8").lower() not in {"utf-8", "identity"}:
+        raise Refused(
+            "bad_content_type", "the content encoding must be utf-8; compressed bodies are not opened"
+        )
+    if str(delivery.headers.get(VERSION_HEADER, VERSION)) != str(VERSION):
+        raise Refused(
+            "bad_content_type", f"messages of version {VERSION} are taken in, and this is another one"
+        )
+    if rules.key is not None and not is_signature(delivery.headers.get(SIGNATURE_HEADER)):
+        raise Refused("bad_signature", f"the header {SIGNATURE_HEADER} must hold 64 hexadecimal digits")
+
+
+def _check_signature(delivery: Delivery, document: JsonObject, rules: WireRules) -> None:
+    if rules.key is None:
+        return
+    is_right = is_signed(
+        str(delivery.headers[SIGNATURE_HEADER]),
+        rules.key,
+        body=delivery.body,
+        message_id=str(document["message_id"]),
+        timestamp=str(document["timestamp"]),
+        routing_key=delivery.routing_key,
+    )
+    if not is_right:
+        reason = "the signature is not that of this message with this routing key by the configured key"
+        raise Refused("bad_signature", reason)
+
+
+def _request_type(envelope: Envelope) -> RequestType:
+    for kind in REQUESTS:
+        if envelope.message_type == kind:
+            return kind
+    raise Refused("unknown_type", f"message_type must be one of {', '.join(REQUESTS)}")
+
+
+def _check_parties(delivery: Delivery, envelope: Envelope, kind: RequestType, rules: WireRules) -> None:
+    if envelope.target_agent != rules.agent:
+        raise Refused("wrong_target", f"target_agent must be {rules.agent!r}, who reads this queue")
+    if not rules.identities:
+        return
+    identity = rules.identities.get(envelope.source_agent)
+    if identity is None:
+        raise Refused("wrong_identity", "source_agent is no sender that is known here")
+    if identity.user_id is not None and delivery.user_id != identity.user_id:
+        raise Refused("wrong_identity", "the property user_id is not the broker's user of that source_agent")
+    if kind not in identity.may_send:
+        raise Refused("wrong_identity", f"that source_agent may not send {kind}")
+
+
+def _check_time(envelope: Envelope, rules: WireRules, now: float) -> None:
+    age = now - envelope.timestamp.timestamp()
+    if age < -rules.skew:
+        raise Refused("bad_timestamp", f"the timestamp lies more than {rules.skew:g} seconds in the future")
+    if age > rules.max_age:
+        raise Refused("stale", f"the message is older than {rules.max_age:g} seconds")
+
+
+def _payload_model(kind: RequestType, payload: JsonObject, rules: WireRules) -> type[RequestPayload]:
+    match kind:
+        case "validation_result":
+            return ValidationResult
+        case "user_decision_response":
+            return UserDecisionResponse
+        case "job_request":
+            if "job" in payload:
+                return JobRequest
+            if not rules.takes_goals:
+                reason = (
+                    "jobs are taken as job documents only, in the field job: no goal template is configured"
+                )
+                raise Refused("bad_payload", reason)
+            return GoalRequest
+        case _:
+            assert_never(kind)
+
+
+def _read(model: type[_Model], value: JsonObject, where: str) -> _Model:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise refuse_for(error, model, where) from None
+
+
+def _request(payload: RequestPayload, envelope: Envelope) -> Request:
+    match payload:
+        case JobRequest() | GoalRequest():
+            request = payload.model_dump(mode="json", exclude={"job_id"})
+            request |= {CORRELATION: envelope.correlation_id, SOURCE: envelope.source_agent}
+            return JobRequested(job=JobId(payload.job_id), request=request, weight=_weight(payload))
+        case ValidationResult():
+            return VerdictGiven(
+                job=JobId(payload.job_id),
+                package=payload.package_id,
+                iteration=payload.iteration,
+                accepted=payload.accepted,
+                feedback=tuple(payload.feedback),
+            )
+        case UserDecisionResponse():
+            return DecisionMade(
+                decision=DecisionId(payload.decision_id), choice=payload.choice, by=envelope.source_agent
+            )
+        case _:
+            assert_never(payload)
+
+
+def _weight(payload: JobRequest | GoalRequest) -> float:
+    """Return how much work a job is likely to be, in steps: those it brings, or what its tokens would pay for."""
+    if isinstance(payload, GoalRequest):
+        return max(1.0, payload.budget_tokens / _TOKENS_A_STEP)
+    plan = payload.job.get("plan")
+    steps = plan.get("steps") if isinstance(plan, dict) else None
+    return float(max(1, len(steps))) if isinstance(steps, list) else 1.0

@@ -1,0 +1,112 @@
+"""Messages as they go out.
+
+The same report makes the same bytes whenever it is encoded: names are sorted, the id is given and the time is that of
+what it tells of. So what is sent again after a crash is the same message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from wavewright.engine.messages.decoding import CORRELATION, SOURCE
+from wavewright.engine.messages.envelope import VERSION, VERSION_HEADER, Envelope, ReportType, RequestType
+from wavewright.engine.messages.reports import REPORTS, ReportPayload
+from wavewright.engine.messages.requests import REQUESTS, RequestPayload
+from wavewright.engine.messages.signatures import SIGNATURE_HEADER, sign
+from wavewright.executor.job_store.records import JobId, JobRow, MessageId, Outgoing
+from wavewright.executor.json_text import make_encoder
+from wavewright.planner.types import JsonObject
+
+_encode: Final = make_encoder(sort_keys=True)
+
+_TYPES: Final[dict[type[ReportPayload | RequestPayload], ReportType | RequestType]] = {
+    **{model: kind for kind, model in REPORTS.items()},
+    **{model: kind for kind, models in REQUESTS.items() for model in models},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """From whom to whom messages go, and by which way."""
+
+    source: str
+    """The agent that sends."""
+    target: str
+    """The agent that they are for."""
+    exchange: str
+    routing_key: str
+    key: bytes | None = field(default=None, repr=False)
+    """Of signatures; where there is none, messages are not signed."""
+
+
+def encode(
+    payload: ReportPayload | RequestPayload,
+    address: Address,
+    *,
+    message: MessageId,
+    correlation: str,
+    at: float,
+    job: JobId | None = None,
+) -> Outgoing:
+    """Return a message that is ready to go out.
+
+    Args:
+        payload: What it says.
+        address: From whom to whom.
+        message: Its id; see `ids`.
+        correlation: A UUID that it has in common with what it belongs to.
+        at: When what it tells of happened, in seconds since the epoch.
+        job: The job that it is about, for the outbox.
+    """
+    kind = _TYPES[type(payload)]
+    envelope = Envelope(
+        message_id=message,
+        source_agent=address.source,
+        target_agent=address.target,
+        message_type=kind,
+        timestamp=datetime.fromtimestamp(at, UTC),
+        correlation_id=correlation,
+        payload=payload.model_dump(mode="json", exclude_none=True),
+    )
+    document: JsonObject = envelope.model_dump(mode="json")
+    body = _encode(document).encode("ascii")
+    return Outgoing(
+        message=message,
+        kind=kind,
+        exchange=address.exchange,
+        routing_key=address.routing_key,
+        body=body,
+        job=job,
+        headers=_headers(document, body, address),
+        at=at,
+    )
+
+
+def correlation_of(job: JobRow) -> str:
+    """Return what all messages of a job have in common: what its request was correlated by, or the job's own id."""
+    return _text(job, CORRELATION) or job.job
+
+
+def sender_of(job: JobRow) -> str | None:
+    """Return the agent that asked for a job, where it came as a message."""
+    return _text(job, SOURCE)
+
+
+def _text(job: JobRow, field_name: str) -> str | None:
+    value = job.request.get(field_name)
+    return value if isinstance(value, str) else None
+
+
+def _headers(document: JsonObject, body: bytes, address: Address) -> JsonObject:
+    if address.key is None:
+        return {VERSION_HEADER: VERSION}
+    signature = sign(
+        address.key,
+        body=body,
+        message_id=str(document["message_id"]),
+        timestamp=str(document["timestamp"]),
+        routing_key=address.routing_key,
+    )
+    return {VERSION_HEADER: VERSION, SIGNATURE_HEADER: signature}

@@ -1,0 +1,63 @@
+"""From a model's complaints to one refusal.
+
+The words of a refusal are the models' and ours: what a sender wrote is never repeated, not even the name of a field
+that nobody knows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wavewright.engine.messages.refusals import RefusalKind, Refused
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
+
+_MOST_FAULTS: Final = 4
+_WRONG_TYPES: Final[dict[str, str]] = {
+    "bool_type": "must be true or false",
+    "dict_type": "must be an object",
+    "float_type": "must be a number",
+    "int_from_float": "must be a whole number",
+    "int_type": "must be a whole number",
+    "list_type": "must be a list",
+    "string_type": "must be a text",
+}
+
+
+def refuse_for(error: ValidationError, model: type[BaseModel], where: str) -> Refused:
+    """Return the refusal of a value that its model does not take.
+
+    Where all faults are of one kind, so is the refusal; a value that is wrong in several ways is meant as something
+    else.
+    """
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    kinds: set[RefusalKind] = {_kind_of(fault) for fault in faults}
+    kind = kinds.pop() if len(kinds) == 1 else "bad_payload"
+    texts = dict.fromkeys(_text_of(fault, model, where) for fault in faults)
+    shown = "; ".join(list(texts)[:_MOST_FAULTS])
+    return Refused(kind, shown if len(texts) <= _MOST_FAULTS else f"{shown}; and more")
+
+
+def _kind_of(fault: ErrorDetails) -> RefusalKind:
+    if fault["type"] == "missing":
+        return "missing_field"
+    if fault["type"] == "extra_forbidden":
+        return "unknown_field"
+    if fault["loc"][:1] == ("timestamp",):
+        return "bad_timestamp"
+    return "wrong_type" if fault["type"] in _WRONG_TYPES else "bad_payload"
+
+
+def _text_of(fault: ErrorDetails, model: type[BaseModel], where: str) -> str:
+    if fault["type"] == "extra_forbidden":
+        return f"{where} has a field that is none of {', '.join(model.model_fields)}"
+    # The model's own names and indexes of lists: an object's names are the sender's.
+    place = ".".join(
+        str(part) for part in fault["loc"][:2] if isinstance(part, int) or part in model.model_fields
+    )
+    if fault["type"] == "missing":
+        return f"{where} lacks {place}"
+    what = _WRONG_TYPES.get(fault["type"]) or fault["msg"].removeprefix("Value error, ")
+    return f"{where}.{place} {what.replace('String should', 'must').replace('Input should', 'must')}"

@@ -1,0 +1,42 @@
+"""Ids that are made of what they name.
+
+Whoever makes such an id again, after a crash or on another machine, makes the same one; so a repeat is known as one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+from uuid import UUID, uuid5
+
+from wavewright.executor.job_store.records import DecisionId, JobId, MessageId
+
+NAMESPACE: Final = UUID("8f0e3c4e-6d0f-5c0a-9a55-3a1f8d1c7b21")
+"""Of all ids that wavewright makes; it never changes."""
+
+
+def message_id(job: JobId, iteration: int, kind: str, *what: str | int) -> MessageId:
+    """Return the id of a message.
+
+    Args:
+        job: The job that it tells of.
+        iteration: Packages that had gone out before.
+        kind: Its message type.
+        what: What tells it from others of that type and iteration: a status and a target, say.
+    """
+    return MessageId(_id("message", job, iteration, kind, *what))
+
+
+def package_id(job: JobId, iteration: int) -> str:
+    """Return the id of a job's package; the first has the iteration 1."""
+    return _id("package", job, iteration)
+
+
+def decision_id(job: JobId, *what: str | int) -> DecisionId:
+    """Return the id of a question, made of the job and of all that the answer would be for."""
+    return DecisionId(_id("decision", job, *what))
+
+
+def _id(*parts: str | int) -> str:
+    # Escaped, so that no part can hold the joint and no two lists of parts are one name.
+    return str(uuid5(NAMESPACE, "/".join(quote(str(part), safe="") for part in parts)))

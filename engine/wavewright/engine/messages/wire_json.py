@@ -1,0 +1,128 @@
+"""JSON off the wire, read strictly and in bounded time.
+
+The interpreter's own decoder does the reading, with a hook wherever it is more tolerant than JSON is. A document's
+author is shown the place of every fault; a sender is told the kind only, so a hostile body is never read a second time
+by something slower. What is read is one object whose names are unique, whose numbers every reader agrees on, and
+whose texts can be stored and shown.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from wavewright.config.sources import MAX_EXACT_INTEGER
+from wavewright.engine.messages.refusals import Refused
+
+if TYPE_CHECKING:
+    from wavewright.planner.types import Json, JsonObject
+
+MOST_NODES: Final = 50_000
+"""Lists and objects of one message, at most; brackets within texts count as well."""
+
+_LONG_INTEGER: Final = re.compile(r"[0-9]{16}")
+_DOUBTFUL_ESCAPE: Final = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+"""What a text must hold for NUL or half a surrogate pair to come out of it."""
+_UNFIT: Final = re.compile("[\0\ud800-\udfff]")
+
+
+def read_wire_json(body: bytes, *, max_depth: int) -> JsonObject:
+    """Return the one JSON object that a body consists of.
+
+    Raises:
+        Refused: it is no such thing.
+    """
+    text = _text(body)
+    if text.count("[") + text.count("{") > MOST_NODES:
+        raise Refused("too_large", f"the body holds more than {MOST_NODES} lists and objects")
+    try:
+        value: Json = (_decode_long if _LONG_INTEGER.search(text) else _decode_short)(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise Refused("not_json", f"the body is not one JSON document: reading stopped at {place}") from None
+    except RecursionError:
+        raise _too_deep(max_depth) from None
+    if not isinstance(value, dict):
+        raise Refused("not_json", "the body is JSON, and no object; an envelope is an object")
+    if _is_deeper(value, max_depth):
+        raise _too_deep(max_depth)
+    if _DOUBTFUL_ESCAPE.search(text) and _holds_unfit_text(value):
+        raise Refused("bad_unicode", "a text holds NUL or half of a surrogate pair; leave the character out")
+    return value
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refused("bad_encoding", f"the body is not UTF-8 at byte {error.start}") from None
+
+
+def _constant(_name: str) -> NoReturn:
+    raise Refused("nonfinite_number", "NaN and Infinity are no JSON; write null where there is no number")
+
+
+def _integer(digits: str) -> int:
+    # The length is looked at first: converting 200,000 digits takes seconds, and Python refuses.
+    number = int(digits) if len(digits) <= 17 else MAX_EXACT_INTEGER + 1
+    if -MAX_EXACT_INTEGER <= number <= MAX_EXACT_INTEGER:
+        return number
+    raise Refused("number_out_of_range", "an integer is beyond 2^53 - 1; write an identifier as a string")
+
+
+def _fraction(digits: str) -> float:
+    number = float(digits)
+    if math.isfinite(number):
+        return number
+    raise Refused("nonfinite_number", "a number is too large and would become infinite")
+
+
+def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise Refused("duplicate_key", "an object has the same name twice, so readers disagree on its value")
+    return value
+
+
+_decode_short = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_fraction, parse_constant=_constant
+).decode
+"""For bodies without an integer that could be too large, which is nearly all: asking about each takes half the time."""
+_decode_long = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_fraction, parse_constant=_constant
+).decode
+
+
+def _too_deep(limit: int) -> Refused:
+    return Refused("too_deep", f"lists and objects are nested more than {limit} deep")
+
+
+def _is_deeper(value: Json, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        level = [
+            child
+            for node in level
+            if isinstance(node, (dict, list))
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _holds_unfit_text(value: Json) -> bool:
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str) and _UNFIT.search(node):
+            return True
+        if isinstance(node, dict):
+            waiting.extend(node.keys())
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return False
