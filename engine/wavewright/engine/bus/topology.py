@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from wavewright.config.daemon_settings import DaemonSection
+
 MOST_DELIVERIES: Final = 5
 """Times that a message is given out; the next time it is buried instead, with the reason."""
 
@@ -74,3 +76,16 @@ class Topology:
             "x-dead-letter-strategy": "at-least-once",
             "x-overflow": "reject-publish",
         }
+
+
+def topology_of(section: DaemonSection) -> Topology:
+    """Return the topology by the names of the settings."""
+    queues = section.queues
+    return Topology(
+        exchange=section.exchange,
+        intake=queues.intake,
+        outlets=(queues.packages, queues.decisions, queues.status),
+        dead_exchange=section.dead_letter_exchange,
+        dead_queue=queues.dead,
+        delivery_limit=section.delivery_limit,
+    )

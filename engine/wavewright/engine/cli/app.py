@@ -425,6 +425,22 @@ def doctor(
 
 
 @app.command()
+def topology(
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it there; printed where absent.")
+    ] = None,
+    vhost: Annotated[str, typer.Option(metavar="NAME", help="The broker's virtual host.")] = "/",
+) -> None:
+    """Print users, rights and queues of the broker, for it to load.
+
+    Passwords come from WAVEWRIGHT_BROKER_PASSWORD_USER variables and are written as salted hashes.
+    """
+    from wavewright.engine.cli import topology_command
+
+    raise typer.Exit(topology_command.give_topology(out, vhost))
+
+
+@app.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
 ) -> None:
