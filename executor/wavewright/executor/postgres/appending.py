@@ -69,8 +69,8 @@ class Append:
         beyond = list[Entry]()
         for entry in entries:
             run = entry.run
-            for seq, (at, kind, step, *rest) in enumerate(entry.rows, next_seq[run]):
-                rows.append((holds[run].no, seq, at, kind, plain(step), *rest))
+            for seq, (at, kind, step, status, key, crc, body) in enumerate(entry.rows, next_seq[run]):
+                rows.append((holds[run].no, seq, at, kind, plain(step), status, plain(key), crc, body))
             next_seq[run] += len(entry.rows)
             if entry.marks or (is_finished[run] and not entry.is_end):
                 beyond.append(entry)

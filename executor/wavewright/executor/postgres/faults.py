@@ -30,6 +30,8 @@ _BROKEN: Final = (
     pg.IdleSessionTimeoutError,
     pg.IdleInTransactionSessionTimeoutError,
     pg.TooManyConnectionsError,
+    # What asyncpg makes of a server that ends a connection while nothing is asked.
+    asyncpg.InternalClientError,
     OSError,
 )
 """What another try may not meet: the connection, not the request, is at fault."""

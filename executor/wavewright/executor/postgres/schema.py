@@ -102,6 +102,8 @@ _EVENT_TABLES: Final = """
         PRIMARY KEY (pot, name, step)
     ) WITH (fillfactor = 50);
 """
+_NAMES: Final = """
+    SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = 'wavewright'"""
 _MIGRATIONS: Final = {0: _EVENT_TABLES}
 """By format: what makes the next one of it."""
 
@@ -127,11 +129,10 @@ async def prepare_schema(connection: Connection, place: str) -> None:
 
 async def _format(connection: Connection, place: str) -> int:
     """Return the format of the tables; 0 where there are none."""
-    if await connection.fetchval("SELECT to_regclass('wavewright.format')") is None:
-        foreign = await connection.fetchval(
-            "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('wavewright') LIMIT 1"
-        )
-        if foreign is not None:
+    # Not `to_regclass`: what it found before another process made the tables, it finds again afterwards.
+    names = {name for (name,) in await connection.fetch(_NAMES)}
+    if "format" not in names:
+        if names:
             raise JournalNotOpened(
                 "the database has a schema 'wavewright' of another program",
                 place=place,
