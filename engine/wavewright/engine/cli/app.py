@@ -92,6 +92,7 @@ class SchemaName(StrEnum):
     settings = "settings"
     worker = "worker"
     package = "package"
+    message = "message"
 
 
 JobArgument = Annotated[Path, typer.Argument(metavar="JOB", help="A job, a plan or a sealed plan.")]
@@ -382,7 +383,9 @@ def diff(
 def schema(
     name: Annotated[
         SchemaName | None,
-        typer.Argument(metavar="NAME", help="plan, patch, job, goal, tools, settings, worker or package."),
+        typer.Argument(
+            metavar="NAME", help="plan, patch, job, goal, tools, settings, worker, package or message."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write it there; without a name all that people write.")

@@ -58,6 +58,10 @@ def _schema(name: str) -> object:
         from wavewright.reviewer.packaging import package_schema
 
         return package_schema()
+    if name == "message":
+        from wavewright.engine.messages.schemas import message_schema
+
+        return message_schema()
     if name == "settings":
         from wavewright.config.settings import settings_schema
 
