@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
 
 import anyio
 
 from tests.executor.event_examples import step_finished
+from tests.support.lossy_line import LossyLine
 from wavewright.executor.events import Event
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.planner.types import RunId
 
+T = TypeVar("T")
 RUN = RunId("20261121-231907-3f2a7c")
 OTHER = RunId("20261121-231908-b00b1e")
 
@@ -38,3 +43,25 @@ async def until(is_so: Callable[[], bool]) -> None:
     with anyio.fail_after(20):
         while not is_so():  # noqa: ASYNC110 - neither can set an event of this loop
             await anyio.sleep(0.002)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a server says while one thing is done; from one of them on they are lost."""
+
+    line: LossyLine
+
+    async def lose(self, done: asyncio.Future[T]) -> None:
+        """Wait until something is lost, or nothing was left to lose; then break the connections."""
+        await until(lambda: self.line.kept_back.is_set() or done.done())
+        self.line.cut_clients()
+
+
+async def each_lost_in_turn(line: LossyLine) -> AsyncIterator[Answers]:
+    """Lose the first answer, at the next turn the second, and so on until a turn needs no more than it gets."""
+    for passed in range(100):
+        line.hold("answers", after=passed)
+        yield Answers(line)
+        if not line.kept_back.is_set():
+            return
+    raise AssertionError

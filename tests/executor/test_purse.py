@@ -15,8 +15,10 @@ import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
 
+from tests.support.postgres import PostgresServer
 from wavewright.config.model_settings import BudgetSettings, BudgetsSection
 from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.postgres.purse import PostgresPurse
 from wavewright.executor.purse import REMEMBERED_CALLS, MemoryPurse
 from wavewright.executor.purse_sqlite import SqlitePurse
 from wavewright.planner.model_port import ModelUse, Outcome, Role
@@ -26,7 +28,7 @@ from wavewright.planner.types import RunId, StepId
 
 pytestmark = pytest.mark.anyio
 
-AnyPurse: TypeAlias = MemoryPurse | SqlitePurse
+AnyPurse: TypeAlias = MemoryPurse | SqlitePurse | PostgresPurse
 Opened: TypeAlias = Callable[[BudgetsSection], AnyPurse]
 
 RUN, OTHER = RunId("run_1"), RunId("run_2")
@@ -49,17 +51,24 @@ def wall() -> Wall:
     return Wall()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def opened(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> AsyncIterator[Opened]:
     """Return what opens a purse over budgets; what was opened is closed at the end."""
     purses = list[AnyPurse]()
 
+    url = ""
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.database()
+
     def open_purse(budgets: BudgetsSection) -> AnyPurse:
-        purse = (
-            MemoryPurse(budgets, clock=wall)
-            if request.param == "memory"
-            else SqlitePurse(tmp_path / "j.db", budgets, wall)
-        )
+        match request.param:
+            case "memory":
+                purse: AnyPurse = MemoryPurse(budgets, clock=wall)
+            case "sqlite":
+                purse = SqlitePurse(tmp_path / "j.db", budgets, wall)
+            case _:
+                purse = PostgresPurse(url, budgets, wall)
         purses.append(purse)
         return purse
 

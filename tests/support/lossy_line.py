@@ -28,6 +28,8 @@ class _Link:
             "requests": threading.Event(),
             "answers": threading.Event(),
         }
+        self.pieces_left: dict[Direction, int] = {"requests": 0, "answers": 0}
+        """Those that pass although they are held."""
         self.let_through()
 
     def let_through(self) -> None:
@@ -60,10 +62,11 @@ class LossyLine:
             for ends in link.ends.values():
                 _shut(ends[0])
 
-    def hold(self, direction: Direction) -> None:
-        """Keep back what is sent in that direction over the connections that there are."""
+    def hold(self, direction: Direction, *, after: int = 0) -> None:
+        """Keep back what is sent in that direction over the connections that there are, after so many pieces."""
         self.kept_back.clear()
         for link in self._links:
+            link.pieces_left[direction] = after
             link.is_free[direction].clear()
 
     def let_through(self) -> None:
@@ -90,8 +93,10 @@ class LossyLine:
         with suppress(OSError):
             while block := source.recv(65536):
                 if not link.is_free[direction].is_set():
-                    self.kept_back.set()
-                    link.is_free[direction].wait()
+                    if link.pieces_left[direction] <= 0:
+                        self.kept_back.set()
+                        link.is_free[direction].wait()
+                    link.pieces_left[direction] -= 1
                 target.sendall(block)
         link.is_free[direction].wait()
         _shut(target)

@@ -1,0 +1,234 @@
+"""What is put aside and spent, in the database.
+
+An *entry* is one model call: what was put aside for it, and once it is settled what it came to. Whatever several
+calls want at once is one transaction; who wants something waits for whoever is in the middle of it, so that no token
+is given out twice, on however many machines.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from wavewright.executor.budgets import (
+    MEASURES,
+    NOTHING,
+    Amount,
+    Budgets,
+    Pot,
+    day_of,
+    pots_of,
+    remembered_seconds,
+    to_settle,
+)
+from wavewright.executor.lease import this_owner
+from wavewright.executor.postgres.session import PATIENCE, Connection, Session
+from wavewright.executor.postgres.texts import plain
+from wavewright.executor.purse import REMEMBERED_CALLS
+from wavewright.executor.purse_store import Answer, Reserve, Settle, Wish
+from wavewright.planner.allowance import Allowance
+from wavewright.planner.model_port import Role
+from wavewright.planner.spending import Account, OverBudget, Reservation
+
+if TYPE_CHECKING:
+    import asyncpg
+
+_LOCK: Final = 0x50757273
+"""`Purs` in ASCII: the number of the advisory lock that whoever puts something aside has."""
+_LATEST_DAY: Final = "SELECT max(name) FROM purse_total WHERE pot = 'day'"
+_TOTALS: Final = """
+    SELECT pot, name, step, calls, tokens, usd, seconds
+    FROM purse_total JOIN unnest($1::text[], $2::text[], $3::text[]) AS wanted (pot, name, step)
+    USING (pot, name, step)"""
+_ASIDE: Final = """
+    SELECT id, day, run, job, step, role, calls, tokens, usd, seconds FROM purse_entry
+    WHERE id = ANY($1::bigint[]) AND NOT settled"""
+_IDS: Final = """
+    SELECT nextval(pg_get_serial_sequence('purse_entry', 'id')) FROM generate_series(1, $1)"""
+_PUT_ASIDE: Final = """
+    INSERT INTO purse_entry (id, at, day, run, job, step, role, calls, tokens, usd, seconds)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"""
+_SETTLE: Final = """
+    UPDATE purse_entry SET settled = true, calls = $2, tokens = $3, usd = $4, seconds = $5,
+    model = $6, outcome = $7, took = $8 WHERE id = $1"""
+_ADD: Final = """
+    INSERT INTO purse_total AS total VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (pot, name, step) DO UPDATE SET
+    calls = total.calls + excluded.calls, tokens = total.tokens + excluded.tokens,
+    usd = total.usd + excluded.usd, seconds = total.seconds + excluded.seconds"""
+_PAST: Final = """
+    SELECT took FROM purse_entry WHERE model = $1 AND role = $2 AND took IS NOT NULL ORDER BY id DESC LIMIT $3"""
+
+
+class PostgresPurseStore:
+    """The purse's tables, open."""
+
+    def __init__(
+        self, url: str, budgets: Budgets, *, clock: Callable[[], float], patience: float = PATIENCE
+    ) -> None:
+        """Connect at the first call of anything here.
+
+        Args:
+            url: The database's address.
+            budgets: What to hold calls to.
+            clock: Seconds since the epoch.
+            patience: Seconds for which a database that was there and does not answer is waited for.
+        """
+        self._budgets = budgets
+        self._clock = clock
+        self.session = Session(url, owner=this_owner(), patience=patience)
+
+    async def close(self) -> None:
+        """Close the connection; closing again does nothing."""
+        await self.session.close()
+
+    async def transact(self, wishes: Sequence[Wish]) -> list[Answer]:
+        """Fulfil all wishes in one transaction, in this order; a refusal undoes nothing but itself.
+
+        Raises:
+            JournalError: the database cannot be reached; whatever was done before is not done twice.
+        """
+        return await self.session.transact(lambda connection: self._fulfil(connection, wishes))
+
+    async def left(self, account: Account) -> Allowance:
+        """Return what an account could still reserve, and what was spent."""
+
+        async def ask(connection: Connection) -> Allowance:
+            day = await self._today(connection)
+            totals = await _totals(connection, pots_of(account, day))
+            return self._budgets.left(account, day, lambda pot: totals.get(_key(pot), NOTHING))
+
+        return await self.session.read(ask)
+
+    async def past_seconds(self, model: str, role: Role) -> tuple[float, ...]:
+        """Return the seconds of the latest answered calls of a model in a role, the latest last."""
+        rows = await self.session.read(
+            lambda connection: connection.fetch(_PAST, plain(model), role, REMEMBERED_CALLS)
+        )
+        return tuple(took for (took,) in reversed(rows))
+
+    async def _fulfil(self, connection: Connection, wishes: Sequence[Wish]) -> list[Answer]:
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        day = await self._today(connection)
+        till = await _Till.opened(connection, wishes, self._budgets, day=day, now=self._clock())
+        answers = [till.fulfil(wish) for wish in wishes]
+        await till.write(connection)
+        return answers
+
+    async def _today(self, connection: Connection) -> str:
+        return day_of(self._clock(), await connection.fetchval(_LATEST_DAY))
+
+
+class _Standing(NamedTuple):
+    """An entry that is not settled."""
+
+    day: str
+    account: Account
+    aside: Amount
+
+
+class _Till:
+    """What a transaction has read and will write."""
+
+    def __init__(
+        self,
+        budgets: Budgets,
+        *,
+        day: str,
+        now: float,
+        ids: Iterable[int],
+        aside: dict[int, _Standing],
+        totals: Mapping[Pot, Amount],
+    ) -> None:
+        self._budgets = budgets
+        self._day = day
+        self._now = now
+        self._ids = iter(ids)
+        self._aside = aside
+        """Entries that are to be settled and are not yet."""
+        self._totals = dict(totals)
+        self._added = defaultdict[Pot, Amount](Amount)
+        self._new = list[tuple[object, ...]]()
+        self._settled = list[tuple[object, ...]]()
+
+    @classmethod
+    async def opened(
+        cls, connection: Connection, wishes: Sequence[Wish], budgets: Budgets, *, day: str, now: float
+    ) -> _Till:
+        """Read all that the wishes are about."""
+        reserves = [wish for wish in wishes if isinstance(wish, Reserve)]
+        settles = [wish.id for wish in wishes if isinstance(wish, Settle)]
+        pots = itertools.chain.from_iterable(pots_of(wish.account, day) for wish in reserves)
+        rows = await connection.fetch(_ASIDE, settles) if settles else []
+        ids = await connection.fetch(_IDS, len(reserves)) if reserves else []
+        return cls(
+            budgets,
+            day=day,
+            now=now,
+            ids=(number for (number,) in ids),
+            aside={row["id"]: _standing(row) for row in rows},
+            totals=await _totals(connection, pots) if reserves else {},
+        )
+
+    def fulfil(self, wish: Wish) -> Answer:
+        if isinstance(wish, Reserve):
+            return self._reserve(wish)
+        self._settle(wish)
+        return None
+
+    def _reserve(self, wish: Reserve) -> Reservation | OverBudget:
+        account = wish.account
+        try:
+            asked = self._budgets.check(account, self._day, wish.amount, self._total)
+        except OverBudget as refusal:
+            return refusal
+        number = next(self._ids)
+        owner = (plain(account.run), plain(account.job), plain(account.step), account.role)
+        self._new.append((number, self._now, self._day, *owner, *asked))
+        self._add(pots_of(account, self._day), asked)
+        return Reservation(number, account, asked.spend())
+
+    def _settle(self, wish: Settle) -> None:
+        standing = self._aside.pop(wish.id, None)
+        if standing is None:
+            return
+        use = wish.use
+        spent = NOTHING if use is None else to_settle(wish.spent, standing.aside)
+        seen = (None, None, None) if use is None else (plain(use.model), use.outcome, remembered_seconds(use))
+        self._settled.append((wish.id, *spent, *seen))
+        # On the day on which it was put aside: what is in flight at midnight belongs to the day before.
+        self._add(pots_of(standing.account, standing.day), spent.minus(standing.aside))
+
+    def _total(self, pot: Pot) -> Amount:
+        return self._totals.get(_key(pot), NOTHING)
+
+    def _add(self, pots: Iterable[Pot], amount: Amount) -> None:
+        for pot in map(_key, pots):
+            self._totals[pot] = self._totals.get(pot, NOTHING).plus(amount)
+            self._added[pot] = self._added[pot].plus(amount)
+
+    async def write(self, connection: Connection) -> None:
+        if self._new:
+            await connection.executemany(_PUT_ASIDE, self._new)
+        if self._settled:
+            await connection.executemany(_SETTLE, self._settled)
+        if self._added:
+            await connection.executemany(_ADD, [(*pot, *amount) for pot, amount in self._added.items()])
+
+
+def _standing(row: asyncpg.Record) -> _Standing:
+    account = Account(run=row["run"], job=row["job"], step=row["step"], role=row["role"])
+    return _Standing(row["day"], account, Amount(*(row[measure] for measure in MEASURES)))
+
+
+def _key(pot: Pot) -> Pot:
+    """Return a pot by the name that the database can hold."""
+    return pot._replace(name=plain(pot.name), step=plain(pot.step))
+
+
+async def _totals(connection: Connection, pots: Iterable[Pot]) -> dict[Pot, Amount]:
+    wanted = list(map(_key, dict.fromkeys(pots)))
+    kinds, names, steps = ([pot[place] for pot in wanted] for place in range(3))
+    rows = await connection.fetch(_TOTALS, kinds, names, steps)
+    return {Pot(*tuple(row)[:3]): Amount(*tuple(row)[3:]) for row in rows}
