@@ -23,11 +23,11 @@ from wavewright.executor.journal_errors import (
     JournalNotOpened,
     JournalNotWritten,
 )
-from wavewright.executor.journal_file import APPLICATION_ID
 from wavewright.executor.journal_reader import JournalReader
 from wavewright.executor.journal_rows import write_entry
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.journal_tables import APPLICATION_ID
 from wavewright.planner.types import RunId, StepKey
 
 RUN = RunId("20261121-231907-3f2a7c")

@@ -11,10 +11,10 @@ import pytest
 
 from wavewright.executor.events import Noted, RunFinished, StepFinished
 from wavewright.executor.journal_errors import JournalError, JournalNotOpened
-from wavewright.executor.journal_file import FORMAT
 from wavewright.executor.journal_reader import JournalReader
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.journal_tables import FORMAT
 from wavewright.executor.purse_sqlite import SqlitePurse
 from wavewright.planner.spending import Account, Spend
 from wavewright.planner.types import RunId, StepKey
@@ -22,15 +22,20 @@ from wavewright.planner.types import RunId, StepKey
 pytestmark = pytest.mark.anyio
 
 RUN = RunId("20261122-020000-c0ffee")
-TABLES = {"run", "event", "result", "indexed", "purse_entry", "purse_total"}
+TABLES = {
+    *("run", "event", "result", "indexed"),
+    *("purse_entry", "purse_total"),
+    *("job", "job_request", "inbox", "outbox", "outbox_body", "decision"),
+}
 
 
-@pytest.fixture
-def old(tmp_path: Path) -> Path:
-    """A file of format 1."""
+@pytest.fixture(params=[1, 2])
+def old(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A file of an older format."""
     path = tmp_path / "j.db"
+    script = Path(__file__).with_name(f"journal_format_{request.param}.sql")
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(Path(__file__).with_name("journal_format_1.sql").read_text(encoding="utf-8"))
+        connection.executescript(script.read_text(encoding="utf-8"))
     return path
 
 
@@ -116,14 +121,15 @@ def test_a_new_file_and_one_brought_to_the_format_have_the_same_tables(old: Path
 def test_a_migration_that_cannot_be_finished_leaves_the_file_as_it_was(old: Path) -> None:
     with closing(sqlite3.connect(old)) as connection:
         # Somebody's own table stands where the last one would be made.
-        connection.execute("CREATE TABLE purse_total (mine)")
+        connection.execute("CREATE TABLE decision (mine)")
         connection.commit()
+    before = marks(old)
 
-    with pytest.raises(JournalError, match="purse_total"):
+    with pytest.raises(JournalError, match="decision"):
         JournalStore(old)
 
-    version, tables = marks(old)
-    assert (version, "purse_entry" in tables) == (1, False)
+    assert marks(old) == before
+    assert "job" not in before[1]
     with JournalReader.open(old) as reader:
         assert len(reader.load(RUN)) == 5
 

@@ -25,11 +25,11 @@ from wavewright.executor import journal_reader
 from wavewright.executor.codec import from_json
 from wavewright.executor.events import Event, StepFinished
 from wavewright.executor.journal_errors import JournalError, JournalNotOpened, JournalNotWritten
-from wavewright.executor.journal_file import APPLICATION_ID, FORMAT
 from wavewright.executor.journal_reader import JournalReader
 from wavewright.executor.journal_rows import write_entry
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.journal_tables import APPLICATION_ID, FORMAT
 from wavewright.planner.types import Json, RunId, StepKey
 
 RUN = RunId("20261121-231907-3f2a7c")

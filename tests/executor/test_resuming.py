@@ -12,6 +12,7 @@ import pytest
 from tests.executor.workshop import NOW, RUN, Workbench, echo, output_of, plan_of, statuses
 from wavewright.executor.events import Event, PlanAccepted, RunFinished, RunStarted, StepStarted
 from wavewright.executor.execution import execute
+from wavewright.executor.job_store.records import Alongside
 from wavewright.executor.journal import Journal, MemoryJournal
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.executor.state import RunState, fold
@@ -268,11 +269,13 @@ class FullDisk(MemoryJournal):
         super().__init__()
         self.batches = batches
 
-    def append(self, run: RunId, events: Sequence[Event]) -> Awaitable[None]:
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+    ) -> Awaitable[None]:
         self.batches -= 1
         if self.batches < 0:
             raise OSError("no space left on device")
-        return super().append(run, events)
+        return super().append(run, events, alongside)
 
 
 async def test_a_journal_that_cannot_be_written_stops_the_run_with_its_own_error() -> None:

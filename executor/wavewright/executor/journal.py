@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol, Self
 
 from wavewright.executor.events import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
+from wavewright.executor.job_store.records import Alongside
 from wavewright.executor.journal_errors import RunBusy
 from wavewright.executor.journal_runs import RunRow, RunStatus, match_run
 from wavewright.planner.types import Json, RunId, StepId, StepKey
@@ -40,11 +41,13 @@ class Journal(Protocol):
         """
         ...
 
-    def append(self, run: RunId, events: Sequence[Event]) -> Awaitable[None]:
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+    ) -> Awaitable[None]:
         """Write the events at the end of the run; what is returned is done once they are durable.
 
         Calls of one tick of the event loop are committed together. Not awaiting is allowed; a failure then shows
-        at the next append.
+        at the next append. What is given alongside is written in the same transaction as the events, or neither is.
 
         Raises:
             JournalError: when awaited, or at once for events that are not JSON.
@@ -107,6 +110,8 @@ class MemoryJournal:
     """A journal that lives as long as the process."""
 
     def __init__(self) -> None:
+        self.alongside = list[tuple[RunId, Alongside]]()
+        """What was given alongside events, in its order: there is no job store in memory that would take it."""
         self._events = dict[RunId, list[Event]]()
         self._outputs = dict[StepKey, StoredOutput]()
         self._opened = set[RunId]()
@@ -124,8 +129,12 @@ class MemoryJournal:
         self._opened.add(run)
         self._events.setdefault(run, [])
 
-    def append(self, run: RunId, events: Sequence[Event]) -> Awaitable[None]:
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+    ) -> Awaitable[None]:
         """Keep the events; what is returned is done."""
+        if alongside is not None:
+            self.alongside.append((run, alongside))
         known = self._events.get(run)
         if known is None:
             known = self._events[run] = []

@@ -3,7 +3,7 @@
 The file carries its *application id* and *format* in its header, so another program's database and another
 version's journal are told apart before anything is read. Events may be added, never changed: the database itself
 refuses that. Nothing is created or changed in a file that is not a journal of this format or an older one, which is
-brought to this one in place when it is opened to be written. Beside the events the file keeps what models cost.
+brought to this one in place when it is opened to be written. Which tables it has, `journal_tables` says.
 """
 
 from __future__ import annotations
@@ -17,84 +17,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 from wavewright.executor.journal_errors import JournalNotOpened
 from wavewright.executor.journal_faults import explain_opening, is_locked
-
-APPLICATION_ID: Final = 0x57617665
-"""`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
-FORMAT: Final = 2
-"""Of the tables and of the events' bodies; in `PRAGMA user_version`."""
-OLDEST_FORMAT: Final = 1
-"""Of a file that can be read as it is, and is brought to `FORMAT` in place where it is opened to be written."""
-
-_EVENT_TABLES: Final = (
-    """
-    CREATE TABLE run (
-        no INTEGER PRIMARY KEY,
-        run TEXT NOT NULL UNIQUE,
-        job TEXT NOT NULL DEFAULT '',
-        created REAL NOT NULL,
-        finished REAL,
-        status TEXT,
-        steps INTEGER, ok INTEGER, failed INTEGER,
-        fence INTEGER NOT NULL DEFAULT 0,
-        owner TEXT, host TEXT, pid INTEGER, born TEXT, realm TEXT,
-        since REAL, beat INTEGER NOT NULL DEFAULT 0, beat_at REAL, lease REAL
-    )""",
-    # `body` comes last, so that a search by key reads none of a long one.
-    """
-    CREATE TABLE event (
-        id INTEGER PRIMARY KEY,
-        run INTEGER NOT NULL REFERENCES run (no),
-        seq INTEGER NOT NULL,
-        at REAL NOT NULL,
-        kind TEXT NOT NULL,
-        step TEXT,
-        status TEXT,
-        key TEXT,
-        crc INTEGER NOT NULL,
-        body TEXT NOT NULL
-    )""",
-    "CREATE UNIQUE INDEX event_order ON event (run, seq)",
-    # Derived from `event`, and behind it by what came after `indexed.upto`: a random key in a B-tree costs a page
-    # a step, which is more than all the rest, so nobody pays it who never looks an output up.
-    "CREATE TABLE result (key TEXT NOT NULL, event INTEGER NOT NULL, PRIMARY KEY (key, event)) WITHOUT ROWID",
-    "CREATE TABLE indexed (upto INTEGER NOT NULL)",
-    "INSERT INTO indexed VALUES (0)",
-    """
-    CREATE TRIGGER event_unchanged BEFORE UPDATE ON event
-    BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is never changed'); END""",
-    """
-    CREATE TRIGGER event_kept BEFORE DELETE ON event
-    BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is never deleted'); END""",
-    f"PRAGMA application_id = {APPLICATION_ID}",
-)
-_PURSE_TABLES: Final = (
-    # A model call: put aside while `settled` is 0, then what it came to. In the whole units of `budgets.Amount`.
-    """
-    CREATE TABLE purse_entry (
-        id INTEGER PRIMARY KEY,
-        at REAL NOT NULL,
-        day TEXT NOT NULL,
-        run TEXT, job TEXT, step TEXT,
-        role TEXT NOT NULL,
-        calls INTEGER NOT NULL, tokens INTEGER NOT NULL, usd INTEGER NOT NULL, seconds INTEGER NOT NULL,
-        settled INTEGER NOT NULL DEFAULT 0,
-        model TEXT, outcome TEXT, took REAL
-    )""",
-    "CREATE INDEX purse_latency ON purse_entry (model, role, id) WHERE took IS NOT NULL",
-    # Derived from `purse_entry`, in the same transactions: a budget is asked for at every call.
-    """
-    CREATE TABLE purse_total (
-        pot TEXT NOT NULL, name TEXT NOT NULL, step TEXT NOT NULL,
-        calls INTEGER NOT NULL, tokens INTEGER NOT NULL, usd INTEGER NOT NULL, seconds INTEGER NOT NULL,
-        PRIMARY KEY (pot, name, step)
-    ) WITHOUT ROWID""",
-)
-_MIGRATIONS: Final = {1: _PURSE_TABLES}
-"""By format: what makes the next one of it."""
+from wavewright.executor.journal_tables import APPLICATION_ID, FORMAT, MIGRATIONS, OLDEST_FORMAT, TABLES
 
 
 def open_journal_file(path: Path, *, patience: float, is_read_only: bool = False) -> sqlite3.Connection:
@@ -208,7 +135,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     with Transaction(connection, patience=0):
         # Another process may have come first.
         if _is_new(connection):
-            for statement in (*_EVENT_TABLES, *_PURSE_TABLES, f"PRAGMA user_version = {FORMAT}"):
+            for statement in (*TABLES, f"PRAGMA user_version = {FORMAT}"):
                 connection.execute(statement)
 
 
@@ -220,7 +147,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
         # Another process may have come first.
         _, version = _marks(connection)
         while version < FORMAT:
-            for statement in _MIGRATIONS[version]:
+            for statement in MIGRATIONS[version]:
                 connection.execute(statement)
             version += 1
             connection.execute(f"PRAGMA user_version = {version}")

@@ -117,6 +117,16 @@ class Leases:
             "UPDATE run SET beat = beat + 1, beat_at = ? WHERE owner = ?", (self._clock(), self._owner.token)
         )
 
+    def owner_of(self, run: RunId) -> str | None:
+        """Return who has the run open, for people; none where nobody does, or nobody who lives."""
+        columns = self._connection.execute(
+            "SELECT owner, host, pid, born, realm, since, beat, beat_at, lease FROM run WHERE run = ?", (run,)
+        ).fetchone()
+        hold = None if columns is None else read_hold(columns)
+        if hold is None or judge_hold(hold, now=self._clock(), realm=self._owner.realm) != "busy":
+            return None
+        return str(hold.owner)
+
     def busy(self, run: RunId, hold: Hold) -> RunBusy:
         """Return the error that names the run's owner."""
         return run_busy(run, hold, owner=self._owner, place=str(self._path))

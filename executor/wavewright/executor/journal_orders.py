@@ -1,7 +1,7 @@
 """Orders to the writer thread of a journal or a purse, and the way of its answers back to the event loop.
 
-An *order* is a batch to write, a question to answer, or the last one. Whoever waits for one gets an answer or a
-`JournalError`; answers for a loop that is closed, and for those who no longer wait, are dropped.
+An *order* is a batch to write, a question to answer, a wish to grant, or the last one. Whoever waits for one gets an
+answer or an error; answers for a loop that is closed, and for those who no longer wait, are dropped.
 """
 
 from __future__ import annotations
@@ -38,11 +38,22 @@ class Question:
 
 
 @dataclass(slots=True)
+class Wish:
+    """Something to do in one transaction, together with the wishes beside it."""
+
+    grant: Callable[[], object]
+    """Called within the transaction; perhaps twice, the first time in vain."""
+    answer: Callable[[object], None]
+    give_up: Callable[[Exception], None]
+    """Called instead of `answer` where it raised, or was not called."""
+
+
+@dataclass(slots=True)
 class Stop:
     """The last order."""
 
 
-Order: TypeAlias = Batch | Question | Stop
+Order: TypeAlias = Batch | Question | Wish | Stop
 
 
 def call_back(loop: asyncio.AbstractEventLoop, back: Callable[..., None], *arguments: object) -> None:
@@ -93,6 +104,20 @@ def question(
         call_back(loop, fail, waiting, error)
 
     return Question(answer, give_up), waiting
+
+
+def wish(grant: Callable[[], _T]) -> tuple[Wish, asyncio.Future[_T]]:
+    """Return a wish for the writer thread, and what to await on this loop for what it returns."""
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[_T] = loop.create_future()
+    return (
+        Wish(
+            grant,
+            lambda answer: call_back(loop, fulfil, waiting, answer),
+            lambda error: call_back(loop, fail, waiting, error),
+        ),
+        waiting,
+    )
 
 
 def report(batch: Batch, faults: dict[RunId, JournalError]) -> None:

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 from wavewright.executor.codec import CodecError, encode
 from wavewright.executor.events import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
+from wavewright.executor.job_store.records import Alongside
+from wavewright.executor.job_store.texts import Beside, write_beside
 from wavewright.executor.journal import reusable_key
 from wavewright.executor.journal_errors import JournalNotWritten
 from wavewright.planner.types import RunId
@@ -43,10 +45,12 @@ class Entry(NamedTuple):
     """Events that change the run's own row."""
     is_end: bool
     """Whether the events leave a finished run finished."""
+    beside: Beside | None = None
+    """What the job store takes in the same transaction."""
 
 
-def write_entry(run: RunId, events: Sequence[Event]) -> Entry:
-    """Return the events as rows.
+def write_entry(run: RunId, events: Sequence[Event], alongside: Alongside | None = None) -> Entry:
+    """Return the events as rows, and what is written alongside.
 
     Raises:
         JournalNotWritten: an event is not JSON.
@@ -66,7 +70,7 @@ def write_entry(run: RunId, events: Sequence[Event]) -> Entry:
             place=f"run {run}",
             mend="a tool returns JSON values only: see the output of that step",
         ) from error
-    return Entry(run, rows, marks, is_end)
+    return Entry(run, rows, marks, is_end, None if alongside is None else write_beside(alongside))
 
 
 def _row(event: Event) -> Row:

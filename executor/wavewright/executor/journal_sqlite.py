@@ -22,6 +22,7 @@ from typing import Final, Self, TypeVar
 import anyio
 
 from wavewright.executor.events import Event
+from wavewright.executor.job_store.records import Alongside
 from wavewright.executor.journal import DONE, StoredOutput
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_orders import (
@@ -29,10 +30,12 @@ from wavewright.executor.journal_orders import (
     Order,
     Question,
     Stop,
+    Wish,
     call_back,
     fail,
     question,
     report,
+    wish,
 )
 from wavewright.executor.journal_rows import Entry, write_entry
 from wavewright.executor.journal_runs import RunRow
@@ -46,6 +49,7 @@ _LONE_EVENTS: Final = 4
 """A step that ends a wave, with the start of the next and its first call."""
 
 _T = TypeVar("_T")
+_Like = TypeVar("_Like", Batch, Wish)
 
 
 class SqliteJournal:
@@ -90,6 +94,8 @@ class SqliteJournal:
         """Whether the writer takes no more orders; set before it answers those that are left."""
         self._ended_by: BaseException | None = None
         """The fault of our own at which it ended, if it did."""
+        self._taken: Order | None = None
+        """An order that the writer took off the queue and has not looked at yet."""
         # A daemon: a program that forgets to close the journal must still be able to end.
         self._writer = threading.Thread(
             target=self._write_orders, name=f"journal {self.path.name}", daemon=True
@@ -106,7 +112,14 @@ class SqliteJournal:
 
     # On the event loop
 
-    def append(self, run: RunId, events: Sequence[Event]) -> Awaitable[None]:
+    @property
+    def store(self) -> JournalStore:
+        """The open file, for wishes; see `transact`."""
+        return self._store
+
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+    ) -> Awaitable[None]:
         """Write the events at the end of the run; what is returned is done once they are synced to the disk.
 
         Raises:
@@ -115,7 +128,7 @@ class SqliteJournal:
         if (fault := self._store.faults.get(run)) is not None:
             raise fault
         self._check_open()
-        entry = write_entry(run, events)
+        entry = write_entry(run, events, alongside)
         batch = self._gathering
         if batch is None:
             if self._is_lone(entry) and self._is_written_in_place(entry):
@@ -217,7 +230,7 @@ class SqliteJournal:
         fault.__cause__ = cause
         return fault
 
-    async def _ask(self, ask: Callable[[], _T]) -> _T:
+    async def ask(self, ask: Callable[[], _T]) -> _T:
         """Return what the writer thread gets for the call, after all that was appended before."""
         self._check_open()
         self._hand_over()
@@ -230,6 +243,21 @@ class SqliteJournal:
         self._order(order)
         return await waiting
 
+    async def transact(self, grant: Callable[[], _T]) -> _T:
+        """Return what the call does to the store in one transaction, after all that was appended before.
+
+        What others want while the last transaction is written is done in the same one. The call may be repeated,
+        when another one beside it failed; nothing of the first time is written then.
+
+        Raises:
+            JournalError: it could not be written, or what the call itself raised; nothing was written.
+        """
+        self._check_open()
+        self._hand_over()
+        order, waiting = wish(grant)
+        self._order(order)
+        return await waiting
+
     async def open_run(self, run: RunId) -> None:
         """Become the run's one owner, new or to be resumed.
 
@@ -237,7 +265,7 @@ class SqliteJournal:
             RunBusy: another process, or this one, has it open.
         """
         beat: int | None = None
-        while (watch := await self._ask(partial(self._store.claim, run, unmoved=beat))) is not None:
+        while (watch := await self.ask(partial(self._store.claim, run, unmoved=beat))) is not None:
             if beat is not None:
                 raise self._store.busy(run, watch.hold)
             beat = watch.hold.beat
@@ -245,7 +273,7 @@ class SqliteJournal:
 
     async def close_run(self, run: RunId) -> None:
         """Write what is pending and give the run up."""
-        await self._ask(lambda: self._store.release(run))
+        await self.ask(lambda: self._store.release(run))
 
     async def load(self, run: RunId) -> list[Event]:
         """Return the run's events in order.
@@ -253,25 +281,25 @@ class SqliteJournal:
         Raises:
             JournalDamaged: one is not what was written.
         """
-        return await self._ask(lambda: self._store.reader.load(run))
+        return await self.ask(lambda: self._store.reader.load(run))
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:
         """Return the newest whole and unblocked output that any run journaled under the key."""
-        return await self._ask(lambda: self._store.reader.find_output(key))
+        return await self.ask(lambda: self._store.reader.find_output(key))
 
     async def list_runs(self) -> list[RunRow]:
         """Return all runs, the newest first."""
-        return await self._ask(self._store.reader.list_runs)
+        return await self.ask(self._store.reader.list_runs)
 
     async def find_run(self, prefix: str) -> RunId:
         """Return the run whose id or tail starts so."""
-        return await self._ask(lambda: self._store.reader.find_run(prefix))
+        return await self.ask(lambda: self._store.reader.find_run(prefix))
 
     async def aclose(self) -> None:
         """Write what is pending, give up all runs and close; closing again does nothing."""
         try:
             if not self._is_closed:
-                await self._ask(self._store.close)
+                await self.ask(self._store.close)
         finally:
             self.close()
 
@@ -302,37 +330,51 @@ class SqliteJournal:
         pause = self._store.lease / 3
         next_beat = time.monotonic() + pause
         while True:
-            try:
-                order: Order | None = self._orders.get(timeout=max(0.0, next_beat - time.monotonic()))
-            except queue.Empty:
-                order = None
-            batches = list[Batch]()
-            while isinstance(order, Batch):
-                batches.append(order)
-                order = self._next_order()
-            try:
-                if batches:
-                    self._write(batches)
-            except BaseException as error:
-                if isinstance(order, Question):
-                    order.give_up(self._broken(error))
-                raise
-            if isinstance(order, Question):
-                order.answer()
-            elif isinstance(order, Stop):
-                self._store.close()
-                return
+            match self._await_order(next_beat):
+                case Batch() as batch:
+                    self._write(self._with_its_like(batch))
+                case Wish() as wanted:
+                    self._grant(self._with_its_like(wanted))
+                case Question() as asked:
+                    asked.answer()
+                case Stop():
+                    self._store.close()
+                    return
+                case None:
+                    pass
             if time.monotonic() >= next_beat:
                 with self._store_lock:
                     self._store.beat()
                 next_beat = time.monotonic() + pause
 
-    def _refuse_rest(self) -> None:
+    def _await_order(self, until: float) -> Order | None:
+        """Return the next order; none where there is none until then."""
+        order, self._taken = self._taken, None
+        if order is not None:
+            return order
+        try:
+            return self._orders.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            return None
+
+    def _with_its_like(self, first: _Like) -> list[_Like]:
+        """Return the order with those of its kind that follow it at once."""
+        found = [first]
         while (order := self._next_order()) is not None:
+            if not isinstance(order, type(first)):
+                self._taken = order
+                break
+            found.append(order)
+        return found
+
+    def _refuse_rest(self) -> None:
+        order, self._taken = self._taken or self._next_order(), None
+        while order is not None:
             if isinstance(order, Batch):
                 self._refuse(order, self._closed())
-            elif isinstance(order, Question):
+            elif isinstance(order, Question | Wish):
                 order.give_up(self._closed())
+            order = self._next_order()
 
     def _refuse(self, batch: Batch, fault: JournalError) -> None:
         call_back(batch.loop, self._come_back, [batch], {entry.run: fault for entry in batch.entries})
@@ -353,6 +395,24 @@ class SqliteJournal:
             raise
         # Only now, so that a lone append which follows at once finds the store free.
         call_back(batches[0].loop, self._come_back, batches, faults)
+        self._copy_log()
+
+    def _grant(self, wishes: Sequence[Wish]) -> None:
+        try:
+            with self._store_lock:
+                answers = self._store.grant([wanted.grant for wanted in wishes])
+        except Exception as error:  # noqa: BLE001 - a fault of whoever wished: it is told, and nobody else pays for it
+            if len(wishes) > 1:
+                for wanted in wishes:
+                    self._grant([wanted])
+            else:
+                wishes[0].give_up(error)
+            return
+        for wanted, answer in zip(wishes, answers, strict=True):
+            if isinstance(answer, JournalError):
+                wanted.give_up(answer)
+            else:
+                wanted.answer(answer)
         self._copy_log()
 
     def _copy_log(self) -> None:

@@ -14,10 +14,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from wavewright.executor.events import RunStarted
-from wavewright.executor.journal_errors import JournalError, JournalNotWritten, RunBusy
+from wavewright.executor.job_store.sqlite_beside import put_beside
+from wavewright.executor.job_store.sqlite_tables import JobTables
+from wavewright.executor.job_store.texts import Beside
+from wavewright.executor.journal_errors import JournalError, JournalNotWritten, RunBusy, RunLost
 from wavewright.executor.journal_faults import explain_use, is_locked
 from wavewright.executor.journal_file import Transaction, open_journal_file
 from wavewright.executor.journal_leases import Held, Leases, Watch
@@ -33,6 +36,9 @@ _COMMIT_BYTES: Final = 3 * 4096
 
 _INSERT: Final = """
     INSERT INTO event (run, seq, at, kind, step, status, key, crc, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+
+_T = TypeVar("_T")
 
 
 class MustWait(Exception):
@@ -70,6 +76,9 @@ class JournalStore:
         self.faults = dict[RunId, JournalError]()
         """Runs to which nothing more is written here, and why, until they are opened again."""
         owner = owner or this_owner()
+        self.token = owner.token
+        """Tells this opening of the journal from all others."""
+        self._clock = clock
         self._patience = patience
         self._held = dict[RunId, Held]()
         self._log = self.path.with_name(self.path.name + "-wal")
@@ -82,6 +91,8 @@ class JournalStore:
         self._place = (status.st_dev, status.st_ino)
         self.reader = JournalReader(self.path, self._connection, clock=clock, realm=owner.realm)
         self._leases = Leases(self._connection, self.path, owner=owner, clock=clock, seconds=lease)
+        self.jobs = JobTables(self._connection)
+        """Used within the transaction of a wish; see `grant`."""
 
     def __enter__(self) -> Self:
         return self
@@ -155,6 +166,64 @@ class JournalStore:
             # A full disk or a lock will be told to whoever appends; on this machine the process itself is looked at.
             with suppress(sqlite3.Error), self._transaction():
                 self._leases.beat()
+
+    # Wishes
+
+    def grant(self, wishes: Sequence[Callable[[], _T]]) -> list[_T | JournalError]:
+        """Carry out wishes in one transaction, in this order, and return what each returned.
+
+        A wish that raises an error of the journal gets it as its answer, and undoes nothing but itself. Wishes may
+        be carried out twice, the first time in vain.
+        """
+        held = self._held.copy()
+        try:
+            self._check_place()
+            self._make_room()
+            with self._transaction(self._patience):
+                return [wish() for wish in wishes]
+        except sqlite3.Error as error:
+            self._held = held
+            return [explain_use(error, self.path, self._connection)] * len(wishes)
+        except JournalError as error:
+            self._held = held
+            if len(wishes) == 1:
+                return [error]
+            return [answer for wish in wishes for answer in self.grant([wish])]
+        except BaseException:
+            self._held = held
+            raise
+
+    def take(self, run: RunId, *, unmoved: int | None = None) -> Watch | None:
+        """Become the run's owner within a wish; see `claim`."""
+        held = self._leases.take(run, unmoved=unmoved)
+        if isinstance(held, Watch):
+            return held
+        self._held[run] = held
+        self.faults.pop(run, None)
+        return None
+
+    def check(self, run: RunId) -> None:
+        """Return, within a wish, where the run is held here and all that was appended to it is written.
+
+        Raises:
+            RunLost: it is not held, or another owner came.
+            JournalError: something could not be written.
+        """
+        if (fault := self.faults.get(run)) is not None:
+            raise fault
+        held = self._held.get(run)
+        if held is None:
+            raise RunLost(f"run {run} is not open here", place=str(self.path), mend="open it first")
+        self._leases.check(run, held)
+
+    def leave(self, run: RunId) -> None:
+        """Give the run up within a wish."""
+        if (held := self._held.pop(run, None)) is not None:
+            self._leases.give_up(held)
+
+    def owner_of(self, run: RunId) -> str | None:
+        """Return who has the run open, for people; none where nobody does, or nobody who lives."""
+        return self._leases.owner_of(run)
 
     def _make_room(self) -> None:
         """Let the write-ahead log grow to its full length before it is needed.
@@ -236,10 +305,21 @@ class JournalStore:
             for entry in entries:
                 seq, is_finished = after[entry.run]
                 after[entry.run] = (seq, self._mark(entry, held[entry.run].no, is_finished=is_finished))
+                if entry.beside is not None:
+                    self._put_beside(entry.run, entry.beside)
         self._logged += _COMMIT_BYTES + sum(len(row.body) for entry in entries for row in entry.rows)
         for run, (seq, is_finished) in after.items():
             hold = self._held[run] = held[run]
             hold.seq, hold.is_finished = seq, is_finished
+
+    def _put_beside(self, run: RunId, beside: Beside) -> None:
+        def check(root: RunId) -> None:
+            # The run itself was checked before its events were written.
+            if root != run:
+                self.check(root)
+
+        put_beside(self.jobs, beside, self._clock(), check)
+        self._logged += beside.size
 
     def _check_place(self) -> None:
         """Refuse to write into a file that nobody will find again."""

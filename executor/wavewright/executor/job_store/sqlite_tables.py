@@ -1,0 +1,313 @@
+"""The job store's tables in the journal's file, row by row.
+
+Everything here happens within a transaction of the caller's and decides nothing: what a job becomes is said in
+`rules`, who may say so in `sqlite_transactions`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from typing import Any, Final, NamedTuple, cast
+
+from wavewright.executor.job_store.records import (
+    Decision,
+    DecisionId,
+    JobId,
+    JobRow,
+    JobState,
+    MessageId,
+    Outgoing,
+    Received,
+    VerdictGiven,
+)
+from wavewright.executor.job_store.texts import (
+    DECISION_COLUMNS,
+    Kept,
+    OutgoingRow,
+    feedback_text,
+    kept_text,
+    read_decision,
+    read_feedback,
+    read_kept,
+    read_outgoing,
+    subject_of,
+    to_text,
+)
+from wavewright.executor.job_store.texts import from_text as json_of
+from wavewright.planner.types import RunId
+
+_JOB: Final = """
+    SELECT job.job, job.run, state, request, received, weight, attempts, iteration, package, feedback, reason,
+           not_before, finished, since, turn
+    FROM job JOIN job_request ON job_request.no = job.no"""
+_INSERT_JOB: Final = """
+    INSERT INTO job (job, run, state, received, weight, attempts, iteration, package, feedback, reason, not_before,
+                     finished, since, turn)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_UPDATE_JOB: Final = """
+    UPDATE job SET state = ?, attempts = ?, iteration = ?, package = ?, feedback = ?, reason = ?, not_before = ?,
+                   finished = ?, since = ?, turn = ?
+    WHERE job = ?"""
+_WAITING: Final = """
+    SELECT job, run, turn, no FROM job INDEXED BY job_turn
+    WHERE state = 'queued' AND weight <= ?1 AND (not_before IS NULL OR not_before <= ?2 OR ?2 < since)
+    ORDER BY turn, no"""
+_BEGUN: Final = "SELECT job, run, turn, no FROM job WHERE state = 'running' AND weight <= ? ORDER BY turn, no"
+_RIPE: Final = """
+    SELECT inbox.no, inbox.message, inbox.kind, inbox.source, inbox.at, inbox.kept
+    FROM inbox INDEXED BY inbox_kept
+    LEFT JOIN job ON job.job = inbox.subject LEFT JOIN decision ON decision.id = inbox.subject
+    WHERE inbox.kept IS NOT NULL AND (
+        decision.id IS NOT NULL OR job.state IN ('completed', 'failed', 'dead')
+        OR (job.state = 'awaiting' AND inbox.iteration <= job.iteration))
+    ORDER BY inbox.no"""
+_INSERT_MESSAGE: Final = """
+    INSERT INTO inbox (message, kind, source, at, received, subject, iteration, kept) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+_INSERT_DECISION: Final = f"""
+    INSERT INTO decision ({DECISION_COLUMNS}) VALUES ({", ".join("?" * len(DECISION_COLUMNS.split(", ")))})
+    ON CONFLICT (id) DO NOTHING"""  # noqa: S608 - names and question marks of our own
+_TAKE: Final = """
+    UPDATE decision SET used = ?1
+    WHERE id = ?2 AND choice IS NOT NULL AND used IS NULL AND (expires IS NULL OR expires > ?1)"""
+_OUTGOING: Final = """
+    message, kind, exchange, routing_key, job, headers, at, body
+    FROM outbox JOIN outbox_body ON outbox_body.no = outbox.no"""
+_IS_ANOTHERS: Final = "{row}.owner <> ?1 AND {row}.leased <= ?2 AND {row}.leased > ?3"
+_PENDING: Final = f"""
+    SELECT outbox.no, {_OUTGOING}
+    WHERE sent IS NULL AND refused IS NULL AND NOT coalesce({_IS_ANOTHERS.format(row="outbox")}, 0)
+    AND NOT EXISTS (
+        SELECT 1 FROM outbox AS earlier INDEXED BY outbox_by_job
+        WHERE earlier.job = outbox.job AND earlier.no < outbox.no
+        AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_ANOTHERS.format(row="earlier")})
+    ORDER BY outbox.no LIMIT ?4"""  # noqa: S608 - as above
+
+
+class Waiting(NamedTuple):
+    """A job that may be next."""
+
+    turn: float
+    no: int
+    job: JobId
+    run: RunId
+
+
+class KeptMessage(NamedTuple):
+    """A message that waited for its turn."""
+
+    no: int
+    message: Received
+    request: Kept
+
+
+class JobTables:
+    """Rows of jobs, decisions, inbox and outbox."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Read and write through this connection, within the caller's transactions."""
+        self._connection = connection
+
+    # Jobs
+
+    def find_job(self, job: JobId) -> JobRow | None:
+        """Return one job; who works on it is not looked up."""
+        row = self._connection.execute(f"{_JOB} WHERE job.job = ?", (job,)).fetchone()
+        return None if row is None else _read_job(row)
+
+    def list_jobs(self, states: Sequence[JobState]) -> list[JobRow]:
+        """Return jobs in the order in which they came."""
+        marks = ", ".join("?" * len(states))
+        where = f"WHERE state IN ({marks})" if states else ""
+        rows = self._connection.execute(f"{_JOB} {where} ORDER BY job.no", tuple(states))
+        return [_read_job(row) for row in rows]
+
+    def has_run(self, run: RunId) -> bool:
+        """Return whether some job or some run has that id."""
+        asked = "SELECT 1 FROM job WHERE run = ?1 UNION ALL SELECT 1 FROM run WHERE run = ?1"
+        return self._connection.execute(asked, (run,)).fetchone() is not None
+
+    def add_job(self, job: JobRow) -> None:
+        """Write a new job."""
+        request = to_text(job.request, place=f"job {job.job}")
+        cursor = self._connection.execute(
+            _INSERT_JOB, (job.job, job.run, job.state, job.received, job.weight, *_changing(job)[1:])
+        )
+        self._connection.execute("INSERT INTO job_request VALUES (?, ?)", (cursor.lastrowid, request))
+
+    def save_job(self, job: JobRow) -> None:
+        """Write how a job stands now."""
+        self._connection.execute(_UPDATE_JOB, (*_changing(job), job.job))
+
+    def begun_jobs(self, most_weight: float) -> list[Waiting]:
+        """Return jobs that somebody has begun, the longest waiting first."""
+        return [Waiting(turn, no, job, run) for job, run, turn, no in self._rows(_BEGUN, most_weight)]
+
+    def waiting_jobs(self, most_weight: float, now: float) -> Generator[Waiting]:
+        """Give jobs that are queued and due, the next one first; to be closed when one was found."""
+        with closing(self._connection.execute(_WAITING, (most_weight, now))) as rows:
+            for job, run, turn, no in rows:
+                yield Waiting(turn, no, job, run)
+
+    def count_states(self) -> dict[JobState, int]:
+        """Return how many jobs are in each state that has any."""
+        return dict(self._connection.execute("SELECT state, count(*) FROM job GROUP BY state").fetchall())
+
+    # The inbox
+
+    def is_seen(self, message: MessageId) -> bool:
+        """Return whether a message with this id is remembered."""
+        return bool(self._rows("SELECT 1 FROM inbox WHERE message = ?", message))
+
+    def remember(self, message: Received, now: float, *, is_kept: bool) -> None:
+        """Write a message that had an effect, or that is kept until its turn comes."""
+        kept = kept_text(cast("Kept", message.request)) if is_kept else None
+        self._connection.execute(
+            _INSERT_MESSAGE,
+            (message.message, message.kind, message.source, message.at, now, *subject_of(message), kept),
+        )
+
+    def ripe_messages(self) -> list[KeptMessage]:
+        """Return kept messages whose job or decision is such that they may be judged again, in their order."""
+        return [
+            KeptMessage(no, Received(message, kind, source, at, request := read_kept(kept)), request)
+            for no, message, kind, source, at, kept in self._rows(_RIPE)
+        ]
+
+    def kept_verdicts(self, job: JobId, before: int | None = None) -> tuple[VerdictGiven, ...]:
+        """Return verdicts on a job that are kept, and came before the message of that number where one is given."""
+        rows = self._rows(
+            """SELECT kept FROM inbox
+               WHERE kept IS NOT NULL AND subject = ?1 AND (?2 IS NULL OR no < ?2) ORDER BY no""",
+            job,
+            before,
+        )
+        requests = [read_kept(kept) for (kept,) in rows]
+        return tuple(request for request in requests if isinstance(request, VerdictGiven))
+
+    def release_message(self, no: int) -> None:
+        """Note that a kept message had its effect, or never will."""
+        self._connection.execute("UPDATE inbox SET kept = NULL WHERE no = ?", (no,))
+
+    # Decisions
+
+    def ask(self, decisions: Sequence[tuple[object, ...]]) -> None:
+        """Write decisions, but for those that are known already."""
+        self._connection.executemany(_INSERT_DECISION, decisions)
+
+    def find_decision(self, decision: DecisionId) -> Decision | None:
+        """Return one decision."""
+        rows = self._rows(f"SELECT {DECISION_COLUMNS} FROM decision WHERE id = ?", decision)  # noqa: S608
+        return read_decision(rows[0]) if rows else None
+
+    def match_decisions(self, prefix: str) -> list[Decision]:
+        """Return decisions whose id starts so."""
+        query = f"SELECT {DECISION_COLUMNS} FROM decision WHERE substr(id, 1, length(?1)) = ?1 ORDER BY no"  # noqa: S608
+        return [read_decision(row) for row in self._rows(query, prefix)]
+
+    def list_decisions(self, *, is_open: bool) -> list[Decision]:
+        """Return decisions that are open, or that were answered, in the order in which they were asked."""
+        standing = "IS NULL" if is_open else "IS NOT NULL"
+        query = f"SELECT {DECISION_COLUMNS} FROM decision WHERE choice {standing} ORDER BY no"  # noqa: S608
+        return [read_decision(row) for row in self._rows(query)]
+
+    def answer(self, decision: DecisionId, choice: str, by: str, now: float) -> None:
+        """Write the answer to a decision."""
+        self._connection.execute(
+            "UPDATE decision SET choice = ?, answered_by = ?, answered = ? WHERE id = ?",
+            (choice, by, now, decision),
+        )
+
+    def take(self, decision: DecisionId, now: float) -> bool:
+        """Mark an answer as taken; return whether it was there to be taken."""
+        return self._connection.execute(_TAKE, (now, decision)).rowcount == 1
+
+    def has_untaken_answer(self, job: JobId, now: float) -> bool:
+        """Return whether somebody answered a question of the job that the job has not looked at yet."""
+        query = """SELECT 1 FROM decision WHERE job = ?1 AND choice IS NOT NULL AND used IS NULL
+                   AND (expires IS NULL OR expires > ?2)"""
+        return bool(self._rows(query, job, now))
+
+    # The outbox
+
+    def put_messages(self, messages: Sequence[OutgoingRow]) -> None:
+        """Write messages that must go out, but for those that are known already."""
+        for *columns, body in messages:
+            cursor = self._connection.execute(
+                """INSERT INTO outbox (message, kind, exchange, routing_key, job, headers, at)
+                   VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message) DO NOTHING""",
+                columns,
+            )
+            if cursor.rowcount == 1:
+                self._connection.execute("INSERT INTO outbox_body VALUES (?, ?)", (cursor.lastrowid, body))
+
+    def lease_messages(self, owner: str, now: float, seconds: float, most: int) -> list[Outgoing]:
+        """Return messages that no other owner has leased, and lease them."""
+        # A lease from the future is one from before the clock went back; it counts for nothing.
+        rows = self._rows(_PENDING, owner, now, now - seconds, most)
+        self._connection.executemany(
+            "UPDATE outbox SET owner = ?, leased = ? WHERE no = ?", [(owner, now, row[0]) for row in rows]
+        )
+        return [read_outgoing(row[1:]) for row in rows]
+
+    def mark_sent(self, messages: Sequence[MessageId], now: float) -> None:
+        """Note that messages were confirmed; their bodies are not kept."""
+        for message in messages:
+            cursor = self._connection.execute(
+                "UPDATE outbox SET sent = ?, refused = NULL WHERE message = ? AND sent IS NULL RETURNING no",
+                (now, message),
+            )
+            self._connection.executemany("DELETE FROM outbox_body WHERE no = ?", cursor.fetchall())
+
+    def mark_refused(self, message: MessageId, reason: str) -> None:
+        """Note that a message cannot be delivered."""
+        self._connection.execute(
+            "UPDATE outbox SET refused = ? WHERE message = ? AND sent IS NULL", (reason, message)
+        )
+
+    def list_refused(self) -> list[Outgoing]:
+        """Return messages that cannot be delivered, in their order."""
+        query = f"SELECT refused, {_OUTGOING} WHERE refused IS NOT NULL ORDER BY outbox.no"
+        return [read_outgoing(row[1:], refused=row[0]) for row in self._rows(query)]
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        return self._connection.execute(query, values).fetchall()
+
+
+def _changing(job: JobRow) -> tuple[object, ...]:
+    """Return the columns of a job that can change."""
+    return (
+        job.state,
+        job.attempts,
+        job.iteration,
+        job.package,
+        feedback_text(job.feedback),
+        job.reason,
+        job.not_before,
+        job.finished,
+        job.since,
+        job.turn,
+    )
+
+
+def _read_job(row: Sequence[Any]) -> JobRow:
+    job, run, state, request, received, weight, attempts, iteration, package, feedback, reason, *times = row
+    not_before, finished, since, turn = times
+    return JobRow(
+        job=JobId(job),
+        run=RunId(run),
+        state=state,
+        request=json_of(request),
+        received=received,
+        weight=weight,
+        attempts=attempts,
+        iteration=iteration,
+        package=package,
+        feedback=read_feedback(feedback),
+        reason=reason,
+        not_before=not_before,
+        finished=finished,
+        since=since,
+        turn=turn,
+    )

@@ -1,0 +1,273 @@
+"""What the job store does in one transaction each, in the journal's file.
+
+A *transaction* here is called on the thread that owns the file, between the beginning and the end that
+`JournalStore.grant` makes; whatever it raises, nothing of it is written. A job is worked on by whoever holds its root
+run, and every change of a job checks that hold's fence first.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Final, get_args
+
+from wavewright.executor.job_store.port import Tell
+from wavewright.executor.job_store.reception import judge, judge_answer, judge_kept
+from wavewright.executor.job_store.records import (
+    Decision,
+    DecisionId,
+    DecisionMade,
+    JobChange,
+    JobId,
+    JobRequested,
+    JobRow,
+    JobState,
+    MessageId,
+    Outgoing,
+    Receipt,
+    Received,
+    ReceptionView,
+    Request,
+    VerdictGiven,
+)
+from wavewright.executor.job_store.rules import (
+    begin,
+    bury,
+    choose_run,
+    go_on,
+    is_worn_out,
+    receive_job,
+    take_verdict,
+)
+from wavewright.executor.job_store.sqlite_beside import known_job, stand
+from wavewright.executor.job_store.sqlite_tables import JobTables
+from wavewright.executor.job_store.texts import outgoing_row
+from wavewright.executor.journal_errors import JournalError, RunBusy
+from wavewright.executor.journal_leases import Watch
+from wavewright.executor.journal_store import JournalStore
+from wavewright.planner.types import RunId
+
+OUTBOX_LEASE: Final = 5.0
+"""Seconds for which messages of the outbox are one owner's to publish."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An owner who may be dead, as first seen."""
+
+    beat: int
+    at: float
+    seconds: float
+
+
+class JobTransactions:
+    """The job store's side of an open journal."""
+
+    def __init__(
+        self, store: JournalStore, *, clock: Callable[[], float], outbox_lease: float = OUTBOX_LEASE
+    ) -> None:
+        """Work on the journal's own connection, as its owner.
+
+        Args:
+            store: The open journal.
+            clock: Seconds since the epoch.
+            outbox_lease: Seconds for which messages of the outbox are this owner's to publish.
+        """
+        self._store = store
+        self._tables: JobTables = store.jobs
+        self._clock = clock
+        self._outbox_lease = outbox_lease
+        self._suspects = dict[RunId, _Seen]()
+
+    # Messages and answers
+
+    def receive(self, message: Received, tell: Tell) -> Receipt:
+        """Judge a message and take its effect."""
+        now = self._clock()
+        is_seen = self._tables.is_seen(message.message)
+        view = self._view(message.request, now, is_seen=is_seen)
+        receipt = judge(message, view)
+        if receipt.action == "accept":
+            is_done = self._take_effect(message.request, view, tell)
+            self._tables.remember(message, now, is_kept=not is_done)
+        elif receipt.action == "defer":
+            self._tables.remember(message, now, is_kept=True)
+        return receipt
+
+    def decide(self, made: DecisionMade, tell: Tell) -> Receipt:
+        """Take an answer that came by another door than a message."""
+        view = self._view(made, self._clock())
+        receipt = judge_answer(made, view)
+        if receipt.action == "accept":
+            self._take_effect(made, view, tell)
+        # There is nothing that could be kept: whoever is at this door can see what is asked.
+        return replace(receipt, action="dead_letter") if receipt.action == "defer" else receipt
+
+    def _view(
+        self, request: Request, now: float, *, is_seen: bool = False, before: int | None = None
+    ) -> ReceptionView:
+        if isinstance(request, DecisionMade):
+            decision = self._tables.find_decision(request.decision)
+            job = None if decision is None else self._tables.find_job(decision.job)
+            return ReceptionView(now, is_seen=is_seen, job=job, decision=decision)
+        job = self._tables.find_job(request.job)
+        if isinstance(request, JobRequested):
+            return ReceptionView(now, is_seen=is_seen, job=job)
+        kept = self._tables.kept_verdicts(request.job, before)
+        return ReceptionView(now, is_seen=is_seen, job=job, kept=kept)
+
+    def _take_effect(self, request: Request, view: ReceptionView, tell: Tell) -> bool:
+        """Return whether the request had its effect; else its turn is still to come."""
+        match request:
+            case JobRequested():
+                job = receive_job(request, choose_run(request.job, view.now, self._tables.has_run), view.now)
+                self._tables.add_job(job)
+                self._tell(job, tell)
+            case VerdictGiven():
+                assert view.job is not None
+                if view.job.state != "awaiting":
+                    return False
+                self._save(take_verdict(view.job, request, view.now), tell)
+            case DecisionMade():
+                self._tables.answer(request.decision, request.choice, request.by, view.now)
+                if view.job is not None and (job := go_on(view.job, view.now)) != view.job:
+                    self._save(job, tell)
+        return True
+
+    def _catch_up(self, tell: Tell, now: float) -> None:
+        """Take the effect of messages that were kept and whose turn has come."""
+        for kept in self._tables.ripe_messages():
+            view = self._view(kept.request, now, before=kept.no)
+            action = judge_kept(kept.message, view).action
+            is_done = action != "defer"
+            if action == "accept":
+                is_done = self._take_effect(kept.request, view, tell)
+            if is_done:
+                self._tables.release_message(kept.no)
+
+    # Jobs
+
+    def claim(self, most_weight: float | None, tell: Tell) -> JobRow | None:
+        """Take the next job and hold its run."""
+        now = self._clock()
+        self._catch_up(tell, now)
+        most = math.inf if most_weight is None else most_weight
+        waiting = self._tables.waiting_jobs(most, now)
+        with closing(waiting):
+            for candidate in heapq.merge(self._tables.begun_jobs(most), waiting):
+                if not self._takes(candidate.run):
+                    continue
+                job = self._tables.find_job(candidate.job)
+                assert job is not None
+                if not is_worn_out(job):
+                    job = begin(job, now)
+                    self._tables.save_job(job)
+                    return self._shown(job)
+                self._save(bury(job, now), tell)
+                self._store.leave(job.run)
+        return None
+
+    def _takes(self, run: RunId) -> bool:
+        """Hold the run, where nobody else does; one who may be dead is watched until the next call."""
+        if self._store.holds(run):
+            return False
+        seen = self._suspects.pop(run, None)
+        is_over = seen is not None and time.monotonic() - seen.at >= seen.seconds
+        try:
+            watch = self._store.take(run, unmoved=seen.beat if seen is not None and is_over else None)
+        except RunBusy:
+            return False
+        if watch is not None:
+            is_same = seen is not None and seen.beat == watch.hold.beat
+            self._suspects[run] = seen if seen is not None and is_same else _first_seen(watch)
+        return watch is None
+
+    def change(self, change: JobChange, tell: Tell) -> None:
+        """Say how a job stands that is held here."""
+        now = self._clock()
+        before = self._known(change.job)
+        self._store.check(before.run)
+        job = stand(self._tables, before, change, now)
+        self._save(job, tell)
+        if change.state != "running":
+            self._store.leave(job.run)
+        if job.state == "awaiting":
+            self._catch_up(tell, now)
+
+    def find_job(self, job: JobId) -> JobRow | None:
+        """Return one job, with who works on it."""
+        found = self._tables.find_job(job)
+        return None if found is None else self._shown(found)
+
+    def list_jobs(self, states: Sequence[JobState]) -> list[JobRow]:
+        """Return jobs in the order in which they came."""
+        return [self._shown(job) for job in self._tables.list_jobs(states)]
+
+    def count_states(self) -> dict[JobState, int]:
+        """Return how many jobs are in each state, none included."""
+        known = self._tables.count_states()
+        return {state: known.get(state, 0) for state in get_args(JobState)}
+
+    def _known(self, job: JobId) -> JobRow:
+        return known_job(self._tables, job)
+
+    def _save(self, job: JobRow, tell: Tell) -> None:
+        self._tables.save_job(job)
+        self._tell(job, tell)
+
+    def _tell(self, job: JobRow, tell: Tell) -> None:
+        self._tables.put_messages([outgoing_row(message) for message in tell(job)])
+
+    def _shown(self, job: JobRow) -> JobRow:
+        return replace(job, owner=self._store.owner_of(job.run)) if job.state == "running" else job
+
+    # Decisions
+
+    def list_decisions(self, *, is_open: bool) -> list[Decision]:
+        """Return decisions in the order in which they were asked."""
+        return self._tables.list_decisions(is_open=is_open)
+
+    def find_decision(self, prefix: str) -> Decision | None:
+        """Return the one decision whose id starts so.
+
+        Raises:
+            JournalError: there are several.
+        """
+        found = self._tables.match_decisions(prefix) if prefix else []
+        if len(found) > 1:
+            raise JournalError(
+                f"{len(found)} decisions start with {prefix!r}",
+                place=str(self._store.path),
+                mend="type more of the id; `wavewright decisions` lists them",
+            )
+        return found[0] if found else None
+
+    def take_answer(self, decision: DecisionId) -> Decision | None:
+        """Return an answer that was not taken before, and mark it as taken."""
+        return self._tables.find_decision(decision) if self._tables.take(decision, self._clock()) else None
+
+    # The outbox
+
+    def pending(self, most: int) -> list[Outgoing]:
+        """Return messages that must go out, and lease them."""
+        return self._tables.lease_messages(self._store.token, self._clock(), self._outbox_lease, most)
+
+    def mark_sent(self, messages: Sequence[MessageId]) -> None:
+        """Note that these messages were confirmed."""
+        self._tables.mark_sent(messages, self._clock())
+
+    def mark_refused(self, message: MessageId, reason: str) -> None:
+        """Keep a message out of the way that cannot be delivered."""
+        self._tables.mark_refused(message, reason)
+
+    def list_refused(self) -> list[Outgoing]:
+        """Return messages that could not be delivered, in their order."""
+        return self._tables.list_refused()
+
+
+def _first_seen(watch: Watch) -> _Seen:
+    return _Seen(watch.hold.beat, time.monotonic(), watch.hold.watch_seconds)

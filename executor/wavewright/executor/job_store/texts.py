@@ -1,0 +1,246 @@
+"""What the job store keeps, as JSON texts and rows that any database can hold.
+
+A text here is ASCII, so that it survives every encoding; what is read back equals what was written. What goes
+`Alongside` events is made text before a writer is asked to write it, so that nothing which changes afterwards changes
+what is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+from wavewright.executor.job_store.records import (
+    Alongside,
+    Decision,
+    DecisionId,
+    DecisionMade,
+    JobChange,
+    JobId,
+    MessageId,
+    Outgoing,
+    Received,
+    VerdictGiven,
+)
+from wavewright.executor.journal_errors import JournalNotWritten
+from wavewright.executor.json_text import make_encoder
+from wavewright.planner.types import JsonObject, RunId
+
+_TO_TEXT: Final = make_encoder(sort_keys=False)
+Kept: TypeAlias = VerdictGiven | DecisionMade
+"""Requests that can wait for their turn."""
+
+
+def to_text(value: object, *, place: str) -> str:
+    """Return a JSON text.
+
+    Raises:
+        JournalNotWritten: it is not JSON; names the place.
+    """
+    try:
+        return _TO_TEXT(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise JournalNotWritten(
+            f"{place} cannot be written as JSON: {error}", place=place, mend="only JSON values can be kept"
+        ) from error
+
+
+def from_text(text: str) -> Any:
+    """Return what `to_text` wrote."""
+    return json.loads(text)
+
+
+# Outgoing messages
+
+
+class OutgoingRow(NamedTuple):
+    """A message of the outbox as columns, its body last."""
+
+    message: str
+    kind: str
+    exchange: str
+    routing_key: str
+    job: str | None
+    headers: str
+    at: float
+    body: bytes
+
+
+def outgoing_row(message: Outgoing) -> OutgoingRow:
+    """Return a message as columns."""
+    return OutgoingRow(
+        message.message,
+        message.kind,
+        message.exchange,
+        message.routing_key,
+        message.job,
+        to_text(message.headers, place=f"message {message.message}"),
+        message.at,
+        message.body,
+    )
+
+
+def read_outgoing(row: Sequence[Any], *, refused: str | None = None) -> Outgoing:
+    """Return the message in those columns."""
+    found = OutgoingRow(*row)
+    return Outgoing(
+        message=MessageId(found.message),
+        kind=found.kind,
+        exchange=found.exchange,
+        routing_key=found.routing_key,
+        body=bytes(found.body),
+        job=None if found.job is None else JobId(found.job),
+        headers=from_text(found.headers),
+        at=found.at,
+        refused=refused,
+    )
+
+
+# Decisions
+
+DECISION_COLUMNS: Final = (
+    "id, job, run, subject, question, options, context, binding, asked, expires, "
+    "choice, answered_by, answered, used"
+)
+"""In the order of `Decision`'s fields; `by` is a word of SQL's own."""
+assert len(DECISION_COLUMNS.split(", ")) == len(fields(Decision))
+
+
+def decision_row(decision: Decision) -> tuple[object, ...]:
+    """Return a decision as columns."""
+    place = f"decision {decision.id}"
+    return (
+        decision.id,
+        decision.job,
+        decision.run,
+        decision.subject,
+        decision.question,
+        to_text(list(decision.options), place=place),
+        decision.context,
+        to_text(decision.binding, place=place),
+        decision.asked,
+        decision.expires,
+        decision.choice,
+        decision.by,
+        decision.answered,
+        decision.used,
+    )
+
+
+def read_decision(row: Sequence[Any]) -> Decision:
+    """Return the decision in those columns."""
+    id_, job, run, subject, question, options, context, binding, *rest = row
+    asked, expires, choice, by, answered, used = rest
+    return Decision(
+        id=DecisionId(id_),
+        job=JobId(job),
+        run=RunId(run),
+        subject=subject,
+        question=question,
+        options=tuple(from_text(options)),
+        context=context,
+        binding=from_text(binding),
+        asked=asked,
+        expires=expires,
+        choice=choice,
+        by=by,
+        answered=answered,
+        used=used,
+    )
+
+
+# Verdicts, and requests that are kept
+
+
+def _verdict_json(verdict: VerdictGiven) -> JsonObject:
+    return {
+        "job": verdict.job,
+        "package": verdict.package,
+        "iteration": verdict.iteration,
+        "accepted": verdict.accepted,
+        "feedback": list(verdict.feedback),
+    }
+
+
+def _verdict(value: JsonObject) -> VerdictGiven:
+    # Written by `_verdict_json` and by nothing else.
+    known = cast("Any", value)
+    return VerdictGiven(
+        job=JobId(known["job"]),
+        package=known["package"],
+        iteration=known["iteration"],
+        accepted=known["accepted"],
+        feedback=tuple(known["feedback"]),
+    )
+
+
+def feedback_text(verdicts: Sequence[VerdictGiven]) -> str:
+    """Return a job's verdicts as a text."""
+    return to_text([_verdict_json(verdict) for verdict in verdicts], place="a verdict")
+
+
+def read_feedback(text: str) -> tuple[VerdictGiven, ...]:
+    """Return the verdicts in a text."""
+    return tuple(_verdict(value) for value in from_text(text))
+
+
+def kept_text(request: Kept) -> str:
+    """Return a request that waits for its turn, as a text."""
+    if isinstance(request, VerdictGiven):
+        return to_text({"verdict": _verdict_json(request)}, place="a verdict")
+    answer = {"decision": request.decision, "choice": request.choice, "by": request.by}
+    return to_text({"answer": answer}, place="an answer")
+
+
+def read_kept(text: str) -> Kept:
+    """Return the request in a text."""
+    value = from_text(text)
+    if "verdict" in value:
+        return _verdict(value["verdict"])
+    return DecisionMade(**value["answer"])
+
+
+def subject_of(message: Received) -> tuple[str, int | None]:
+    """Return the id of the job or decision that a message names, and the iteration where it is about one."""
+    request = message.request
+    if isinstance(request, DecisionMade):
+        return request.decision, None
+    return request.job, request.iteration if isinstance(request, VerdictGiven) else None
+
+
+# What goes alongside events
+
+
+class Beside(NamedTuple):
+    """What one append writes beside its events, ready to be written."""
+
+    messages: Sequence[OutgoingRow]
+    decisions: Sequence[tuple[object, ...]]
+    taken: Sequence[DecisionId]
+    change: JobChange | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the messages, near enough."""
+        return sum(len(row.body) + len(row.headers) for row in self.messages)
+
+
+def write_beside(alongside: Alongside) -> Beside | None:
+    """Return it as rows; nothing where it is empty.
+
+    Raises:
+        JournalNotWritten: a value is not JSON.
+    """
+    if alongside == _NOTHING:
+        return None
+    return Beside(
+        [outgoing_row(message) for message in alongside.messages],
+        [decision_row(decision) for decision in alongside.decisions],
+        alongside.taken,
+        alongside.change,
+    )
+
+
+_NOTHING: Final = Alongside()

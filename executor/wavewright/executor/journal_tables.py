@@ -1,0 +1,164 @@
+"""The tables of the journal's file, and how an older format becomes this one.
+
+A *format* is a set of tables; each is the one before and some more, so that a file is brought forward by making the
+tables that it lacks. Nothing that was written is touched by that.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+APPLICATION_ID: Final = 0x57617665
+"""`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
+FORMAT: Final = 3
+"""Of the tables and of the events' bodies; in `PRAGMA user_version`."""
+OLDEST_FORMAT: Final = 1
+"""Of a file that can be read as it is, and is brought to `FORMAT` in place where it is opened to be written."""
+
+_EVENT_TABLES: Final = (
+    """
+    CREATE TABLE run (
+        no INTEGER PRIMARY KEY,
+        run TEXT NOT NULL UNIQUE,
+        job TEXT NOT NULL DEFAULT '',
+        created REAL NOT NULL,
+        finished REAL,
+        status TEXT,
+        steps INTEGER, ok INTEGER, failed INTEGER,
+        fence INTEGER NOT NULL DEFAULT 0,
+        owner TEXT, host TEXT, pid INTEGER, born TEXT, realm TEXT,
+        since REAL, beat INTEGER NOT NULL DEFAULT 0, beat_at REAL, lease REAL
+    )""",
+    # `body` comes last, so that a search by key reads none of a long one.
+    """
+    CREATE TABLE event (
+        id INTEGER PRIMARY KEY,
+        run INTEGER NOT NULL REFERENCES run (no),
+        seq INTEGER NOT NULL,
+        at REAL NOT NULL,
+        kind TEXT NOT NULL,
+        step TEXT,
+        status TEXT,
+        key TEXT,
+        crc INTEGER NOT NULL,
+        body TEXT NOT NULL
+    )""",
+    "CREATE UNIQUE INDEX event_order ON event (run, seq)",
+    # Derived from `event`, and behind it by what came after `indexed.upto`: a random key in a B-tree costs a page
+    # a step, which is more than all the rest, so nobody pays it who never looks an output up.
+    "CREATE TABLE result (key TEXT NOT NULL, event INTEGER NOT NULL, PRIMARY KEY (key, event)) WITHOUT ROWID",
+    "CREATE TABLE indexed (upto INTEGER NOT NULL)",
+    "INSERT INTO indexed VALUES (0)",
+    """
+    CREATE TRIGGER event_unchanged BEFORE UPDATE ON event
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is never changed'); END""",
+    """
+    CREATE TRIGGER event_kept BEFORE DELETE ON event
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is never deleted'); END""",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+)
+_PURSE_TABLES: Final = (
+    # A model call: put aside while `settled` is 0, then what it came to. In the whole units of `budgets.Amount`.
+    """
+    CREATE TABLE purse_entry (
+        id INTEGER PRIMARY KEY,
+        at REAL NOT NULL,
+        day TEXT NOT NULL,
+        run TEXT, job TEXT, step TEXT,
+        role TEXT NOT NULL,
+        calls INTEGER NOT NULL, tokens INTEGER NOT NULL, usd INTEGER NOT NULL, seconds INTEGER NOT NULL,
+        settled INTEGER NOT NULL DEFAULT 0,
+        model TEXT, outcome TEXT, took REAL
+    )""",
+    "CREATE INDEX purse_latency ON purse_entry (model, role, id) WHERE took IS NOT NULL",
+    # Derived from `purse_entry`, in the same transactions: a budget is asked for at every call.
+    """
+    CREATE TABLE purse_total (
+        pot TEXT NOT NULL, name TEXT NOT NULL, step TEXT NOT NULL,
+        calls INTEGER NOT NULL, tokens INTEGER NOT NULL, usd INTEGER NOT NULL, seconds INTEGER NOT NULL,
+        PRIMARY KEY (pot, name, step)
+    ) WITHOUT ROWID""",
+)
+_JOB_TABLES: Final = (
+    """
+    CREATE TABLE job (
+        no INTEGER PRIMARY KEY,
+        job TEXT NOT NULL UNIQUE,
+        run TEXT NOT NULL UNIQUE,
+        state TEXT NOT NULL,
+        received REAL NOT NULL,
+        weight REAL NOT NULL,
+        attempts INTEGER NOT NULL,
+        iteration INTEGER NOT NULL,
+        package TEXT,
+        feedback TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        not_before REAL,
+        finished REAL,
+        since REAL NOT NULL,
+        turn REAL NOT NULL
+    )""",
+    "CREATE INDEX job_state ON job (state)",
+    "CREATE INDEX job_turn ON job (turn, no, weight, not_before, since) WHERE state = 'queued'",
+    # Apart, since a change of a row writes all of it anew, and a request can be long.
+    "CREATE TABLE job_request (no INTEGER PRIMARY KEY REFERENCES job (no), request TEXT NOT NULL)",
+    # Messages that had an effect, and those that wait for their turn: these have a text in `kept`.
+    """
+    CREATE TABLE inbox (
+        no INTEGER PRIMARY KEY,
+        message TEXT NOT NULL UNIQUE,
+        kind TEXT NOT NULL,
+        source TEXT NOT NULL,
+        at REAL NOT NULL,
+        received REAL NOT NULL,
+        subject TEXT NOT NULL,
+        iteration INTEGER,
+        kept TEXT
+    )""",
+    "CREATE INDEX inbox_kept ON inbox (subject, no) WHERE kept IS NOT NULL",
+    """
+    CREATE TABLE outbox (
+        no INTEGER PRIMARY KEY,
+        message TEXT NOT NULL UNIQUE,
+        kind TEXT NOT NULL,
+        exchange TEXT NOT NULL,
+        routing_key TEXT NOT NULL,
+        job TEXT,
+        headers TEXT NOT NULL,
+        at REAL NOT NULL,
+        sent REAL,
+        refused TEXT,
+        owner TEXT,
+        leased REAL
+    )""",
+    "CREATE INDEX outbox_waiting ON outbox (no) WHERE sent IS NULL AND refused IS NULL",
+    "CREATE INDEX outbox_by_job ON outbox (job, no) WHERE sent IS NULL AND refused IS NULL",
+    "CREATE INDEX outbox_refused ON outbox (no) WHERE refused IS NOT NULL",
+    # Only of messages that were not sent: what a sent one said, its run's events say.
+    "CREATE TABLE outbox_body (no INTEGER PRIMARY KEY REFERENCES outbox (no), body BLOB NOT NULL)",
+    """
+    CREATE TABLE decision (
+        no INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        job TEXT NOT NULL,
+        run TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        question TEXT NOT NULL,
+        options TEXT NOT NULL,
+        context TEXT NOT NULL,
+        binding TEXT NOT NULL,
+        asked REAL NOT NULL,
+        expires REAL,
+        choice TEXT,
+        answered_by TEXT,
+        answered REAL,
+        used REAL
+    )""",
+    "CREATE INDEX decision_of_job ON decision (job)",
+    "CREATE INDEX decision_open ON decision (no) WHERE choice IS NULL",
+)
+
+TABLES: Final = (*_EVENT_TABLES, *_PURSE_TABLES, *_JOB_TABLES)
+"""What makes a new file."""
+MIGRATIONS: Final = {1: _PURSE_TABLES, 2: _JOB_TABLES}
+"""By format: what makes the next one of it."""
