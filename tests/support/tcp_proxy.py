@@ -214,10 +214,12 @@ class TcpProxy:
                 if self._latency:
                     await anyio.sleep(self._latency)
                 if not await self._send(link, direction, sink, data):
-                    break
+                    break  # as soon as its last byte is through, the link is cut
         except _BROKEN:
             if link.is_half_open:
                 await self._swallow(link, direction)
+        # The end of a connection is lost in a black hole like everything else.
+        await self._gates[direction].wait()
         await _break(link.client)
         await _break(link.server)
         pumps.cancel_scope.cancel()
@@ -236,9 +238,10 @@ class TcpProxy:
         if left is not None:
             data = data[:left]
             link.left[direction] = left - len(data)
-        await sink.send(data)
         if self._is_recording:
+            # Before it is sent: whoever has received it finds it here.
             self.passed.append(Passed(time.monotonic(), direction, data))
+        await sink.send(data)
         return link.left.get(direction) != 0
 
     async def _reset_all(self) -> None:

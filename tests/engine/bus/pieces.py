@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import anyio
 from pydantic import JsonValue
 
 from wavewright.engine.bus.notices import NoticeName
 from wavewright.engine.bus.topology import Topology
 from wavewright.executor.job_store.records import MessageId, Outgoing
+
+
+async def until(is_so: Callable[[], bool], seconds: float = 50) -> None:
+    """Wait for something that no event tells of."""
+    with anyio.fail_after(seconds):
+        while not is_so():  # noqa: ASYNC110 - it happens in the library or at the broker
+            await anyio.sleep(0.01)
 
 
 class Notices:

@@ -1,0 +1,127 @@
+"""The outbox empties itself into the broker, and what could not be sent stays in it or is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+import pytest
+
+from tests.engine.bus.pieces import MemoryOutbox, Notices, message, until
+from tests.support.rabbitmq import Broker, RunningBroker, contents
+from tests.support.tcp_proxy import TcpProxy
+from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
+from wavewright.engine.bus.topology import Topology
+from wavewright.executor.job_store.records import MessageId, Outgoing
+from wavewright.executor.journal_errors import JournalNotWritten
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_lies_in_the_outbox_goes_out_in_its_order(
+    broker: Broker | RunningBroker, bus: Bus, topology: Topology
+) -> None:
+    messages = [message(topology, number, key=topology.outlets[1]) for number in range(250)]
+    outbox = MemoryOutbox(messages)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bus.relay, outbox)
+        await until(lambda: not outbox.waiting)
+        tasks.cancel_scope.cancel()
+
+    assert sorted(outbox.sent) == sorted(outgoing.message for outgoing in messages)
+    arrived = [int(found.body) for found in await contents(broker.url, topology.outlets[1])]
+    assert arrived == list(range(250))
+
+
+async def test_what_is_put_in_later_goes_out_when_it_is_told(
+    broker: Broker | RunningBroker, bus: Bus, topology: Topology
+) -> None:
+    outbox = MemoryOutbox()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bus.relay, outbox)
+        await anyio.wait_all_tasks_blocked()
+        outbox.waiting.append(message(topology, 5))
+        bus.nudge()
+        await until(lambda: not outbox.waiting)
+        tasks.cancel_scope.cancel()
+
+    assert [found.body for found in await contents(broker.url, topology.intake)] == [b"5"]
+
+
+async def test_a_message_that_nobody_wants_is_marked_and_holds_up_no_other(
+    bus: Bus, topology: Topology, notices: Notices
+) -> None:
+    unwanted = message(topology, 1, key="nobody.listens")
+    astray = message(topology, 2, exchange="no.exchange")
+    outbox = MemoryOutbox([unwanted, astray, message(topology, 3)])
+
+    await bus.flush(outbox)
+
+    assert outbox.refused == {
+        unwanted.message: "no queue is bound for the message",
+        astray.message: "there is no exchange 'no.exchange'",
+    }
+    assert outbox.sent == [message(topology, 3).message]
+    assert {str(fields["message_id"]) for fields in notices.of("message_returned")} == set(outbox.refused)
+
+
+async def test_a_message_that_was_confirmed_is_marked_also_when_the_relay_is_stopped(
+    bus: Bus, topology: Topology
+) -> None:
+    class SlowOutbox(MemoryOutbox):
+        async def mark_sent(self, messages: Sequence[MessageId]) -> None:
+            stopping.set()
+            await anyio.sleep(0.1)
+            await super().mark_sent(messages)
+
+    stopping = anyio.Event()
+    outbox = SlowOutbox([message(topology, 1)])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bus.relay, outbox)
+        await stopping.wait()
+        tasks.cancel_scope.cancel()
+
+    assert outbox.sent == [message(topology, 1).message]
+
+
+async def test_an_outbox_that_cannot_be_read_is_told_of_and_asked_again(
+    bus: Bus, topology: Topology, notices: Notices
+) -> None:
+    class FaultyOutbox(MemoryOutbox):
+        faults = 2
+
+        async def pending(self, most: int = 100) -> list[Outgoing]:
+            if self.faults:
+                self.faults -= 1
+                raise JournalNotWritten("the disk is full")
+            return await super().pending(most)
+
+    outbox = FaultyOutbox([message(topology, 1)])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bus.relay, outbox)
+        await until(lambda: not outbox.waiting)
+        tasks.cancel_scope.cancel()
+
+    assert [fields["error"] for fields in notices.of("outbox_unreachable")] == ["the disk is full"] * 2
+
+
+async def test_nothing_is_lost_while_the_network_fails_again_and_again(
+    broker: Broker | RunningBroker, topology: Topology
+) -> None:
+    messages = [message(topology, number) for number in range(600)]
+    outbox = MemoryOutbox(messages)
+    with TcpProxy.before(broker.url) as proxy:
+        settings = BusSettings(proxy.url(broker.url), topology)
+        async with open_bus(settings) as bus, anyio.create_task_group() as tasks:
+            tasks.start_soon(bus.relay, outbox)
+            proxy.cut_after(20_000)
+            await until(lambda: len(outbox.sent) >= 200)
+            proxy.reset()
+            await until(lambda: len(outbox.sent) >= 400)
+            proxy.cut_after(10, "back")
+            await until(lambda: not outbox.waiting)
+            tasks.cancel_scope.cancel()
+
+    arrived = await contents(broker.url, topology.intake)
+    assert {found.message_id for found in arrived} == {outgoing.message for outgoing in messages}
+    assert {found.body for found in arrived} == {outgoing.body for outgoing in messages}
