@@ -20,6 +20,7 @@ from pydantic_ai.settings import ModelSettings
 
 from wavewright.config.redaction import Redactor
 from wavewright.config.settings import Settings
+from wavewright.planner.memory import NO_MEMORY, Memory
 from wavewright.planner.model_port import (
     LoopLimits,
     LoopTool,
@@ -42,6 +43,7 @@ from wavewright.tools.models.faults import Fault, Unanswered, falls_back, merged
 from wavewright.tools.models.limits import Pace, Turnstile
 from wavewright.tools.models.metering import Meter
 from wavewright.tools.models.patience import Form, Patience, PatientModel
+from wavewright.tools.models.remembering import kept_answer, question_key, recalled_answer
 from wavewright.tools.models.streaming import TextSieve
 from wavewright.tools.models.structure import plain_parameters, read_answer, way_to_ask
 
@@ -67,6 +69,8 @@ class ProviderModels:
     purse: Purse
     redactor: Redactor
     build: Callable[[Endpoint], Model]
+    memory: Memory = NO_MEMORY
+    """What the run was answered before it was interrupted."""
     _served: dict[str, Served] = field(default_factory=dict[str, Served])
     _turnstiles: dict[str, Turnstile] = field(default_factory=dict[str, Turnstile])
 
@@ -87,6 +91,16 @@ class ProviderModels:
             ModelError: there is none, in the end.
         """
         call = self.without_secrets(call)
+        if call.run is None:
+            return await self._ask(call, on_use, on_text)
+        key = question_key(call)
+        if (kept := self.memory.recall(call.run, key)) is not None:
+            return recalled_answer(kept)
+        answer = await self._ask(call, on_use, on_text)
+        await self.memory.keep(call.run, key, kept_answer(answer))
+        return answer
+
+    async def _ask(self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None) -> ModelAnswer:
         choice = self.choose(call.preference, call.role)
         sieve = None if on_text is None else TextSieve(self.redactor.redact, on_text)
         meter = self.meter(call, choice.model, what_is_sent(call), None if sieve is None else sieve.add)

@@ -41,6 +41,7 @@ from wavewright.planner.types import Json
 from wavewright.tools.models.asking import messages_of, what_is_sent
 from wavewright.tools.models.characters import whole_json, whole_text
 from wavewright.tools.models.faults import outcome_of
+from wavewright.tools.models.remembering import kept_response, recalled_response, request_key
 from wavewright.tools.models.structure import is_object, read_answer
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ class _LoopModel(WrapperModel):
         self._limits = limits
         self._on_use = on_use
         self._uses: list[ModelUse] = []
+        self._asked = 0
 
     async def request(
         self,
@@ -184,9 +186,28 @@ class _LoopModel(WrapperModel):
         """
         meter = self._models.meter(self.call, self.choice.model, self._frame + _text_of(messages))
         self.meter = meter
-        chain = self._models.chain(self.choice, meter, is_formed=False)
+        self._asked += 1
         settings = self._told(model_settings)
         parameters = self._with_schema(model_request_parameters)
+        run, memory = self.call.run, self._models.memory
+        key = request_key(self.call, messages, settings, parameters)
+        kept = memory.recall(run, key) if run is not None else None
+        if kept is None:
+            response = await self._answered(meter, messages, settings, parameters)
+            kept = kept_response(response, parameters, self._models.redactor)
+            if run is not None:
+                await memory.keep(run, key, kept)
+        # Also where it was answered now: what follows is the same in a run that is resumed.
+        return recalled_response(kept, parameters, f"{self._asked}")
+
+    async def _answered(
+        self,
+        meter: Meter,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        chain = self._models.chain(self.choice, meter, is_formed=False)
         return await self._models.settled(
             meter,
             lambda: chain.request(messages, settings, parameters),
@@ -225,7 +246,7 @@ class _LoopModel(WrapperModel):
             self._on_use(use)
 
     def _told(self, settings: ModelSettings | None) -> ModelSettings | None:
-        is_last = len(self._uses) + 1 >= self._limits.requests
+        is_last = self._asked >= self._limits.requests
         return merge_model_settings(settings, ModelSettings(tool_choice="none")) if is_last else settings
 
     def _with_schema(self, parameters: ModelRequestParameters) -> ModelRequestParameters:

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
+from wavewright.planner.memory import NO_MEMORY, Memory
 from wavewright.planner.model_port import Models
 from wavewright.planner.spending import Purse
 from wavewright.tools.models.choosing import check_names, configured_models, thinking_level
@@ -46,9 +47,13 @@ def check_models(settings: Settings, environment: Mapping[str, str] = os.environ
 
 @asynccontextmanager
 async def open_models(
-    settings: Settings, purse: Purse, *, environment: Mapping[str, str] = os.environ
+    settings: Settings,
+    purse: Purse,
+    *,
+    environment: Mapping[str, str] = os.environ,
+    memory: Memory = NO_MEMORY,
 ) -> AsyncGenerator[Models]:
-    """Yield the models that the settings name.
+    """Yield the models that the settings name; what `memory` holds is not asked for again.
 
     Raises:
         ModelConfigError: something about them is wrong or missing; nobody was asked anything.
@@ -72,7 +77,7 @@ async def open_models(
         def build(endpoint: Endpoint) -> Model:
             return _taped(build_model(endpoint, http), cassette)
 
-        yield ProviderModels(settings, environment, purse, redactor, build)
+        yield ProviderModels(settings, environment, purse, redactor, build, memory)
 
 
 def _refuse_requests(settings: Settings, environment: Mapping[str, str]) -> None:

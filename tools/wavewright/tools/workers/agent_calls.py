@@ -17,6 +17,7 @@ import anyio
 
 from wavewright.planner.goals import AvailableTool
 from wavewright.planner.hashing import step_key
+from wavewright.planner.memory import NO_MEMORY, Memory
 from wavewright.planner.model_port import LoopTool, LoopToolError
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepKey
@@ -44,6 +45,8 @@ class Collector:
     call: ToolCall
     """The agent's own."""
     turns: Turns
+    memory: Memory = NO_MEMORY
+    """What the run's agents were given before it was interrupted."""
     records: list[JsonObject] = field(default_factory=list[JsonObject])
     collected: JsonObject = field(default_factory=dict[str, Json])
     _begun: int = 0
@@ -98,8 +101,7 @@ class Collector:
         self._begun += 1
         ended = self._under_way[request.key] = anyio.Event()
         try:
-            async with self.turns.of(tool.signature), self.turns.of_all:
-                output = await _output(tool, request)
+            output = await self._remembered(tool, request)
         except LoopToolError as error:
             self._record(name, params, "failed", time.monotonic() - started, str(error))
             raise
@@ -113,6 +115,22 @@ class Collector:
         self.collected[handle] = output
         self._known[request.key] = handle
         return self._view(handle)
+
+    async def _remembered(self, tool: Tool, request: ToolCall) -> Json:
+        """Return what the call gave before the run was interrupted, or make it and keep what it gives.
+
+        Raises:
+            LoopToolError: it failed, then or now.
+        """
+        key = f"tool {request.step}[{'' if request.index is None else request.index}] {request.key}"
+        kept = self.memory.recall(request.run, key)
+        if kept is None:
+            async with self.turns.of(tool.signature), self.turns.of_all:
+                kept = await _outcome(tool, request)
+            await self.memory.keep(request.run, key, kept)
+        if "error" in kept:
+            raise LoopToolError(str(kept["error"]))
+        return kept["output"]
 
     def views(self) -> JsonObject:
         """Return what the model is shown of everything collected so far."""
@@ -199,6 +217,13 @@ class Collector:
         self.call.emit(LoopCall(name, params, "ok" if status == "ok" else "failed", seconds, message))
         self.records.append(_entry(handle, name, params, status, seconds, message))
         return handle
+
+
+async def _outcome(tool: Tool, request: ToolCall) -> JsonObject:
+    try:
+        return {"output": await _output(tool, request)}
+    except LoopToolError as error:
+        return {"error": str(error)}
 
 
 async def _output(tool: Tool, request: ToolCall) -> Json:

@@ -73,7 +73,9 @@ class AgentWork:
         if models is None:
             raise faults.no_model(AGENT)
         self._check_schema()
-        self.collector = Collector(self._allowed(), self.limits, self.said, self.call, self.turns)
+        self.collector = Collector(
+            self._allowed(), self.limits, self.said, self.call, self.turns, self.services.memory
+        )
         self.ending = Ending.after(self.limits.seconds)
 
         async def agent(rung: Rung) -> JsonObject | Fallen:

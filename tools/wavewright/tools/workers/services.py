@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from wavewright.config.settings import Settings
 from wavewright.planner.goals import Goal, ThinkingLevel
 from wavewright.planner.ladder import Ladder
+from wavewright.planner.memory import NO_MEMORY, Memory
 from wavewright.planner.model_port import Models
 from wavewright.planner.spending import CallHistory
 from wavewright.prompts import Prompts
@@ -42,6 +43,8 @@ class Services:
     """The goal's model preference, for workers that have none of their own."""
     thinking: ThinkingLevel = "medium"
     """The goal's thinking level, likewise."""
+    memory: Memory = NO_MEMORY
+    """What the run was answered before it was interrupted."""
 
     def for_goal(self, goal: Goal) -> Services:
         """Return the same services with what a goal says of models."""
@@ -64,6 +67,7 @@ def make_services(
     settings: Settings,
     models: Models | None = None,
     history: CallHistory | None = None,
+    memory: Memory = NO_MEMORY,
 ) -> Services:
     """Return the services of a project; without models they only describe workers, and run those that need none."""
     return Services(
@@ -74,6 +78,7 @@ def make_services(
         has_model=settings.model is not None,
         worker_tokens=settings.models.worker_tokens,
         max_output_tokens=settings.models.max_output_tokens,
+        memory=memory,
     )
 
 

@@ -1,0 +1,38 @@
+"""What was answered in a run, so that a run that was interrupted does not ask for it again.
+
+A *kept answer* is one answer of a model, or one output of a tool in an agent's hands, under a key made of what was
+asked. It is durable before anything is done with it, and given out again, once each and in their order, when the same
+run asks the same again. What was never kept is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from wavewright.planner.types import JsonObject, RunId
+
+
+class Memory(Protocol):
+    """Kept answers of runs."""
+
+    def recall(self, run: RunId, key: str) -> JsonObject | None:
+        """Return the next kept answer of the run under the key, which then is given out no more; None for none."""
+        ...
+
+    async def keep(self, run: RunId, key: str, answer: JsonObject) -> None:
+        """Keep an answer that was got now; it is durable when this returns."""
+        ...
+
+
+class NoMemory:
+    """Keeps nothing: for what is no run, and where no journal is."""
+
+    def recall(self, run: RunId, key: str) -> JsonObject | None:
+        """Know nothing."""
+        del run, key
+
+    async def keep(self, run: RunId, key: str, answer: JsonObject) -> None:
+        """Keep nothing."""
+
+
+NO_MEMORY: Final[Memory] = NoMemory()

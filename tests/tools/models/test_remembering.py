@@ -1,0 +1,157 @@
+"""A run that goes on asks no model what it was told before, over the scripted server."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripted_model import ScriptedServer, calling
+from tests.wire.asking import RUN, Asking, question, settings_for
+from wavewright.executor.memory import RunMemory
+from wavewright.executor.purse import MemoryPurse
+from wavewright.planner.model_port import LoopLimits, LoopTool
+from wavewright.planner.types import Json, JsonObject, RunId, StepId
+from wavewright.tools.models import open_models
+
+pytestmark = pytest.mark.anyio
+
+
+class Book:
+    """What a journal keeps."""
+
+    def __init__(self) -> None:
+        self.kept = defaultdict[RunId, list[tuple[str, str]]](list)
+
+    async def keep_answer(self, run: RunId, key: str, body: str) -> None:
+        self.kept[run].append((key, body))
+
+    async def kept_answers(self, run: RunId) -> list[tuple[str, str]]:
+        return [*self.kept[run]]
+
+
+class Crash(BaseException):
+    """The process ends."""
+
+
+@asynccontextmanager
+async def life(server: ScriptedServer, folder: Path, book: Book) -> AsyncGenerator[Asking]:
+    """Open the models in another process of the same run."""
+    settings, memory = settings_for(server, folder), RunMemory(book)
+    await memory.learn(RUN)
+    async with (
+        MemoryPurse(settings.budgets) as purse,
+        open_models(settings, purse, environment=server.environment("chat"), memory=memory) as opened,
+    ):
+        yield Asking(opened, purse)
+
+
+async def test_a_question_is_answered_again_without_asking_and_costs_nothing(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer("Three.")
+    book = Book()
+    async with life(model_server, tmp_path, book) as asking:
+        first = await asking.models.ask(question())
+    async with life(model_server, tmp_path, book) as asking:
+        uses = asking.uses
+        second = await asking.models.ask(question(), on_use=uses.append)
+        spent = await asking.spent()
+
+    assert second == first
+    assert len(model_server.ledger) == 1
+    assert (uses, spent.calls) == ([], 0)
+
+
+async def test_the_same_question_asked_twice_is_answered_in_the_order_of_the_first_life(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer("one", "two", "three")
+    book = Book()
+    async with life(model_server, tmp_path, book) as asking:
+        before = [(await asking.models.ask(question())).text for _ in range(2)]
+    async with life(model_server, tmp_path, book) as asking:
+        after = [(await asking.models.ask(question())).text for _ in range(3)]
+
+    assert (before, after) == (["one", "two"], ["one", "two", "three"])
+
+
+@pytest.mark.parametrize(
+    "changed", [{"prompt": "How many?"}, {"step": StepId("other")}, {"index": 1}, {"name": "b"}]
+)
+async def test_another_question_is_asked(
+    model_server: ScriptedServer, tmp_path: Path, changed: dict[str, str]
+) -> None:
+    model_server.answer("Three.")
+    book = Book()
+    async with life(model_server, tmp_path, book) as asking:
+        await asking.models.ask(question(step=StepId("a")))
+    async with life(model_server, tmp_path, book) as asking:
+        await asking.models.ask(question(**{"step": StepId("a"), **changed}))
+
+    assert len(model_server.ledger) == 2
+
+
+async def test_what_has_no_run_is_never_remembered(model_server: ScriptedServer, tmp_path: Path) -> None:
+    model_server.answer("Three.")
+    book = Book()
+    async with life(model_server, tmp_path, book) as asking:
+        for _ in range(2):
+            await asking.models.ask(question(run=None))
+
+    assert (len(model_server.ledger), book.kept[RUN]) == (2, [])
+
+
+async def test_an_agent_that_is_killed_in_its_third_question_asks_only_that_one_again(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(calling("look", place=1), calling("look", place=2), "Found it.")
+    book = Book()
+
+    async def look(params: JsonObject) -> Json:
+        return f"seen {params['place']}"
+
+    async def look_and_die(params: JsonObject) -> Json:
+        if params["place"] == 2:
+            raise Crash
+        return await look(params)
+
+    async with life(model_server, tmp_path, book) as asking:
+        with pytest.raises(Crash):
+            await asking.models.work(question(), [tool(look_and_die)], LoopLimits())
+    asked_before = len(model_server.ledger)
+    async with life(model_server, tmp_path, book) as asking:
+        answer = await asking.models.work(question(), [tool(look)], LoopLimits())
+
+    assert asked_before == 2
+    assert answer.text == "Found it."
+    assert len(model_server.ledger) == 3
+
+
+async def test_the_last_question_of_a_resumed_loop_is_the_last_of_all(
+    model_server: ScriptedServer, tmp_path: Path
+) -> None:
+    model_server.answer(calling("look", place=1), "Enough.")
+    book = Book()
+    calls: list[Json] = []
+
+    async def look(params: JsonObject) -> Json:
+        calls.append(params)
+        return "seen"
+
+    limits = LoopLimits(requests=2)
+    async with life(model_server, tmp_path, book) as asking:
+        first = await asking.models.work(question(), [tool(look)], limits)
+    async with life(model_server, tmp_path, book) as asking:
+        second = await asking.models.work(question(), [tool(look)], limits)
+
+    assert (first.text, second.text) == ("Enough.", "Enough.")
+    assert len(model_server.ledger) == 2
+
+
+def tool(call: object) -> LoopTool:
+    schema: JsonObject = {"type": "object", "properties": {"place": {"type": "integer"}}}
+    return LoopTool("look", "Look.", schema, call)  # type: ignore[arg-type]
