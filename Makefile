@@ -24,6 +24,7 @@ run: environment ## Run the plan over real stock prices and write its report
 test: environment ## Run every test
 	@sh .ci/browser
 	@sh .ci/postgres
+	@sh .ci/rabbitmq
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 check: check-format check-lint check-types check-imports ## Check format, lint, types and the order of imports
