@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import NotRequired, TypedDict, cast
@@ -21,24 +22,38 @@ from wavewright.engine.messages.envelope import RequestType
 from wavewright.engine.messages.refusals import Refused
 from wavewright.engine.messages.rules import Identity, WireRules
 from wavewright.engine.messages.signatures import SIGNATURE_HEADER, sign
-from wavewright.executor.job_store.reception import judge
+from wavewright.executor.job_store.port import MOST_ATTEMPTS
 from wavewright.executor.job_store.records import (
+    Alongside,
     Decision,
     DecisionId,
     DecisionMade,
+    JobChange,
     JobId,
     JobRequested,
     JobRow,
+    JobState,
     MessageId,
+    Outgoing,
     Receipt,
     Received,
-    ReceptionView,
-    VerdictGiven,
 )
-from wavewright.planner.types import JsonObject, RunId
+from wavewright.executor.job_store.sqlite import SqliteJobStore
+from wavewright.executor.journal_sqlite import SqliteJournal
+from wavewright.executor.purse_sqlite import SqlitePurse
+from wavewright.executor.stores import Stores
+from wavewright.planner.types import JsonObject
 
 CASES = Path(__file__).parents[4] / "shared" / "cases"
 KEY, OTHER_KEY = b"the key of the corpus", b"the key of somebody else"
+JUDGED_BY_STORE = {
+    "duplicate",
+    "duplicate_job",
+    "stale",
+    "out_of_order",
+    "unknown_correlation",
+    "bad_payload",
+}
 QUEUE, OTHER_QUEUE = "agent.world_lore_researcher", "agent.world_lore_validator"
 
 
@@ -78,8 +93,7 @@ class _Job(TypedDict):
 
 class _Decision(TypedDict):
     options: list[str]
-    status: str
-    choice: str
+    choice: NotRequired[str]
 
 
 class _State(TypedDict):
@@ -111,52 +125,75 @@ def contract() -> Contract:
     return cast("Contract", json.loads((CASES / "envelope_contract.json").read_text(encoding="utf-8")))
 
 
+@dataclass(frozen=True)
 class Desk:
-    """Takes messages in over a small state in memory, by the rules of the contract."""
+    """Takes messages in as the daemon does, over a real store."""
 
-    def __init__(self, agreed: Contract) -> None:
-        state = agreed["default_state"]
-        self.now = datetime.fromisoformat(agreed["now"]).timestamp()
-        self.rules = rules_of(agreed)
-        self.seen = {MessageId(message) for message in state["seen"]}
-        self.jobs = {JobId(name): job_of(JobId(name), job) for name, job in state["jobs"].items()}
-        self.decisions = {
-            DecisionId(name): decision_of(DecisionId(name), decision)
-            for name, decision in state["decisions"].items()
-        }
+    stores: Stores
+    rules: WireRules
+    now: float
 
-    def take(self, delivery: Delivery) -> Receipt:
+    async def take(self, delivery: Delivery) -> Receipt:
         try:
             message = decode(delivery, self.rules, self.now)
         except Refused as refused:
             return Receipt("dead_letter", refused.kind, refused.reason)
-        receipt = judge(message, self.view(message))
-        if receipt.action == "accept":
-            self.write(message)
-        return receipt
+        return await self.stores.jobs.receive(message)
 
-    def view(self, message: Received) -> ReceptionView:
-        seen = message.message in self.seen
-        match message.request:
-            case JobRequested(job=job) | VerdictGiven(job=job):
-                return ReceptionView(now=self.now, is_seen=seen, job=self.jobs.get(job))
-            case DecisionMade(decision=name):
-                decision = self.decisions.get(name)
-                job_row = self.jobs.get(decision.job) if decision is not None else None
-                return ReceptionView(now=self.now, is_seen=seen, job=job_row, decision=decision)
+    async def begin(self) -> JobRow:
+        job = await self.stores.jobs.claim()
+        assert job is not None
+        return job
 
-    def write(self, message: Received) -> None:
-        self.seen.add(message.message)
-        match message.request:
-            case JobRequested(job=job, request=request):
-                self.jobs[job] = JobRow(
-                    job=job, run=RunId("r"), state="queued", request=request, received=self.now
-                )
-            case VerdictGiven(job=job) as verdict:
-                row = self.jobs[job]
-                self.jobs[job] = replace(row, feedback=(*row.feedback, verdict))
-            case DecisionMade(decision=name, choice=choice):
-                self.decisions[name] = replace(self.decisions[name], choice=choice)
+    async def fail_until_dead(self) -> JobRow | None:
+        """Begin a job and let its attempt fail, again and again; return it as it is given up."""
+        dead = list[JobRow]()
+
+        def tell(job: JobRow) -> Sequence[Outgoing]:
+            dead.append(job)
+            return ()
+
+        for _ in range(50):
+            job = await self.stores.jobs.claim(tell=tell)
+            if job is None:
+                break
+            await self.stores.jobs.change(JobChange(job.job, "queued", is_failed_attempt=True))
+        return dead[0] if dead else None
+
+
+@asynccontextmanager
+async def open_desk(path: Path, agreed: Contract) -> AsyncGenerator[Desk]:
+    """Open a store that holds what the contract says."""
+    now = datetime.fromisoformat(agreed["now"]).timestamp()
+    async with SqliteJournal(path) as journal, SqlitePurse(path) as purse:
+        desk = Desk(Stores(journal, SqliteJobStore(journal, clock=lambda: now), purse), rules_of(agreed), now)
+        await furnish(desk, agreed["default_state"])
+        yield desk
+
+
+async def furnish(desk: Desk, state: _State) -> None:
+    jobs = desk.stores.jobs
+    for name, stated in state["jobs"].items():
+        seen = MessageId(state["seen"][0] if stated["status"] == "completed" else name)
+        await jobs.receive(Received(seen, "job_request", "somebody", desk.now, JobRequested(JobId(name), {})))
+        job = await desk.begin()
+        if stated["status"] == "running":
+            asked = tuple(
+                question_of(DecisionId(one), job, tuple(decision["options"]))
+                for one, decision in state["decisions"].items()
+            )
+            await desk.stores.journal.append(job.run, [], Alongside(decisions=asked))
+        end: JobState = "completed" if stated["status"] == "completed" else "awaiting"
+        await jobs.change(
+            JobChange(job.job, end, iteration=stated["iteration"], package=stated["package_id"])
+        )
+    for one, decision in state["decisions"].items():
+        if "choice" in decision:
+            await jobs.decide(DecisionMade(DecisionId(one), decision["choice"], "somebody"))
+
+
+def question_of(name: DecisionId, job: JobRow, options: tuple[str, ...]) -> Decision:
+    return Decision(id=name, job=job.job, run=job.run, subject="question", question="Which?", options=options)
 
 
 def rules_of(agreed: Contract) -> WireRules:
@@ -171,30 +208,6 @@ def rules_of(agreed: Contract) -> WireRules:
         skew=agreed["skew_s"],
         identities=identities,
         key=KEY,
-    )
-
-
-def job_of(name: JobId, job: _Job) -> JobRow:
-    return JobRow(
-        job=name,
-        run=RunId("r"),
-        state="completed" if job["status"] == "completed" else "running",
-        request={},
-        received=0.0,
-        iteration=job["iteration"],
-        package=job["package_id"],
-    )
-
-
-def decision_of(name: DecisionId, decision: _Decision) -> Decision:
-    return Decision(
-        id=name,
-        job=JobId("4a7b0000-0000-4000-8000-000000000001"),
-        run=RunId("r"),
-        subject="question",
-        question="Which?",
-        options=tuple(decision["options"]),
-        choice=decision.get("choice"),
     )
 
 
@@ -246,18 +259,43 @@ def delivery_of(row: Row) -> Delivery:
     )
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row['id']}-{row['why']}")
-def test_a_message_of_the_corpus_ends_as_its_contract_says(row: Row) -> None:
-    desk = Desk(contract())
+async def test_a_message_of_the_corpus_ends_as_its_contract_says(row: Row, tmp_path: Path) -> None:
+    async with open_desk(tmp_path / "journal.sqlite", contract()) as desk:
+        first, *others = [await desk.take(delivery_of(row)) for _ in range(row["deliveries"])]
 
-    first, *others = [desk.take(delivery_of(row)) for _ in range(row["deliveries"])]
+        if row["kind"] == "max_deliveries":
+            # A sound message whose job always fails: it is one job, begun a few times, and then given up.
+            dead = await desk.fail_until_dead()
+            assert first.action == "accept"
+            assert {other.action for other in others} == {"ack_duplicate"}
+            assert dead is not None
+            assert (dead.state, dead.attempts) == ("dead", MOST_ATTEMPTS)
+        else:
+            assert first.action in row["actions"]
+            assert first.kind == (row["kind"] if first.action != "accept" else None)
 
-    if row["kind"] == "max_deliveries":
-        # What makes a sound job poison is found out by running it: to be taken in once is all there is to see here.
-        assert (first.action, {other.action for other in others}) == ("accept", {"ack_duplicate"})
-    else:
-        assert first.action in row["actions"]
-        assert first.kind == (row["kind"] if first.action != "accept" else None)
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "row", [row for row in rows() if row["kind"] in JUDGED_BY_STORE], ids=lambda row: row["id"]
+)
+async def test_what_has_no_effect_leaves_the_store_as_it_was(row: Row, tmp_path: Path) -> None:
+    async with open_desk(tmp_path / "journal.sqlite", contract()) as desk:
+        before = await everything(desk.stores)
+        await desk.take(delivery_of(row))
+
+        assert await everything(desk.stores) == before
+
+
+async def everything(stores: Stores) -> list[object]:
+    return [
+        await stores.jobs.list_jobs(),
+        await stores.jobs.list_decisions(is_open=True),
+        await stores.jobs.list_decisions(is_open=False),
+        await stores.jobs.pending(),
+    ]
 
 
 def test_the_corpus_is_complete() -> None:
