@@ -11,24 +11,27 @@ import os
 import sqlite3
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
+import anyio
+
 from wavewright.config.settings import Settings
 from wavewright.engine.dry_run_estimates import ModelPrice, Outlook
 from wavewright.engine.dry_run_rerun import Rerun
-from wavewright.engine.dry_run_reuse import find_reuse
-from wavewright.engine.history import find_stored, read_history
+from wavewright.engine.dry_run_reuse import StoredCall, find_reuse
+from wavewright.engine.history import NO_HISTORY, find_stored, read_history
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.spending import Account
-from wavewright.planner.types import RunId
+from wavewright.planner.types import RunId, StepKey
 from wavewright.tools.models import model_configured
 from wavewright.tools.workers.services import AGENT
 
@@ -57,25 +60,32 @@ def gather_outlook(
         ToolDefinitionError: a worker's file is faulty.
     """
     called = {step.tool for step in plan.steps}
-    history = read_history(settings.journal, called)
+    # What is in a database is neither copied here nor asked for call by call.
+    is_near = settings.journal_url is None
+    history = read_history(settings.journal, called) if is_near else NO_HISTORY
+    notes = () if is_near else ("earlier calls are not looked at: the journal is in PostgreSQL",)
     reuse = find_reuse(
         bind_plan(plan, goal, tools),
         goal,
         tools,
         now=now,
         wall=time.time(),
-        find=partial(find_stored, settings.journal),
+        find=partial(find_stored, settings.journal) if is_near else _find_nothing,
     )
     if not model_configured(settings):
-        return Outlook(history, reuse=reuse, rerun=rerun)
+        return Outlook(history, reuse=reuse, rerun=rerun, notes=notes)
     asking = [tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens]
-    prices, notes = _prices(asking, goal, settings)
+    prices, stops = _prices(asking, goal, settings)
     allowance = _left(goal, settings, rerun.run if rerun is not None else _NEW_RUN)
     if allowance.bounds_usd or any(step.budget is not None for step in plan.steps):
         price = _price("worker", goal.model_preference, settings)
         per_1000 = price.usd_per_1000_tokens if isinstance(price, ModelPrice) else None
         allowance = replace(allowance, usd_per_1000_tokens=per_1000)
-    return Outlook(history, prices, allowance, reuse, rerun, has_models=True, notes=notes)
+    return Outlook(history, prices, allowance, reuse, rerun, has_models=True, notes=(*stops, *notes))
+
+
+def _find_nothing(_: set[StepKey]) -> dict[StepKey, StoredCall]:
+    return {}
 
 
 def _prices(
@@ -129,6 +139,10 @@ def _left(goal: Goal, settings: Settings, run: RunId) -> Allowance:
     budgets = Budgets(settings.budgets)
     budgets.limit_run(run, goal.limits.budget)
     account = Account(run=run, job=goal.job, role="worker")
+    if settings.journal_url is not None:
+        with ThreadPoolExecutor(1) as alone:
+            # An event loop may be running here already.
+            return alone.submit(anyio.run, _left_elsewhere, account, goal, settings).result()
     path: Path = settings.journal
     if not path.exists():
         return budgets.left(account, day_of(time.time(), None), lambda _: NOTHING)
@@ -145,3 +159,13 @@ def _left(goal: Goal, settings: Settings, run: RunId) -> Allowance:
             return budgets.left(account, day_of(time.time(), latest), total)
         except sqlite3.Error as error:
             raise explain_use(error, path, connection) from error
+
+
+async def _left_elsewhere(account: Account, goal: Goal, settings: Settings) -> Allowance:
+    """Return what is left, from the purse in the journal's database."""
+    from wavewright.executor.stores import purse_of
+
+    async with purse_of(settings) as purse:
+        if account.run is not None:
+            purse.limit_run(account.run, goal.limits.budget)
+        return await purse.left(account)

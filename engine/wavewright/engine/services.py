@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from wavewright.config.settings import Settings
 from wavewright.planner.allowance import Allowance, OpenPurse
 from wavewright.planner.goals import Goal
+from wavewright.planner.memory import NO_MEMORY, Memory
 from wavewright.planner.model_port import ModelError
 from wavewright.planner.models import Plan
 from wavewright.planner.spending import Account
@@ -71,8 +72,15 @@ class OpenServices:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncGenerator[OpenServices]:
+async def open_services(
+    settings: Settings, purse: OpenPurse | None = None, memory: Memory = NO_MEMORY
+) -> AsyncGenerator[OpenServices]:
     """Open the configured models under the configured budgets; without a model there is nothing to open.
+
+    Args:
+        settings: The project's.
+        purse: Keeps the budgets; the one in the journal's file where absent.
+        memory: What was answered in earlier lives of the runs that ask.
 
     Raises:
         ModelConfigError: a model's name, its key or an address is wrong or missing.
@@ -83,17 +91,16 @@ async def open_services(settings: Settings) -> AsyncGenerator[OpenServices]:
     if not model_configured(settings):
         yield OpenServices(make_services(settings))
         return
-    from wavewright.executor.purse_sqlite import SqlitePurse
+    from wavewright.executor.stores import purse_of
     from wavewright.reviewer.calibration import read_calibration
     from wavewright.tools.models import open_models
 
     if settings.calibration is not None:
         read_calibration(settings.calibration)  # a faulty one is told before a plan is paid for
-    settings.journal.parent.mkdir(parents=True, exist_ok=True)
-    async with (
-        SqlitePurse(settings.journal, settings.budgets) as purse,
-        open_models(settings, purse) as models,
-    ):
-        services = make_services(settings, models, purse)
+    async with AsyncExitStack() as stack:
+        if purse is None:
+            purse = await stack.enter_async_context(purse_of(settings))
+        models = await stack.enter_async_context(open_models(settings, purse, memory=memory))
+        services = make_services(settings, models, purse, memory)
         services.ladder("planner")  # faulty ladders are told before a run begins
         yield OpenServices(services, purse)

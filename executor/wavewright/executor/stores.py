@@ -10,11 +10,18 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
 from wavewright.executor.job_store.port import JobStore
 from wavewright.executor.journal import Journal
 from wavewright.planner.allowance import OpenPurse
+
+if TYPE_CHECKING:
+    from wavewright.executor.journal_sqlite import SqliteJournal
+    from wavewright.executor.postgres.journal import PostgresJournal
+    from wavewright.executor.postgres.purse import PostgresPurse
+    from wavewright.executor.purse_sqlite import SqlitePurse
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +31,47 @@ class Stores:
     journal: Journal
     jobs: JobStore
     purse: OpenPurse
+
+
+def place_of_journal(settings: Settings) -> str:
+    """Return where the journal is, as it may be shown: the file, or the database without its password."""
+    if settings.journal_url is None:
+        return str(settings.journal)
+    from wavewright.executor.postgres.faults import place_of
+
+    return place_of(settings.journal_url)
+
+
+def journal_of(
+    settings: Settings, *, clock: Callable[[], float] = time.time
+) -> SqliteJournal | PostgresJournal:
+    """Return the journal that the settings name, to be entered; it is made where there is none.
+
+    Raises:
+        JournalError: with the place and the mend.
+    """
+    if settings.journal_url is not None:
+        from wavewright.executor.postgres.journal import PostgresJournal
+
+        return PostgresJournal(settings.journal_url)
+    from wavewright.executor.journal_sqlite import SqliteJournal
+
+    return SqliteJournal(settings.journal, clock=clock)
+
+
+def purse_of(settings: Settings, *, clock: Callable[[], float] = time.time) -> SqlitePurse | PostgresPurse:
+    """Return the purse beside that journal, to be entered.
+
+    Raises:
+        JournalError: with the place and the mend.
+    """
+    if settings.journal_url is not None:
+        from wavewright.executor.postgres.purse import PostgresPurse
+
+        return PostgresPurse(settings.journal_url, settings.budgets, clock)
+    from wavewright.executor.purse_sqlite import SqlitePurse
+
+    return SqlitePurse(settings.journal, settings.budgets, clock)
 
 
 @asynccontextmanager

@@ -24,6 +24,7 @@ from wavewright.engine.jobs import read_file, template_names
 from wavewright.engine.toolbox import all_tools
 from wavewright.engine.version import __version__
 from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.stores import place_of_journal
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.goals import GoalTemplate
 from wavewright.planner.reader import read_model
@@ -83,8 +84,10 @@ def _journal(settings: Settings) -> Finding:
     try:
         count = anyio.run(_count_runs, settings)
     except JournalError as error:
-        return Finding("journal", "fault", f"{error.place or settings.journal}: {error.message}", error.mend)
-    return Finding("journal", "ok", f"{settings.journal} ({count} run{'' if count == 1 else 's'})")
+        place = error.place or place_of_journal(settings)
+        return Finding("journal", "fault", f"{place}: {error.message}", error.mend)
+    runs = f"{count} run{'' if count == 1 else 's'}"
+    return Finding("journal", "ok", f"{place_of_journal(settings)} ({runs})")
 
 
 def _place_of_journal(settings: Settings) -> Finding:

@@ -153,9 +153,9 @@ async def _look(settings: Settings, chosen: Iterable[_Chosen]) -> _Seen:
 def _purse(settings: Settings) -> AbstractAsyncContextManager[OpenPurse]:
     """Return the project's purse; looking creates no journal, and without one there is nothing spent."""
     if has_journal(settings):
-        from wavewright.executor.purse_sqlite import SqlitePurse
+        from wavewright.executor.stores import purse_of
 
-        return SqlitePurse(settings.journal, settings.budgets)
+        return purse_of(settings)
     from wavewright.executor.purse import MemoryPurse
 
     return MemoryPurse(settings.budgets)

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
+
 from wavewright.config.documents import Source
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.cli.project import has_journal, no_journal
+from wavewright.engine.cli.project import has_journal, no_journal, open_journal
 from wavewright.engine.dry_run_rerun import Rerun, judge_standings
 from wavewright.engine.jobs import Order, PlanDraft, PlanOrigin, read_file
 from wavewright.engine.toolbox import signatures_to_check
@@ -26,7 +28,9 @@ from wavewright.reviewer.replanning import finished_steps
 if TYPE_CHECKING:
     from wavewright.config.documents import Document
     from wavewright.config.settings import Settings
+    from wavewright.executor.events import Event
     from wavewright.planner.signatures import ToolSignature
+    from wavewright.planner.types import RunId
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +91,31 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
 
 
 def _state(prefix: str, settings: Settings) -> RunState:
-    from wavewright.executor.journal_reader import JournalReader
-
     if not has_journal(settings):
         raise no_journal(settings)
-    with JournalReader.open(settings.journal) as reader:
-        run = reader.find_run(prefix)
-        state = fold(reader.load(run))
+    run, events = _begun(prefix, settings)
+    state = fold(events)
     if state.started is None:
         message = f"run {run!r} has not begun"
         raise CommandError(message, code=exit_codes.MISUSE)
     return state
+
+
+def _begun(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
+    """Return a run and its events, and leave the journal as it is."""
+    if settings.journal_url is not None:
+        return anyio.run(_begun_elsewhere, prefix, settings)
+    from wavewright.executor.journal_reader import JournalReader
+
+    with JournalReader.open(settings.journal) as reader:
+        run = reader.find_run(prefix)
+        return run, reader.load(run)
+
+
+async def _begun_elsewhere(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
+    async with open_journal(settings) as journal:
+        run = await journal.find_run(prefix)
+        return run, await journal.load(run)
 
 
 def _patched(

@@ -11,6 +11,7 @@ from wavewright.engine.cli.failures import CommandError
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
     from wavewright.executor.journal_sqlite import SqliteJournal
+    from wavewright.executor.postgres.journal import PostgresJournal
 
 
 def project_settings() -> Settings:
@@ -19,8 +20,8 @@ def project_settings() -> Settings:
 
 
 def has_journal(settings: Settings) -> bool:
-    """Whether anything has run here; whoever only reads asks first, and so creates no empty journal."""
-    return settings.journal.exists()
+    """Whether anything may have run here; whoever only reads asks first, and so creates no empty journal."""
+    return settings.journal_url is not None or settings.journal.exists()
 
 
 def no_journal(settings: Settings) -> CommandError:
@@ -30,8 +31,8 @@ def no_journal(settings: Settings) -> CommandError:
     )
 
 
-def open_journal(settings: Settings) -> SqliteJournal:
-    """Return the project's journal, to be entered; the file is created where there is none."""
-    from wavewright.executor.journal_sqlite import SqliteJournal
+def open_journal(settings: Settings) -> SqliteJournal | PostgresJournal:
+    """Return the project's journal, to be entered; it is made where there is none."""
+    from wavewright.executor.stores import journal_of
 
-    return SqliteJournal(settings.journal)
+    return journal_of(settings)

@@ -79,7 +79,11 @@ async def record_job(
     with tempfile.TemporaryDirectory() as folder:
         cassette = Path(folder, "answers.json")
         taped = replace(
-            settings, cassette=cassette, cassette_mode="record", journal=Path(folder, "purse.sqlite")
+            settings,
+            cassette=cassette,
+            cassette_mode="record",
+            journal=Path(folder, "purse.sqlite"),
+            journal_url=None,
         )
         ran = await _run(request, taped, MemoryJournal(), approver=approver, asker=asker)
         answers = _answers_in(cassette)

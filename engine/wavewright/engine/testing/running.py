@@ -116,7 +116,11 @@ class PlanRunner:
         given = self.project.settings()
         state = self.new_folder()
         settings = replace(
-            given, state_dir=state, journal=state / "journal.sqlite", output_dir=state / "packages"
+            given,
+            state_dir=state,
+            journal=state / "journal.sqlite",
+            journal_url=None,
+            output_dir=state / "packages",
         )
         if without_model:
             return replace(settings, model=None)
