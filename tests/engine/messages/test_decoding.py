@@ -96,6 +96,9 @@ def wrong(*changes: tuple[str, object]) -> Loose:
     [
         pytest.param(envelope(GOAL) | {"admin": True}, "unknown_field", id="field of nobody"),
         pytest.param(wrong(("admin", True)), "unknown_field", id="field of nobody in the payload"),
+        pytest.param(
+            envelope(dict.fromkeys(map(str, range(200)))), "unknown_field", id="200 fields of nobody"
+        ),
         pytest.param(without(envelope(GOAL), "message_id"), "missing_field", id="no id"),
         pytest.param(envelope(without(GOAL, "goal")), "missing_field", id="no goal"),
         pytest.param(envelope({}), "missing_field", id="nothing in the payload"),

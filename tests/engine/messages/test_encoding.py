@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.messages.letters import JOB, NOW, RULES
+from wavewright.config.redaction import MARK, Redactor
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.engine.messages.encoding import Address, correlation_of, encode, sender_of
@@ -304,6 +305,52 @@ def test_messages_of_a_job_have_in_common_what_its_request_was_correlated_by() -
 
     assert (correlation_of(asked), sender_of(asked)) == ("c", "ui_backend")
     assert (correlation_of(row), sender_of(row)) == (JOB, None)
+
+
+CANARY = "correct-horse-battery"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        JobStatusUpdate(job_id=JOB, status="JOB_FAILED", reason=f"401 for {CANARY}"),
+        JobStatusUpdate(
+            job_id=JOB, status="JOB_FAILED", zones_failed=[ZoneFailure(zone_name="Moonbrook", error=CANARY)]
+        ),
+        UserDecisionRequired(
+            question="Which?", options=[CANARY], context=f'{{"key": "{CANARY}"}}', decision_id=JOB
+        ),
+        Package(
+            job_id=JOB, package_id="p", iteration=1, package={"documents": [{CANARY: f"it is {CANARY}."}]}
+        ),
+        ResearchPackage(
+            job_id=JOB,
+            package_id="p",
+            iteration=1,
+            zone_name="Westfall",
+            zone_data={"lore": [CANARY, None, 1.5]},
+        ),
+    ],
+    ids=lambda payload: type(payload).__name__,
+)
+def test_a_secret_that_is_known_never_goes_out(payload: ReportPayload) -> None:
+    address = replace(TO_US, redactor=Redactor([CANARY]))
+
+    outgoing = encode(payload, address, message=MESSAGE, correlation=JOB, at=NOW)
+
+    assert CANARY in sent(payload).body.decode()
+    assert CANARY not in outgoing.body.decode()
+    assert MARK in outgoing.body.decode()
+
+
+def test_a_sentence_loses_also_what_only_looks_like_a_secret() -> None:
+    reason = "the provider refused sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+
+    status = sent(JobStatusUpdate(job_id=JOB, status="JOB_FAILED", reason=reason))
+    package = sent(Package(job_id=JOB, package_id="p", iteration=1, package={"read": reason}))
+
+    assert cast("JsonObject", read(status)["payload"])["reason"] == f"the provider refused {MARK}"
+    assert cast("JsonObject", read(package)["payload"])["package"] == {"read": reason}
 
 
 def test_the_key_is_not_shown() -> None:

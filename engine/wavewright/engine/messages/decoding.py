@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.engine.messages.envelope import VERSION, VERSION_HEADER, Envelope, RequestType
-from wavewright.engine.messages.faults import refuse_for
+from wavewright.engine.messages.faults import refuse_for, refuse_unknown
 from wavewright.engine.messages.fields import WireModel
 from wavewright.engine.messages.refusals import Refused
 from wavewright.engine.messages.requests import (
@@ -47,6 +47,8 @@ SOURCE: Final = "source_agent"
 """Where a job's request keeps who sent it."""
 
 _TOKENS_A_STEP: Final = 5_000
+_MOST_MEMBERS: Final = 100
+"""Of an envelope or a payload, and far more than any has; looking at each of a hundred thousand takes too long."""
 
 
 def decode(delivery: Delivery, rules: WireRules, now: float) -> Received:
@@ -163,6 +165,8 @@ def _payload_model(kind: RequestType, payload: JsonObject, rules: WireRules) -> 
 
 
 def _read(model: type[_Model], value: JsonObject, where: str) -> _Model:
+    if len(value) > _MOST_MEMBERS:
+        raise refuse_unknown(model, where)
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -172,7 +176,7 @@ def _read(model: type[_Model], value: JsonObject, where: str) -> _Model:
 def _request(payload: RequestPayload, envelope: Envelope) -> Request:
     match payload:
         case JobRequest() | GoalRequest():
-            request = payload.model_dump(mode="json", exclude={"job_id"})
+            request = {name: value for name, value in envelope.payload.items() if name != "job_id"}
             request |= {CORRELATION: envelope.correlation_id, SOURCE: envelope.source_agent}
             return JobRequested(job=JobId(payload.job_id), request=request, weight=_weight(payload))
         case ValidationResult():

@@ -1,25 +1,36 @@
 """Messages as they go out.
 
 The same report makes the same bytes whenever it is encoded: names are sorted, the id is given and the time is that of
-what it tells of. So what is sent again after a crash is the same message.
+what it tells of. So what is sent again after a crash is the same message. Secrets are taken out of whatever it says:
+out of sentences also what only looks like one, out of packages those that are known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from wavewright.config.redaction import Redactor
 from wavewright.engine.messages.decoding import CORRELATION, SOURCE
 from wavewright.engine.messages.envelope import VERSION, VERSION_HEADER, Envelope, ReportType, RequestType
-from wavewright.engine.messages.reports import REPORTS, ReportPayload
+from wavewright.engine.messages.reports import (
+    REPORTS,
+    JobStatusUpdate,
+    Package,
+    ReportPayload,
+    ResearchPackage,
+    UserDecisionRequired,
+)
 from wavewright.engine.messages.requests import REQUESTS, RequestPayload
 from wavewright.engine.messages.signatures import SIGNATURE_HEADER, sign
 from wavewright.executor.job_store.records import JobId, JobRow, MessageId, Outgoing
 from wavewright.executor.json_text import make_encoder
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject
 
 _encode: Final = make_encoder(sort_keys=True)
+_KNOWING_NONE: Final = Redactor()
 
 _TYPES: Final[dict[type[ReportPayload | RequestPayload], ReportType | RequestType]] = {
     **{model: kind for kind, model in REPORTS.items()},
@@ -39,6 +50,8 @@ class Address:
     routing_key: str
     key: bytes | None = field(default=None, repr=False)
     """Of signatures; where there is none, messages are not signed."""
+    redactor: Redactor = field(default=_KNOWING_NONE, repr=False)
+    """Knows the secrets that must not go out."""
 
 
 def encode(
@@ -68,7 +81,7 @@ def encode(
         message_type=kind,
         timestamp=datetime.fromtimestamp(at, UTC),
         correlation_id=correlation,
-        payload=payload.model_dump(mode="json", exclude_none=True),
+        payload=_without_secrets(payload, address.redactor),
     )
     document: JsonObject = envelope.model_dump(mode="json")
     body = _encode(document).encode("ascii")
@@ -97,6 +110,34 @@ def sender_of(job: JobRow) -> str | None:
 def _text(job: JobRow, field_name: str) -> str | None:
     value = job.request.get(field_name)
     return value if isinstance(value, str) else None
+
+
+def _without_secrets(payload: ReportPayload | RequestPayload, redactor: Redactor) -> JsonObject:
+    document: JsonObject = payload.model_dump(mode="json", exclude_none=True)
+    match payload:
+        case JobStatusUpdate() | UserDecisionRequired():
+            return _with_texts(document, redactor.redact)
+        case Package() | ResearchPackage():
+            return _with_texts(document, redactor.redact_known)
+        case _:
+            # A request holds what its sender wants to be read.
+            return document
+
+
+def _with_texts(value: JsonObject, replace: Callable[[str], str]) -> JsonObject:
+    return {replace(name): _with_text(member, replace) for name, member in value.items()}
+
+
+def _with_text(value: Json, replace: Callable[[str], str]) -> Json:
+    match value:
+        case str():
+            return replace(value)
+        case dict():
+            return _with_texts(value, replace)
+        case list():
+            return [_with_text(item, replace) for item in value]
+        case _:
+            return value
 
 
 def _headers(document: JsonObject, body: bytes, address: Address) -> JsonObject:

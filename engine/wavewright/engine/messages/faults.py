@@ -6,6 +6,7 @@ that nobody knows.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from wavewright.engine.messages.refusals import RefusalKind, Refused
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _MOST_FAULTS: Final = 4
+_SUBJECT: Final = re.compile(r"^[A-Z]\w+ should")
+"""How the models' own messages begin: `String should have at most 128 characters`."""
 _WRONG_TYPES: Final[dict[str, str]] = {
     "bool_type": "must be true or false",
     "dict_type": "must be an object",
@@ -40,6 +43,15 @@ def refuse_for(error: ValidationError, model: type[BaseModel], where: str) -> Re
     return Refused(kind, shown if len(texts) <= _MOST_FAULTS else f"{shown}; and more")
 
 
+def refuse_unknown(model: type[BaseModel], where: str) -> Refused:
+    """Return the refusal of a value that has fields which its model does not know."""
+    return Refused("unknown_field", _unknown(model, where))
+
+
+def _unknown(model: type[BaseModel], where: str) -> str:
+    return f"{where} has a field that is none of {', '.join(model.model_fields)}"
+
+
 def _kind_of(fault: ErrorDetails) -> RefusalKind:
     if fault["type"] == "missing":
         return "missing_field"
@@ -52,7 +64,7 @@ def _kind_of(fault: ErrorDetails) -> RefusalKind:
 
 def _text_of(fault: ErrorDetails, model: type[BaseModel], where: str) -> str:
     if fault["type"] == "extra_forbidden":
-        return f"{where} has a field that is none of {', '.join(model.model_fields)}"
+        return _unknown(model, where)
     # The model's own names and indexes of lists: an object's names are the sender's.
     place = ".".join(
         str(part) for part in fault["loc"][:2] if isinstance(part, int) or part in model.model_fields
@@ -60,4 +72,4 @@ def _text_of(fault: ErrorDetails, model: type[BaseModel], where: str) -> str:
     if fault["type"] == "missing":
         return f"{where} lacks {place}"
     what = _WRONG_TYPES.get(fault["type"]) or fault["msg"].removeprefix("Value error, ")
-    return f"{where}.{place} {what.replace('String should', 'must').replace('Input should', 'must')}"
+    return f"{where}.{place} {_SUBJECT.sub('must', what)}"

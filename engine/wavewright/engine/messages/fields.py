@@ -11,7 +11,16 @@ import unicodedata
 from datetime import datetime
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    SkipValidation,
+)
 
 UUID_PATTERN: Final = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 INSTANT_PATTERN: Final = (
@@ -60,3 +69,5 @@ Instant: TypeAlias = Annotated[
     BeforeValidator(read_instant, json_schema_input_type=Annotated[str, Field(pattern=INSTANT_PATTERN)]),
     PlainSerializer(datetime.isoformat, return_type=str),
 ]
+AnyObject: TypeAlias = dict[str, SkipValidation[JsonValue]]
+"""An object whose members are not looked at here; they are JSON, for they were read from it."""

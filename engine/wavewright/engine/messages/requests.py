@@ -11,8 +11,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 
 from wavewright.engine.messages.envelope import RequestType
-from wavewright.engine.messages.fields import Name, Text, Uuid, WireModel
-from wavewright.planner.types import JsonObject
+from wavewright.engine.messages.fields import AnyObject, Name, Text, Uuid, WireModel
 
 
 class JobRequest(WireModel):
@@ -20,7 +19,7 @@ class JobRequest(WireModel):
 
     job_id: Uuid
     """The sender's own id of the job: another request with it is the same job."""
-    job: Annotated[JsonObject, Field(min_length=1)]
+    job: Annotated[AnyObject, Field(min_length=1)]
     """A job document, as a job file holds it."""
 
 

@@ -35,7 +35,8 @@ def read_wire_json(body: bytes, *, max_depth: int) -> JsonObject:
         Refused: it is no such thing.
     """
     text = _text(body)
-    if text.count("[") + text.count("{") > MOST_NODES:
+    nodes = text.count("[") + text.count("{")
+    if nodes > MOST_NODES:
         raise Refused("too_large", f"the body holds more than {MOST_NODES} lists and objects")
     try:
         value: Json = (_decode_long if _LONG_INTEGER.search(text) else _decode_short)(text)
@@ -46,7 +47,7 @@ def read_wire_json(body: bytes, *, max_depth: int) -> JsonObject:
         raise _too_deep(max_depth) from None
     if not isinstance(value, dict):
         raise Refused("not_json", "the body is JSON, and no object; an envelope is an object")
-    if _is_deeper(value, max_depth):
+    if nodes > max_depth and _is_deeper(value, max_depth):
         raise _too_deep(max_depth)
     if _DOUBTFUL_ESCAPE.search(text) and _holds_unfit_text(value):
         raise Refused("bad_unicode", "a text holds NUL or half of a surrogate pair; leave the character out")
