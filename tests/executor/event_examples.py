@@ -89,6 +89,7 @@ loop_calls = st.builds(
 )
 any_event: st.SearchStrategy[Event] = st.one_of(
     st.builds(events.ModelCalled, at=seconds, use=uses),
+    st.builds(events.AnswerKept, at=seconds, key=texts, answer=json_objects),
     st.builds(events.RungTaken, at=seconds, rung=rung_records, step=st.none() | step_ids, index=indices),
     st.builds(events.OutputStreamed, at=seconds, step=step_ids, text=texts, index=indices),
     st.builds(events.LoopToolCalled, at=seconds, step=step_ids, call=loop_calls, index=indices),

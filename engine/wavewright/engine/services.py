@@ -98,7 +98,7 @@ async def open_services(
     if settings.calibration is not None:
         read_calibration(settings.calibration)  # a faulty one is told before a plan is paid for
     async with AsyncExitStack() as stack:
-        kept: OpenPurse = purse or await stack.enter_async_context(purse_of(settings))
+        kept: OpenPurse = await stack.enter_async_context(purse_of(settings)) if purse is None else purse
         models = await stack.enter_async_context(open_models(settings, kept, memory=memory))
         services = make_services(settings, models, kept, memory)
         services.ladder("planner")  # faulty ladders are told before a run begins

@@ -24,6 +24,7 @@ from wavewright.engine.services import OpenServices, open_services
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event
 from wavewright.executor.journal import Journal
+from wavewright.executor.memory import RunMemory
 
 
 def utc_now() -> dt.datetime:
@@ -70,7 +71,12 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
         PromptError: a prompt template is faulty.
         JournalError: the run cannot be journaled; what was journaled stays.
     """
-    async with nullcontext(opened) if opened is not None else open_services(settings) as asked:
+    services = (
+        nullcontext(opened) if opened is not None else open_services(settings, memory=RunMemory(journal))
+    )
+    async with services as asked:
+        if request.run is not None:
+            await asked.services.memory.learn(request.run)
         ports = Ports(
             journal=journal,
             settings=settings,

@@ -190,6 +190,20 @@ class LoopToolCalled:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerKept:
+    """A model's answer, or an output that an agent got, as it stands in the journal for a run that is resumed.
+
+    No watcher is told of it: what came of the answer is told by other events.
+    """
+
+    at: float
+    key: str
+    """What was asked, as `tools/models/remembering.py` makes it."""
+    answer: JsonObject
+    """Without secrets."""
+
+
+@dataclass(frozen=True, slots=True)
 class Noted:
     """Something a phase above the executor did or decided: `approval`, `review`, `package`, `warning`."""
 
@@ -219,6 +233,7 @@ Event: TypeAlias = (
     | RungTaken
     | OutputStreamed
     | LoopToolCalled
+    | AnswerKept
     | Noted
     | RunFinished
 )

@@ -1,41 +1,28 @@
-"""The memory of runs, kept beside their events.
+"""The memory of runs, kept among their events.
 
-Kept answers lie in the journal for as long as a run may have to go on; its end deletes them. A run that is resumed
-*learns* them once; what is kept meanwhile is not given out again, for nobody asks for it twice in one life.
+A run that is resumed *learns* once what its earlier lives were told; what is kept meanwhile is not given out again,
+for nobody asks for it twice in one life.
 """
 
 from __future__ import annotations
 
-import json
+import time
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
 
+from wavewright.executor.events import AnswerKept
+from wavewright.executor.journal import Journal
 from wavewright.planner.types import JsonObject, RunId
 
 
-class AnswerBook(Protocol):
-    """The part of a journal that keeps answers."""
-
-    async def keep_answer(self, run: RunId, key: str, body: str) -> None:
-        """Keep an answer of a run that is open here; it is durable when this returns.
-
-        Raises:
-            JournalError: it could not be written, or the run has another owner.
-        """
-        ...
-
-    async def kept_answers(self, run: RunId) -> list[tuple[str, str]]:
-        """Return keys and bodies in the order in which they were kept."""
-        ...
-
-
 class RunMemory:
-    """Kept answers of the runs that this process works on."""
+    """Kept answers of the runs that this process works on, in their journal."""
 
-    def __init__(self, book: AnswerBook) -> None:
-        """Keep answers in that book."""
-        self._book = book
-        self._known = dict[tuple[RunId, str], deque[str]]()
+    def __init__(self, journal: Journal, clock: Callable[[], float] = time.time) -> None:
+        """Keep answers in that journal; the clock gives seconds since the epoch."""
+        self._journal = journal
+        self._clock = clock
+        self._known = dict[tuple[RunId, str], deque[JsonObject]]()
 
     async def learn(self, run: RunId) -> None:
         """Take in what was kept for a run, before it goes on.
@@ -44,16 +31,14 @@ class RunMemory:
             JournalError: it cannot be read.
         """
         self._known = {place: kept for place, kept in self._known.items() if place[0] != run}
-        for key, body in await self._book.kept_answers(run):
-            self._known.setdefault((run, key), deque()).append(body)
+        for event in await self._journal.load(run):
+            if isinstance(event, AnswerKept):
+                self._known.setdefault((run, event.key), deque()).append(event.answer)
 
     def recall(self, run: RunId, key: str) -> JsonObject | None:
         """Return the next kept answer under the key, which then is given out no more."""
         kept = self._known.get((run, key))
-        if not kept:
-            return None
-        answer: JsonObject = json.loads(kept.popleft())
-        return answer
+        return kept.popleft() if kept else None
 
     async def keep(self, run: RunId, key: str, answer: JsonObject) -> None:
         """Keep an answer.
@@ -61,4 +46,4 @@ class RunMemory:
         Raises:
             JournalError: it could not be written, or the run has another owner.
         """
-        await self._book.keep_answer(run, key, json.dumps(answer))
+        await self._journal.append(run, [AnswerKept(self._clock(), key, answer)])

@@ -14,6 +14,7 @@ from typing import TypeVar, assert_never
 from immutables import Map
 
 from wavewright.executor.events import (
+    AnswerKept,
     Event,
     GateRecord,
     ItemFinished,
@@ -216,7 +217,7 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
             made = state.loop_records.get(event.step, _NO_LOOP_CALLS_OF_STEP)
             calls = state.loop_records.set(event.step, made.set(len(made), event))
             return replace(state, loop_records=calls, finished=None)
-        case OutputStreamed():
+        case OutputStreamed() | AnswerKept():
             return state if state.finished is None else replace(state, finished=None)
         case Noted():
             return replace(state, notes=(*state.notes, event))

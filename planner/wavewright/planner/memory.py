@@ -15,6 +15,10 @@ from wavewright.planner.types import JsonObject, RunId
 class Memory(Protocol):
     """Kept answers of runs."""
 
+    async def learn(self, run: RunId) -> None:
+        """Take in what was kept for a run, before it goes on."""
+        ...
+
     def recall(self, run: RunId, key: str) -> JsonObject | None:
         """Return the next kept answer of the run under the key, which then is given out no more; None for none."""
         ...
@@ -26,6 +30,9 @@ class Memory(Protocol):
 
 class NoMemory:
     """Keeps nothing: for what is no run, and where no journal is."""
+
+    async def learn(self, run: RunId) -> None:
+        """Learn nothing."""
 
     def recall(self, run: RunId, key: str) -> JsonObject | None:
         """Know nothing."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,26 +10,14 @@ import pytest
 
 from tests.support.scripted_model import ScriptedServer, calling
 from tests.wire.asking import RUN, Asking, question, settings_for
+from wavewright.executor.journal import MemoryJournal
 from wavewright.executor.memory import RunMemory
 from wavewright.executor.purse import MemoryPurse
 from wavewright.planner.model_port import LoopLimits, LoopTool
-from wavewright.planner.types import Json, JsonObject, RunId, StepId
+from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.tools.models import open_models
 
 pytestmark = pytest.mark.anyio
-
-
-class Book:
-    """What a journal keeps."""
-
-    def __init__(self) -> None:
-        self.kept = defaultdict[RunId, list[tuple[str, str]]](list)
-
-    async def keep_answer(self, run: RunId, key: str, body: str) -> None:
-        self.kept[run].append((key, body))
-
-    async def kept_answers(self, run: RunId) -> list[tuple[str, str]]:
-        return [*self.kept[run]]
 
 
 class Crash(BaseException):
@@ -38,9 +25,9 @@ class Crash(BaseException):
 
 
 @asynccontextmanager
-async def life(server: ScriptedServer, folder: Path, book: Book) -> AsyncGenerator[Asking]:
+async def life(server: ScriptedServer, folder: Path, journal: MemoryJournal) -> AsyncGenerator[Asking]:
     """Open the models in another process of the same run."""
-    settings, memory = settings_for(server, folder), RunMemory(book)
+    settings, memory = settings_for(server, folder), RunMemory(journal)
     await memory.learn(RUN)
     async with (
         MemoryPurse(settings.budgets) as purse,
@@ -53,10 +40,10 @@ async def test_a_question_is_answered_again_without_asking_and_costs_nothing(
     model_server: ScriptedServer, tmp_path: Path
 ) -> None:
     model_server.answer("Three.")
-    book = Book()
-    async with life(model_server, tmp_path, book) as asking:
+    journal = MemoryJournal()
+    async with life(model_server, tmp_path, journal) as asking:
         first = await asking.models.ask(question())
-    async with life(model_server, tmp_path, book) as asking:
+    async with life(model_server, tmp_path, journal) as asking:
         uses = asking.uses
         second = await asking.models.ask(question(), on_use=uses.append)
         spent = await asking.spent()
@@ -70,10 +57,10 @@ async def test_the_same_question_asked_twice_is_answered_in_the_order_of_the_fir
     model_server: ScriptedServer, tmp_path: Path
 ) -> None:
     model_server.answer("one", "two", "three")
-    book = Book()
-    async with life(model_server, tmp_path, book) as asking:
+    journal = MemoryJournal()
+    async with life(model_server, tmp_path, journal) as asking:
         before = [(await asking.models.ask(question())).text for _ in range(2)]
-    async with life(model_server, tmp_path, book) as asking:
+    async with life(model_server, tmp_path, journal) as asking:
         after = [(await asking.models.ask(question())).text for _ in range(3)]
 
     assert (before, after) == (["one", "two"], ["one", "two", "three"])
@@ -86,10 +73,10 @@ async def test_another_question_is_asked(
     model_server: ScriptedServer, tmp_path: Path, changed: dict[str, str]
 ) -> None:
     model_server.answer("Three.")
-    book = Book()
-    async with life(model_server, tmp_path, book) as asking:
+    journal = MemoryJournal()
+    async with life(model_server, tmp_path, journal) as asking:
         await asking.models.ask(question(step=StepId("a")))
-    async with life(model_server, tmp_path, book) as asking:
+    async with life(model_server, tmp_path, journal) as asking:
         await asking.models.ask(question(**{"step": StepId("a"), **changed}))
 
     assert len(model_server.ledger) == 2
@@ -97,19 +84,19 @@ async def test_another_question_is_asked(
 
 async def test_what_has_no_run_is_never_remembered(model_server: ScriptedServer, tmp_path: Path) -> None:
     model_server.answer("Three.")
-    book = Book()
-    async with life(model_server, tmp_path, book) as asking:
+    journal = MemoryJournal()
+    async with life(model_server, tmp_path, journal) as asking:
         for _ in range(2):
             await asking.models.ask(question(run=None))
 
-    assert (len(model_server.ledger), book.kept[RUN]) == (2, [])
+    assert (len(model_server.ledger), await journal.load(RUN)) == (2, [])
 
 
 async def test_an_agent_that_is_killed_in_its_third_question_asks_only_that_one_again(
     model_server: ScriptedServer, tmp_path: Path
 ) -> None:
     model_server.answer(calling("look", place=1), calling("look", place=2), "Found it.")
-    book = Book()
+    journal = MemoryJournal()
 
     async def look(params: JsonObject) -> Json:
         return f"seen {params['place']}"
@@ -119,11 +106,11 @@ async def test_an_agent_that_is_killed_in_its_third_question_asks_only_that_one_
             raise Crash
         return await look(params)
 
-    async with life(model_server, tmp_path, book) as asking:
+    async with life(model_server, tmp_path, journal) as asking:
         with pytest.raises(Crash):
             await asking.models.work(question(), [tool(look_and_die)], LoopLimits())
     asked_before = len(model_server.ledger)
-    async with life(model_server, tmp_path, book) as asking:
+    async with life(model_server, tmp_path, journal) as asking:
         answer = await asking.models.work(question(), [tool(look)], LoopLimits())
 
     assert asked_before == 2
@@ -135,7 +122,7 @@ async def test_the_last_question_of_a_resumed_loop_is_the_last_of_all(
     model_server: ScriptedServer, tmp_path: Path
 ) -> None:
     model_server.answer(calling("look", place=1), "Enough.")
-    book = Book()
+    journal = MemoryJournal()
     calls: list[Json] = []
 
     async def look(params: JsonObject) -> Json:
@@ -143,9 +130,9 @@ async def test_the_last_question_of_a_resumed_loop_is_the_last_of_all(
         return "seen"
 
     limits = LoopLimits(requests=2)
-    async with life(model_server, tmp_path, book) as asking:
+    async with life(model_server, tmp_path, journal) as asking:
         first = await asking.models.work(question(), [tool(look)], limits)
-    async with life(model_server, tmp_path, book) as asking:
+    async with life(model_server, tmp_path, journal) as asking:
         second = await asking.models.work(question(), [tool(look)], limits)
 
     assert (first.text, second.text) == ("Enough.", "Enough.")

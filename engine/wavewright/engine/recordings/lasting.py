@@ -15,6 +15,7 @@ from itertools import groupby
 
 from wavewright.executor.codec import to_json
 from wavewright.executor.events import (
+    AnswerKept,
     Event,
     ItemFinished,
     LoopToolCalled,
@@ -59,11 +60,16 @@ class _Names:
 
 
 def _lasting(events: Iterable[Event], names: _Names) -> Iterator[Json]:
-    kept = (event for event in events if not (isinstance(event, Noted) and event.topic in _NOT_LASTING))
+    kept = (event for event in events if not _is_of_one_life(event))
     for is_work, stretch in groupby(kept, _is_work):
         together = list(stretch)
         for event in _in_order(together) if is_work else together:
             yield _without_occasion(event, names)
+
+
+def _is_of_one_life(event: Event) -> bool:
+    """Whether an event is there for whoever resumes the run, and says nothing of what it did."""
+    return isinstance(event, AnswerKept) or (isinstance(event, Noted) and event.topic in _NOT_LASTING)
 
 
 def _is_work(event: Event) -> bool:
