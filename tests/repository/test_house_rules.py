@@ -14,6 +14,7 @@ from tests.repository.tree import ROOT, module_name, shipped_modules
 # A fault is a result there, not a crash: each entry says whose call or whose wait ends at that edge.
 BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.cli.failures": "the edge of the program: whatever happens becomes a message and an exit code",
+    "wavewright.engine.daemon.work": "the edge of a job: its fault is counted against it, and ends no daemon",
     "wavewright.executor.journal_sqlite": "the end of a write: whoever waits for it is told, or would wait for ever",
     "wavewright.executor.postgres.desk": "the end of a thread: whoever waits for it is told, or would wait for ever",
     "wavewright.executor.runner": "the call of a tool",

@@ -444,6 +444,55 @@ def topology(
 
 
 @app.command()
+def daemon(
+    slots: Annotated[int | None, typer.Option(min=1, max=1000, help="How many jobs run at once.")] = None,
+) -> None:
+    """Work on jobs that come in by RabbitMQ.
+
+    TERM or Ctrl-C ends it once what runs is written down; the next daemon goes on there. Twice ends it at once.
+    """
+    from wavewright.engine.cli import daemon_command
+
+    raise typer.Exit(daemon_command.serve(slots=slots))
+
+
+@app.command()
+def submit(
+    job: Annotated[Path, typer.Argument(metavar="JOB", help="A job, a plan or a goal template with a plan.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Show how it goes, until it ends.")] = False,
+    id: Annotated[  # noqa: A002
+        str | None, typer.Option("--id", metavar="UUID", help="The job's id; sent twice it is done once.")
+    ] = None,
+    sender: Annotated[
+        str, typer.Option("--as", metavar="AGENT", help="Who sends it, as the daemon's settings know them.")
+    ] = "wavewright_cli",
+    as_json: JsonLines = False,
+) -> None:
+    """Send a job to the daemon and print its id.
+
+    Paths in the job are taken along as paths in the project, which must be the daemon's too.
+    """
+    from wavewright.engine.cli import submit_command
+
+    raise typer.Exit(submit_command.submit(job, job_id=id, sender=sender, waits=wait, as_json=as_json))
+
+
+@app.command()
+def tail(
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Only this job's, by its id.")] = None,
+    packages: Annotated[bool, typer.Option("--packages", help="Packages, too.")] = False,
+    as_json: JsonLines = False,
+) -> None:
+    """Print what the daemon tells, as it is told.
+
+    Nobody misses a message because it is looked at here.
+    """
+    from wavewright.engine.cli import tail_command
+
+    raise typer.Exit(tail_command.tail(job, packages=packages, as_json=as_json))
+
+
+@app.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
 ) -> None:

@@ -1,0 +1,154 @@
+"""`wavewright submit`: a job to the daemon, as a message."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import anyio
+
+from wavewright.config.documents import Document
+from wavewright.config.settings import Settings
+from wavewright.engine.bus.bus import open_bus
+from wavewright.engine.bus.errors import BusError, BusMisconfigured
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.failures import CommandError, print_error
+from wavewright.engine.cli.project import project_settings
+from wavewright.engine.cli.tail_command import show
+from wavewright.engine.daemon.daemon import bus_settings_of
+from wavewright.engine.daemon.faults import refuse_no_broker
+from wavewright.engine.daemon.listening import listening
+from wavewright.engine.document_kinds import is_job
+from wavewright.engine.inline_jobs import read_inline_order
+from wavewright.engine.jobs import read_file
+from wavewright.engine.messages.encoding import Address, encode
+from wavewright.engine.messages.fields import UUID_PATTERN
+from wavewright.engine.messages.requests import JobRequest
+from wavewright.executor.job_store.records import JobId, MessageId, Outgoing
+from wavewright.planner.types import Json, JsonObject
+
+ENDS = {
+    "JOB_COMPLETED": exit_codes.OK,
+    "JOB_PARTIALLY_COMPLETED": exit_codes.NEGATIVE,
+    "JOB_FAILED": exit_codes.NEGATIVE,
+}
+"""Statuses after which nothing more comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What is to be sent, and what is wanted then."""
+
+    message: Outgoing
+    job: str
+    waits: bool
+    as_json: bool
+
+
+def submit(job: Path, *, job_id: str | None, sender: str, waits: bool, as_json: bool) -> int:
+    """Send a job and return the exit code: that of its end where it is waited for.
+
+    Raises:
+        DocumentError, PlanError: the job is faulty, or the settings say of no broker.
+        CommandError: the broker does not take it.
+    """
+    settings = project_settings()
+    refuse_no_broker(settings)
+    if job_id is not None and not re.fullmatch(UUID_PATTERN, job_id):
+        raise CommandError(f"{job_id!r} is no UUID", hint="leave --id out, and one is made")
+    document = portable(read_file(job), job, settings)
+    # What would fail at the daemon for its own sake fails here, where its author sits.
+    read_inline_order(document, settings)
+    submission = _submission(document, job_id or str(uuid4()), sender, settings, waits=waits, as_json=as_json)
+    try:
+        return anyio.run(_send, submission, settings)
+    except BusError as error:
+        code = exit_codes.MISUSE if isinstance(error, BusMisconfigured) else exit_codes.ENVIRONMENT
+        raise CommandError(error.message, hint=error.mend, place=error.place, code=code) from error
+    except KeyboardInterrupt:
+        print_error("interrupted", f"the job goes on; look at it with: wavewright tail {submission.job}")
+        return exit_codes.INTERRUPTED
+
+
+def portable(document: Document, file: Path, settings: Settings) -> Document:
+    """Return a job's document as it can be sent: with its plan in it, and with paths from the project's folder."""
+    if not isinstance(document.value, dict) or not is_job(document):
+        return document
+    value = dict(document.value)
+    if isinstance(plan := value.get("plan"), str):
+        value["plan"] = read_file(file.parent / plan).value
+    for name in ("goal_template", "tools"):
+        if name in value:
+            value[name] = _from_root(value[name], file.parent, settings.root)
+    return Document(value, document.source, root=document.root)
+
+
+def _from_root(value: Json, folder: Path, root: Path) -> Json:
+    """Return a value in which each text that is a path from a folder is that path from the project's."""
+    match value:
+        case str() if (folder / value).exists() and (folder / value).resolve().is_relative_to(root.resolve()):
+            return (folder / value).resolve().relative_to(root.resolve()).as_posix()
+        case list():
+            return [_from_root(item, folder, root) for item in value]
+        case dict():
+            return {key: _from_root(item, folder, root) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _submission(
+    document: Document, job: str, sender: str, settings: Settings, *, waits: bool, as_json: bool
+) -> Submission:
+    section, key = settings.daemon, settings.hmac_key
+    value: JsonObject = document.value if isinstance(document.value, dict) else {}
+    address = Address(
+        source=sender,
+        target=section.agent,
+        exchange=section.exchange,
+        routing_key=section.queues.intake,
+        key=None if key is None else key.encode(),
+    )
+    message = encode(
+        JobRequest(job_id=job, job=value),
+        address,
+        message=MessageId(str(uuid4())),
+        correlation=job,
+        at=time.time(),
+        job=JobId(job),
+    )
+    return Submission(message, job, waits, as_json)
+
+
+async def _send(submission: Submission, settings: Settings) -> int:
+    section = settings.daemon
+    assert section.amqp_url is not None
+    if not submission.waits:
+        async with open_bus(bus_settings_of(section, "wavewright submit")) as bus:
+            await bus.publish(submission.message)
+        _say(submission)
+        return exit_codes.OK
+    async with (
+        open_bus(bus_settings_of(section, "wavewright submit")) as bus,
+        # Whoever looks on begins before the job is sent, or would miss how it starts.
+        listening(section.amqp_url, section.exchange, [section.queues.status]) as told,
+    ):
+        await bus.publish(submission.message)
+        _say(submission)
+        async for envelope in told:
+            payload = envelope["payload"]
+            if isinstance(payload, dict) and payload.get("job_id") == submission.job:
+                show(envelope, as_json=submission.as_json)
+                if (code := ENDS.get(str(payload.get("status")))) is not None:
+                    return code
+    raise AssertionError
+
+
+def _say(submission: Submission) -> None:
+    line = json.dumps({"job_id": submission.job}) if submission.as_json else submission.job
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,81 @@
+"""`wavewright tail`: what the daemon tells, as it is told."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import anyio
+
+from wavewright.config.settings import Settings
+from wavewright.engine.bus.errors import BusError, BusMisconfigured
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.failures import CommandError
+from wavewright.engine.cli.project import project_settings
+from wavewright.engine.daemon.faults import refuse_no_broker
+from wavewright.engine.daemon.listening import listening
+from wavewright.planner.rendering import printable
+from wavewright.planner.types import JsonObject
+
+_SHOWN_FIRST = ("zone_name", "target", "step", "decision_id", "reason")
+
+
+def tail(job: str | None, *, packages: bool, as_json: bool) -> int:
+    """Print statuses and questions until Ctrl-C, and packages where they are wanted.
+
+    Raises:
+        DocumentError: the settings say of no broker.
+        CommandError: the broker is not there, or goes away.
+    """
+    settings = project_settings()
+    refuse_no_broker(settings)
+    try:
+        anyio.run(_tail, settings, job, packages, as_json)
+    except BusError as error:
+        code = exit_codes.MISUSE if isinstance(error, BusMisconfigured) else exit_codes.ENVIRONMENT
+        raise CommandError(error.message, hint=error.mend, place=error.place, code=code) from error
+    except KeyboardInterrupt:
+        return exit_codes.OK
+    return exit_codes.OK
+
+
+async def _tail(settings: Settings, job: str | None, packages: bool, as_json: bool) -> None:  # noqa: FBT001 - as anyio.run calls it
+    section = settings.daemon
+    assert section.amqp_url is not None
+    keys = [section.queues.status, section.queues.decisions]
+    if packages:
+        keys.append(section.queues.packages)
+    async with listening(section.amqp_url, section.exchange, keys) as told:
+        sys.stderr.write(f"listening to {section.exchange}; Ctrl-C ends it\n")
+        sys.stderr.flush()
+        async for envelope in told:
+            if job is None or _is_about(envelope, job):
+                show(envelope, as_json=as_json)
+
+
+def _is_about(envelope: JsonObject, job: str) -> bool:
+    payload = envelope["payload"]
+    named = payload.get("job_id") if isinstance(payload, dict) else None
+    return str(named or envelope.get("correlation_id", "")).startswith(job.lower())
+
+
+def show(envelope: JsonObject, *, as_json: bool) -> None:
+    """Print one message: whole, or in a line for people."""
+    line = json.dumps(envelope, ensure_ascii=False) if as_json else _line(envelope)
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _line(envelope: JsonObject) -> str:
+    payload = envelope["payload"]
+    assert isinstance(payload, dict)
+    when = str(envelope.get("timestamp", ""))[:19].replace("T", " ")
+    what = str(payload.get("status") or envelope.get("message_type", ""))
+    job = str(payload.get("job_id") or envelope.get("correlation_id", ""))[:8]
+    parts = [when, job, f"{what:<17}"]
+    if "steps_completed" in payload:
+        parts.append(f"{payload['steps_completed']}/{payload.get('steps_total', '?')}")
+    parts += [str(payload[name]) for name in _SHOWN_FIRST if payload.get(name)]
+    if "question" in payload:
+        parts.append(str(payload["question"]))
+    return printable(" ".join(parts).rstrip())

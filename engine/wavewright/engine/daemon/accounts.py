@@ -1,0 +1,220 @@
+"""What a run's events mean for its job, worked out from them alone.
+
+An *account* is how far a job has been told of. `tell` takes it and the events that are about to be journaled, and
+gives the next account and what is written alongside: messages, the job's end, questions to people. Pure, so a job
+that goes on after a crash is told of as if nothing had happened, and nothing is told that is not journaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from immutables import Map
+
+from wavewright.engine.daemon.parking import answered_decision, decision_wanted
+from wavewright.engine.daemon.reports import Reporter, shortened
+from wavewright.engine.messages.ids import package_id
+from wavewright.executor.events import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
+from wavewright.executor.job_store.records import (
+    Alongside,
+    Decision,
+    DecisionId,
+    JobChange,
+    JobRow,
+    JobState,
+    Outgoing,
+)
+from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.reviewer.records import Package
+
+MOST_PROGRESS: Final = 20
+"""Reports of progress in a run of many steps; a run of fewer tells of every step."""
+
+_NO_STEPS: Map[StepId, None] = Map()
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """How far a job has been told of."""
+
+    job: JobRow
+    steps: int = 0
+    """Of the plan that the run follows."""
+    ended: Map[StepId, None] = _NO_STEPS
+    told: int = 0
+    """Steps that had ended when progress was last told of."""
+    unsound: str = ""
+    """What is wrong with the plan, where it was refused."""
+    wanted: Decision | None = None
+    """The question that the run has asked last and that it has taken no answer to."""
+
+
+@dataclass(slots=True)
+class _Telling:
+    """What one batch of events comes to."""
+
+    messages: list[Outgoing]
+    decisions: list[Decision]
+    taken: list[DecisionId]
+    change: JobChange | None = None
+    last_step: StepFinished | None = None
+
+
+def recall(account: Account, events: Iterable[Event]) -> Account:
+    """Return the account after events that were journaled, and told of, before."""
+    for event in events:
+        account = _after(account, event)
+    return replace(account, told=len(account.ended))
+
+
+def tell(
+    account: Account, events: Sequence[Event], reporter: Reporter, package: Package | None
+) -> tuple[Account, Alongside | None]:
+    """Return the account after events that are to be journaled now, and what is written with them.
+
+    `package` is what the run has built, where these events end it.
+    """
+    telling = _Telling([], [], [])
+    for event in events:
+        _tell_event(account, event, reporter, package, telling)
+        account = _after(account, event)
+    # One report for a batch, however many steps ended in it.
+    if telling.last_step is not None and _is_worth_telling(account):
+        telling.messages.insert(0, _progress(account, telling.last_step, reporter))
+        account = replace(account, told=len(account.ended))
+    if not (telling.messages or telling.change or telling.decisions or telling.taken):
+        return account, None
+    alongside = Alongside(
+        messages=tuple(telling.messages),
+        change=telling.change,
+        decisions=tuple(telling.decisions),
+        taken=tuple(telling.taken),
+    )
+    return account, alongside
+
+
+def _after(account: Account, event: Event) -> Account:
+    match event:
+        case PlanAccepted():
+            return replace(account, steps=_count_steps(event.plan))
+        case StepFinished() if event.step not in account.ended:
+            return replace(account, ended=account.ended.set(event.step, None))
+        case Noted(topic="plan_refused"):
+            return replace(account, unsound=_first_fault(event.body))
+        case Noted(topic="question" | "approval_wanted"):
+            return replace(account, wanted=decision_wanted(account.job, event))
+        case Noted(topic="answer" | "approval"):
+            return replace(account, wanted=None)
+        case _:
+            return account
+
+
+def _tell_event(
+    account: Account, event: Event, reporter: Reporter, package: Package | None, telling: _Telling
+) -> None:
+    job = account.job
+    match event:
+        case RunStarted():
+            telling.messages.append(reporter.status(job, "JOB_STARTED", event.at))
+        case Noted(topic="resumed"):
+            telling.messages.append(reporter.status(job, "JOB_RESUMED", event.at, repr(event.at)))
+        case Noted(topic="question" | "approval_wanted"):
+            _ask(decision_wanted(job, event), job, reporter, telling)
+        case Noted(topic="answer" | "approval"):
+            if (taken := answered_decision(account.wanted, event)) is not None:
+                telling.taken.append(taken)
+        case StepFinished():
+            telling.last_step = event
+        case RunFinished():
+            _end(account, event, reporter, package, telling)
+        case _:
+            pass
+
+
+def _ask(decision: Decision, job: JobRow, reporter: Reporter, telling: _Telling) -> None:
+    telling.decisions.append(decision)
+    telling.messages += [
+        reporter.decision(job, decision),
+        reporter.status(
+            job,
+            "DECISION_REQUIRED",
+            decision.asked,
+            decision.id,
+            decision_id=decision.id,
+            reason=decision.question,
+        ),
+    ]
+
+
+def _end(
+    account: Account, event: RunFinished, reporter: Reporter, package: Package | None, telling: _Telling
+) -> None:
+    match event.status:
+        case "interrupted":
+            # How its job stands then is for whoever interrupted it to say.
+            return
+        case "failed":
+            reason = "; ".join(part for part in (event.reason, account.unsound) if part)
+            failed = replace(account.job, state="failed", reason=shortened(reason), since=event.at)
+            telling.messages.append(reporter.failed(failed, event.at))
+            telling.change = JobChange(failed.job, "failed", reason=failed.reason)
+        case "achieved" | "not_achieved":
+            assert package is not None, "a run ends with its package"
+            _send(account.job, event, reporter, package, telling)
+
+
+def _send(job: JobRow, event: RunFinished, reporter: Reporter, package: Package, telling: _Telling) -> None:
+    iteration = job.iteration + 1
+    state: JobState = "awaiting" if reporter.section.validation.iterations > 0 else "completed"
+    sent = replace(
+        job,
+        state=state,
+        iteration=iteration,
+        package=package_id(job.job, iteration),
+        reason=shortened(event.reason),
+        since=event.at,
+    )
+    telling.messages += [
+        reporter.package(job, package, event.at),
+        reporter.status(sent, "PACKAGE_SENT", event.at, iteration=iteration, package_id=sent.package),
+    ]
+    if state == "completed":
+        telling.messages.append(reporter.completed(sent, event.at, is_whole=event.status == "achieved"))
+    telling.change = JobChange(sent.job, state, reason=sent.reason, iteration=iteration, package=sent.package)
+
+
+def _is_worth_telling(account: Account) -> bool:
+    done, steps = len(account.ended), max(account.steps, 1)
+    if done >= steps or steps <= MOST_PROGRESS:
+        return done > account.told
+    return done * MOST_PROGRESS // steps > account.told * MOST_PROGRESS // steps
+
+
+def _progress(account: Account, last: StepFinished, reporter: Reporter) -> Outgoing:
+    done = len(account.ended)
+    return reporter.status(
+        account.job,
+        "STEP_PROGRESS",
+        last.at,
+        last.step,
+        repr(last.at),
+        step=last.step,
+        steps_completed=done,
+        # A patch may have taken steps away that have ended.
+        steps_total=max(account.steps, done),
+    )
+
+
+def _count_steps(plan: JsonObject) -> int:
+    steps = plan.get("steps")
+    return len(steps) if isinstance(steps, list) else 0
+
+
+def _first_fault(body: JsonObject) -> str:
+    diagnostics: Json = body.get("diagnostics")
+    for found in diagnostics if isinstance(diagnostics, list) else []:
+        if isinstance(found, dict) and found.get("severity", "error") == "error":
+            return str(found.get("message", ""))
+    return ""

@@ -1,0 +1,119 @@
+"""The daily budget: once it is spent, nothing is begun until the next day (UTC).
+
+A run that asks for more than the day has left is not refused, which would cost it its models and its result some of
+its worth: it is stopped where it stands, and its job goes on when the day is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import anyio
+
+from wavewright.engine.stopping import Stopper
+from wavewright.planner.allowance import Allowance, OpenPurse
+from wavewright.planner.model_port import ModelUse, Role
+from wavewright.planner.models import Budget
+from wavewright.planner.spending import Account, OverBudget, Reservation, Spend
+from wavewright.planner.types import RunId
+
+LONGEST_LOOK: Final = 60.0
+"""Seconds after which the clock is looked at again: it may have been set."""
+
+
+def next_day(now: float) -> float:
+    """Return when the day after an instant begins, in UTC."""
+    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return (today + timedelta(days=1)).timestamp()
+
+
+class Day:
+    """Whether the day's budget is spent, and whom that stops."""
+
+    def __init__(self, clock: Callable[[], float], tell_spent: Callable[[str, float], None]) -> None:
+        """Begin with a day that has something left.
+
+        Args:
+            clock: Seconds since the epoch.
+            tell_spent: Told once a day that its budget is spent: the reason, and when the next day begins.
+        """
+        self._clock = clock
+        self._tell_spent = tell_spent
+        self._ends: float | None = None
+        self._runs = dict[RunId, Stopper]()
+
+    @property
+    def until(self) -> float | None:
+        """When work goes on, where the budget is spent."""
+        if self._ends is not None and self._clock() >= self._ends:
+            self._ends = None
+        return self._ends
+
+    def spend(self, reason: str, run: RunId | None) -> None:
+        """Note that the budget is spent, and stop the run that has found out."""
+        if self.until is None:
+            self._ends = next_day(self._clock())
+            self._tell_spent(reason, self._ends)
+        if run is not None and (stopper := self._runs.get(run)) is not None:
+            stopper.stop()
+
+    @contextmanager
+    def stopping(self, run: RunId, stopper: Stopper) -> Generator[None]:
+        """Stop the run when it asks for more than the day has left, while the block runs."""
+        self._runs[run] = stopper
+        try:
+            yield
+        finally:
+            del self._runs[run]
+
+    async def has_begun(self) -> None:
+        """Wait until the budget is not, or no longer, spent."""
+        while (until := self.until) is not None:  # noqa: ASYNC110 - a time is waited for, not somebody's word
+            await anyio.sleep(min(max(until - self._clock(), 0.0), LONGEST_LOOK))
+
+
+class PausingPurse:
+    """A purse that stops a run at the end of the day's budget, and leaves every other refusal to the run."""
+
+    def __init__(self, purse: OpenPurse, day: Day) -> None:
+        self._purse = purse
+        self._day = day
+
+    def limit_run(self, run: RunId, budget: Budget | None) -> None:
+        """Hold a run to its goal's own budget."""
+        self._purse.limit_run(run, budget)
+
+    async def reserve(self, account: Account, amount: Spend) -> Reservation:
+        """Put something aside; where the day has not so much left, stop the run and never return.
+
+        Raises:
+            OverBudget: it is more than is left of another budget, or than a whole day has.
+        """
+        try:
+            return await self._purse.reserve(account, amount)
+        except OverBudget as refusal:
+            if refusal.scope != "day" or not await self._is_for_another_day(account):
+                raise
+            self._day.spend(str(refusal), account.run)
+        # The run's stopper cancels this; what is under way is not failed, and goes on when the run does.
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def _is_for_another_day(self, account: Account) -> bool:
+        """Whether something was spent today: a call that is too much for a fresh day is too much for every day."""
+        return (await self._purse.left(account)).day.spent != Spend()
+
+    async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
+        """Replace a reservation by what it came to."""
+        await self._purse.settle(reservation, spent, use)
+
+    async def left(self, account: Account) -> Allowance:
+        """Return what an account could still reserve."""
+        return await self._purse.left(account)
+
+    async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
+        """Return how long calls took before."""
+        return await self._purse.past_seconds(model, role)

@@ -1,0 +1,88 @@
+"""What keeps a daemon with these settings from working, all of it at once, before anything is opened.
+
+Whoever starts a daemon mends its settings once. Nothing here asks the broker, the store or a model: what can be known
+without them is told without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wavewright.config.documents import DocumentError, Fault, Source
+from wavewright.config.settings import Settings
+from wavewright.config.sources import together
+from wavewright.engine.bus.address import read_address
+from wavewright.engine.bus.errors import BusMisconfigured
+from wavewright.engine.jobs import named_template, read_file
+from wavewright.planner.diagnostics import PlanError
+from wavewright.planner.goals import GoalTemplate
+from wavewright.planner.model_port import ModelError
+from wavewright.planner.reader import read_model
+from wavewright.tools.models import check_models, model_configured
+
+
+def refuse_faulty_settings(settings: Settings) -> None:
+    """Return where a daemon can be started with these settings.
+
+    Raises:
+        DocumentError: with everything that is wrong.
+    """
+    if found := [*_faulty_section(settings), *_faulty_template(settings), *_faulty_models(settings)]:
+        raise together(found)
+
+
+def refuse_no_broker(settings: Settings) -> None:
+    """Return where the settings say how to reach the broker.
+
+    Raises:
+        DocumentError: they do not.
+    """
+    if found := [*_faulty_section(settings)]:
+        raise together(found)
+
+
+def _faulty_section(settings: Settings) -> Iterator[DocumentError]:
+    url = settings.daemon.amqp_url
+    if url is None:
+        hint = "set WAVEWRIGHT_AMQP_URL=amqps://USER:PASSWORD@HOST/VHOST"
+        yield _of_settings(settings, "there is no address of a broker", hint, "/daemon")
+        return
+    try:
+        read_address(url)
+    except BusMisconfigured as error:
+        yield _of_settings(settings, f"{error.message} ({error.place})", error.mend, "/daemon/amqp_url")
+
+
+def _faulty_template(settings: Settings) -> Iterator[DocumentError]:
+    name = settings.daemon.goal_template
+    if name is None:
+        return
+    try:
+        path = named_template(name, settings) or settings.root / name
+        read_model(read_file(path), GoalTemplate)
+    except DocumentError as error:
+        yield error
+    except PlanError as error:
+        faults = (
+            Fault("bad_value", one.message, one.span, one.pointer, one.hint) for one in error.diagnostics
+        )
+        yield DocumentError(error.source, tuple(faults))
+
+
+def _faulty_models(settings: Settings) -> Iterator[DocumentError]:
+    if not model_configured(settings):
+        return
+    try:
+        check_models(settings)
+    except ModelError as error:
+        yield _of_settings(settings, str(error), error.hint, "/model")
+
+
+def _of_settings(settings: Settings, message: str, hint: str | None, pointer: str) -> DocumentError:
+    document = settings.document
+    if document is None:
+        return DocumentError(Source("<settings>", ""), (Fault("bad_value", message, hint=hint),))
+    # The excerpt is left out: the address may hold a password.
+    return DocumentError(
+        Source(document.source.name, ""), (Fault("bad_value", message, pointer=pointer, hint=hint),)
+    )

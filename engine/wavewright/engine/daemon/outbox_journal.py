@@ -1,0 +1,90 @@
+"""The journal of a job's run: whatever is journaled is told of in the same transaction.
+
+An `OutboxJournal` stands before the real journal for as long as one job is worked on. The run is held by whoever has
+claimed the job, so opening and closing it is none of the run's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+
+from wavewright.engine.daemon.accounts import Account, recall, tell
+from wavewright.engine.daemon.reports import Reporter
+from wavewright.executor.events import Event
+from wavewright.executor.job_store.records import Alongside, Decision, JobRow
+from wavewright.executor.journal import Journal, StoredOutput
+from wavewright.executor.journal_runs import RunRow
+from wavewright.planner.types import RunId, StepKey
+from wavewright.reviewer.records import Package
+
+
+class OutboxJournal:
+    """A journal around the real one, for one job."""
+
+    def __init__(self, journal: Journal, job: JobRow, reporter: Reporter) -> None:
+        self._journal = journal
+        self._run = job.run
+        self._reporter = reporter
+        self._account = Account(job)
+        self._package: Package | None = None
+        self.has_told = False
+        """Whether something was put into the outbox since this was last set back."""
+        self.has_ended = False
+        """Whether the run's end has given the job up: nothing is left to be said of it."""
+
+    @property
+    def wanted(self) -> Decision | None:
+        """The decision that the run waits for; none where it has asked nothing, or has its answer."""
+        return self._account.wanted
+
+    def keep(self, package: Package, folder: Path) -> tuple[Path, ...]:
+        """Take the package that goes out with the run's end."""
+        del folder
+        self._package = package
+        return ()
+
+    async def open_run(self, run: RunId) -> None:
+        """Open another run than the job's, which is open."""
+        if run != self._run:
+            await self._journal.open_run(run)
+
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+    ) -> Awaitable[None]:
+        """Write the events with what they mean for the job."""
+        if run != self._run:
+            return self._journal.append(run, events, alongside)
+        assert alongside is None, "what goes with a job's events is worked out here"
+        self._account, told = tell(self._account, events, self._reporter, self._package)
+        if told is not None:
+            self.has_told = True
+            self.has_ended = told.change is not None
+        return self._journal.append(run, events, told)
+
+    async def close_run(self, run: RunId) -> None:
+        """Give another run than the job's up."""
+        if run != self._run:
+            await self._journal.close_run(run)
+
+    async def load(self, run: RunId) -> list[Event]:
+        """Return the run's events, and take up the job's account where they leave it."""
+        events = await self._journal.load(run)
+        if run == self._run:
+            self._account = recall(Account(self._account.job), events)
+        return events
+
+    async def find_output(self, key: StepKey) -> StoredOutput | None:
+        """Return the newest output that any run journaled under the key."""
+        return await self._journal.find_output(key)
+
+    async def list_runs(self) -> list[RunRow]:
+        """Return all runs, the newest first."""
+        return await self._journal.list_runs()
+
+    async def find_run(self, prefix: str) -> RunId:
+        """Return the run whose id or tail starts so."""
+        return await self._journal.find_run(prefix)
+
+    async def aclose(self) -> None:
+        """Close nothing: the journal behind is the daemon's."""

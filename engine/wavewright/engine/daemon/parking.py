@@ -1,0 +1,69 @@
+"""What a run that waits for a person asks, as a decision.
+
+A run is *parked* when it has asked and nobody has answered: it holds no slot and no message, and waits without a time
+limit. The decision's id is made of the job and of all that the answer would be for, so the same question is one
+decision however often it is asked, and an answer fits no other.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from wavewright.engine.messages.ids import decision_id
+from wavewright.executor.events import Noted
+from wavewright.executor.job_store.records import Decision, DecisionId, JobRow
+from wavewright.planner.hashing import content_hash
+from wavewright.planner.types import JsonObject
+
+APPROVE: Final = "approve"
+REFUSE: Final = "refuse"
+APPROVAL_SECONDS: Final = 86_400.0
+"""How long a question for an approval may be answered; it is asked anew after that."""
+LONGEST_QUESTION: Final = 4_000
+
+
+def decision_wanted(job: JobRow, asked: Noted) -> Decision:
+    """Return the decision that a run's note asks for: a planner's question, or an approval."""
+    return _question(job, asked) if asked.topic == "question" else _approval(job, asked)
+
+
+def answered_decision(wanted: Decision | None, answer: Noted) -> DecisionId | None:
+    """Return the decision that a run's note has taken the answer of; none where it was answered otherwise."""
+    if wanted is None:
+        return None
+    is_question = wanted.subject == "question"
+    return wanted.id if is_question == (answer.topic == "answer") else None
+
+
+def _question(job: JobRow, asked: Noted) -> Decision:
+    question = str(asked.body["question"])
+    options = asked.body.get("options")
+    return Decision(
+        id=decision_id(job.job, "question", question, repr(asked.at)),
+        job=job.job,
+        run=job.run,
+        subject="question",
+        question=question[:LONGEST_QUESTION],
+        options=tuple(map(str, options)) if isinstance(options, list) else (),
+        asked=asked.at,
+    )
+
+
+def _approval(job: JobRow, asked: Noted) -> Decision:
+    body, needs = asked.body, asked.body.get("needs")
+    subject: Literal["plan", "patch"] = "patch" if body.get("subject") == "patch" else "plan"
+    reasons = "; ".join(map(str, needs)) if isinstance(needs, list) else ""
+    given = body.get("binding")
+    binding: JsonObject = given if isinstance(given, dict) else {}
+    return Decision(
+        id=decision_id(job.job, "approval", content_hash(binding), repr(asked.at)),
+        job=job.job,
+        run=job.run,
+        subject=subject,
+        question=f"May this {subject} go ahead? {reasons}"[:LONGEST_QUESTION],
+        options=(APPROVE, REFUSE),
+        context=str(body.get("text", "")),
+        binding=binding,
+        asked=asked.at,
+        expires=asked.at + APPROVAL_SECONDS,
+    )

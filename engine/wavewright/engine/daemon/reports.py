@@ -1,0 +1,177 @@
+"""The messages that tell of jobs, ready to go out.
+
+A *report* is made of what is journaled: its id names the job and what happened, its time is that of what happened.
+So the same thing is told in the same bytes, however often it has to be said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from wavewright.config.daemon_settings import DaemonSection
+from wavewright.engine.messages.encoding import Address, correlation_of, encode, sender_of
+from wavewright.engine.messages.envelope import ReportType
+from wavewright.engine.messages.ids import message_id, package_id
+from wavewright.engine.messages.reports import (
+    JobStatus,
+    JobStatusUpdate,
+    ReportPayload,
+    UserDecisionRequired,
+)
+from wavewright.engine.messages.reports import (
+    Package as PackageReport,
+)
+from wavewright.executor.job_store.records import Decision, JobRow, Outgoing
+from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.records import Package
+
+REASON_HEADER: Final = "x-wavewright-reason"
+LONGEST_REASON: Final = 500
+"""Characters of a reason; what is longer is in the journal."""
+_ANYBODY: Final = "anybody"
+"""To whom a message is addressed where nobody in particular has asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """Makes reports under the daemon's names and key."""
+
+    section: DaemonSection
+    key: bytes | None = field(default=None, repr=False)
+
+    def status(self, job: JobRow, status: JobStatus, at: float, *what: str | int, **fields: Json) -> Outgoing:
+        """Return the message that something has happened to a job.
+
+        Args:
+            job: The job.
+            status: What has happened.
+            at: When.
+            what: What tells it from the same having happened before.
+            fields: What else `JobStatusUpdate` holds.
+        """
+        zone = zone_of(job)
+        update = JobStatusUpdate.model_validate(
+            {"job_id": job.job, "status": status, "zone_name": zone, **_within(fields)}
+        )
+        return self._message(
+            job, update, at, self.section.queues.status, _asker(job), "job_status", status, *what
+        )
+
+    def package(self, job: JobRow, package: Package, at: float) -> Outgoing:
+        """Return the message that carries what came out; the next one after those that have gone out."""
+        iteration = job.iteration + 1
+        report = PackageReport(
+            job_id=job.job,
+            package_id=package_id(job.job, iteration),
+            iteration=iteration,
+            package=package.model_dump(mode="json"),
+        )
+        section = self.section
+        return self._message(
+            job, report, at, section.queues.packages, section.validation.target_agent, "package"
+        )
+
+    def decision(self, job: JobRow, decision: Decision) -> Outgoing:
+        """Return the message that puts a question to people."""
+        question = UserDecisionRequired(
+            question=decision.question,
+            options=list(decision.options),
+            context=decision.context,
+            decision_id=decision.id,
+        )
+        queue = self.section.queues.decisions
+        return self._message(
+            job, question, decision.asked, queue, _asker(job), "user_decision_required", decision.id
+        )
+
+    def dead_letter(self, job: JobRow, at: float) -> Outgoing:
+        """Return the request of a job that was given up, for the queue of what could not be done."""
+        body: JsonObject = {
+            "job_id": job.job,
+            "reason": job.reason,
+            "attempts": job.attempts,
+            "request": job.request,
+        }
+        return Outgoing(
+            message=message_id(job.job, job.iteration, "dead_letter"),
+            kind="dead_letter",
+            exchange=self.section.dead_letter_exchange,
+            routing_key=self.section.queues.intake,
+            body=json.dumps(body, sort_keys=True, ensure_ascii=True).encode("ascii"),
+            job=job.job,
+            headers={REASON_HEADER: f"poison: {shortened(job.reason)}"},
+            at=at,
+        )
+
+    def tell(self, job: JobRow) -> Sequence[Outgoing]:
+        """Return what is told of a job that has come into its state otherwise than by its run: for the job store."""
+        match job.state:
+            case "queued" if job.feedback:
+                return (self._verdict(job),)
+            case "queued" if job.attempts == 0 and job.since == job.received:
+                return (self.status(job, "ACCEPTED", job.received),)
+            case "completed":
+                return (self._verdict(job), self.completed(job, job.since))
+            case "failed":
+                return (self.failed(job, job.since),)
+            case "dead":
+                return (self.failed(job, job.since), self.dead_letter(job, job.since))
+            case _:
+                return ()
+
+    def completed(self, job: JobRow, at: float, *, is_whole: bool = True) -> Outgoing:
+        """Return the message that a job is done; not wholly where its package says that the goal is not achieved."""
+        status: JobStatus = "JOB_COMPLETED" if is_whole else "JOB_PARTIALLY_COMPLETED"
+        return self.status(job, status, at, package_id=job.package, iteration=job.iteration, **_reason(job))
+
+    def failed(self, job: JobRow, at: float) -> Outgoing:
+        """Return the message that nothing more will come of a job."""
+        return self.status(job, "JOB_FAILED", at, **_reason(job))
+
+    def _verdict(self, job: JobRow) -> Outgoing:
+        verdict = job.feedback[-1] if job.feedback else None
+        iteration = job.iteration if verdict is None else verdict.iteration
+        return self.status(
+            job, "VALIDATION_RECEIVED", job.since, iteration, iteration=iteration, package_id=job.package
+        )
+
+    def _message(
+        self,
+        job: JobRow,
+        payload: ReportPayload,
+        at: float,
+        queue: str,
+        target: str,
+        kind: ReportType,
+        *what: str | int,
+    ) -> Outgoing:
+        address = Address(self.section.agent, target, self.section.exchange, queue, self.key)
+        message = message_id(job.job, job.iteration, kind, *what)
+        return encode(payload, address, message=message, correlation=correlation_of(job), at=at, job=job.job)
+
+
+def zone_of(job: JobRow) -> str | None:
+    """Return the zone that a job is about, where it came as a goal with a zone."""
+    zone = job.request.get("zone_name")
+    return zone if isinstance(zone, str) else None
+
+
+def shortened(reason: str) -> str:
+    """Return a reason as long as a message holds it."""
+    return reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
+
+
+def _reason(job: JobRow) -> dict[str, Json]:
+    return {"reason": job.reason} if job.reason else {}
+
+
+def _within(fields: dict[str, Json]) -> dict[str, Json]:
+    reason = fields.get("reason")
+    return {**fields, "reason": shortened(reason)} if isinstance(reason, str) else fields
+
+
+def _asker(job: JobRow) -> str:
+    return sender_of(job) or _ANYBODY

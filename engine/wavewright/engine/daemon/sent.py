@@ -1,0 +1,42 @@
+"""The outbox, as the relay sees it, with a count of what has gone out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from wavewright.engine.operations.watch import Watch
+from wavewright.executor.job_store.port import JobStore
+from wavewright.executor.job_store.records import MessageId, Outgoing
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedOutbox:
+    """The part of the job store that the relay needs; every message that the broker has confirmed is counted."""
+
+    jobs: JobStore
+    watch: Watch
+    _leased: dict[MessageId, Outgoing] = field(default_factory=dict[MessageId, Outgoing])
+
+    async def pending(self, most: int = 100) -> list[Outgoing]:
+        """Return messages in their order, and lease them to this owner for a few seconds."""
+        found = await self.jobs.pending(most)
+        self._leased.clear()
+        self._leased.update((outgoing.message, outgoing) for outgoing in found)
+        return found
+
+    async def mark_sent(self, messages: Sequence[MessageId]) -> None:
+        """Note that the broker has confirmed these messages."""
+        await self.jobs.mark_sent(messages)
+        for message in messages:
+            if (outgoing := self._leased.get(message)) is not None:
+                self._tell(outgoing)
+
+    async def mark_refused(self, message: MessageId, reason: str) -> None:
+        """Keep a message that cannot be delivered out of the way."""
+        await self.jobs.mark_refused(message, reason)
+
+    def _tell(self, sent: Outgoing) -> None:
+        self.watch.metrics.sent(sent.kind)
+        if sent.kind in {"package", "research_package"}:
+            self.watch.log.say("package_sent", job_id=sent.job, message_id=sent.message, bytes=len(sent.body))

@@ -1,0 +1,67 @@
+"""What signals do to the daemon.
+
+The first TERM (or INT, or HUP) asks it to stop: nothing new is begun, what runs is written down, and it ends with 0.
+The second one ends it at once; so does QUIT. Whatever way it ends, the journal holds every step that had ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final, NoReturn
+
+import anyio
+
+GENTLE: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Stopping:
+    """Whether the daemon is to stop, and why."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._asked = anyio.Event()
+
+    def ask(self, reason: str) -> None:
+        """Ask the daemon to stop."""
+        if not self._asked.is_set():
+            self.reason = reason
+            self._asked.set()
+
+    async def asked(self) -> None:
+        """Wait until somebody asks."""
+        await self._asked.wait()
+
+
+@contextmanager
+def taking_signals(stopping: Stopping) -> Generator[None]:
+    """Let signals stop the daemon while the block runs; it is entered on the event loop."""
+    # Not the loop's own handlers: the second signal must end a daemon whose loop hangs.
+    loop = asyncio.get_running_loop()
+    told: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        if told:
+            end_at_once(number)
+        told.append(number)
+        loop.call_soon_threadsafe(stopping.ask, signal.Signals(number).name)
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        end_at_once(number)
+
+    wanted = dict.fromkeys(GENTLE, stop) | {signal.SIGQUIT: end}
+    before = {number: signal.signal(number, action) for number, action in wanted.items()}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+def end_at_once(number: int) -> NoReturn:
+    """End this process as the signal would have done, with nothing wound down."""
+    os._exit(128 + number)

@@ -1,0 +1,186 @@
+"""One job, from the moment it is claimed to the moment it is given up.
+
+Its run begins, or goes on where its journal ends. A job ends with its run, in one transaction; what is said here is
+only what a run cannot say itself: that it was stopped, that it waits for a person, that it could not even begin. A
+fault of one job never ends the daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from wavewright.config.documents import DocumentError
+from wavewright.config.settings import Settings
+from wavewright.engine.context import RunContext, RunRequest
+from wavewright.engine.daemon.answers import Answers
+from wavewright.engine.daemon.day import Day
+from wavewright.engine.daemon.job_documents import document_of, name_of
+from wavewright.engine.daemon.outbox_journal import OutboxJournal
+from wavewright.engine.daemon.reports import Reporter, shortened
+from wavewright.engine.operations.watch import Watch
+from wavewright.engine.sealed_plan import SealError
+from wavewright.engine.services import OpenServices
+from wavewright.engine.session import run_request
+from wavewright.engine.stopping import Stopper
+from wavewright.executor.events import Event
+from wavewright.executor.job_store.port import JobStore
+from wavewright.executor.job_store.reception import ENDED
+from wavewright.executor.job_store.records import JobChange, JobRow, Outgoing
+from wavewright.executor.journal import Journal
+from wavewright.executor.journal_errors import JournalError, RunLost
+from wavewright.planner.diagnostics import PlanError
+from wavewright.planner.model_port import ModelError
+from wavewright.prompts import PromptError
+from wavewright.tools.functions import ToolDefinitionError
+from wavewright.tools.packs import PackError
+
+FIRST_WAIT: Final = 2.0
+"""Seconds before a job whose attempt failed is begun again; twice as long after each further one."""
+LONGEST_WAIT: Final = 300.0
+STORE_WAIT: Final = 5.0
+"""Seconds before a job is begun again whose events could not be written."""
+
+NO_USE_AGAIN: Final = (
+    DocumentError,
+    PlanError,
+    SealError,
+    ToolDefinitionError,
+    PackError,
+    PromptError,
+    ModelError,
+)
+"""Faults of what was asked for or of the project: they are there the next time, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """All that working on jobs takes."""
+
+    settings: Settings
+    journal: Journal
+    jobs: JobStore
+    opened: OpenServices
+    reporter: Reporter
+    watch: Watch
+    day: Day
+    nudge: Callable[[], None]
+    """Called where something was put into the outbox."""
+    clock: Callable[[], float]
+
+    def on_store(self, fault: JournalError | None) -> None:
+        """Note whether the store can be used, and say so when it cannot."""
+        self.watch.metrics.part("store", works=fault is None)
+        if fault is None:
+            self.watch.health.good("store")
+        else:
+            self.watch.health.bad("store", fault.message)
+            self.watch.log.say("error", "error", error=fault)
+
+    async def work_on(self, job: JobRow, stopper: Stopper) -> None:
+        """Work on a job that was claimed here until it ends, parks or is stopped; what is said of it is durable.
+
+        A store that cannot be written ends the attempt, and the job waits until somebody claims it again.
+        """
+        outbox = OutboxJournal(self.journal, job, self.reporter)
+        try:
+            change = await self._attempt(job, outbox, stopper)
+            if not outbox.has_ended and change is not None:
+                await self.jobs.change(change, self._tell)
+        except RunLost as lost:
+            # Another owner has it, and whatever this one knows is stale.
+            self.watch.log.say("job_lost", "warning", job_id=job.job, error=lost)
+        except JournalError as fault:
+            self.on_store(fault)
+            await self._give_up(job)
+        finally:
+            if self.opened.purse is not None:
+                self.opened.purse.limit_run(job.run, None)
+        self.nudge()
+
+    async def _attempt(self, job: JobRow, outbox: OutboxJournal, stopper: Stopper) -> JobChange | None:
+        answers = Answers(self.jobs, outbox)
+        with (
+            self.watch.run(job.job, name_of(job)) as watched,
+            self.day.stopping(job.run, stopper),
+        ):
+
+            def on_event(event: Event) -> None:
+                watched(event)
+                if outbox.has_told:
+                    outbox.has_told = False
+                    self.nudge()
+
+            try:
+                done = await run_request(
+                    RunRequest(job=document_of(job, self.settings.daemon), run=job.run),
+                    settings=self.settings,
+                    journal=outbox,
+                    approver=answers,
+                    asker=answers,
+                    on_event=on_event,
+                    stopper=stopper,
+                    publish=outbox.keep,
+                    opened=self.opened,
+                )
+            except JournalError:
+                raise
+            except NO_USE_AGAIN as fault:
+                return JobChange(job.job, "failed", reason=shortened(told(fault)))
+            except Exception as fault:  # noqa: BLE001 - the edge of a job: its fault is its own
+                return self._put_off(job, fault)
+        return self._standing(job, done.context, outbox, stopper)
+
+    def _standing(
+        self, job: JobRow, context: RunContext, outbox: OutboxJournal, stopper: Stopper
+    ) -> JobChange | None:
+        """Return how a job stands whose run has returned; none where the run's end has said it."""
+        if outbox.has_ended:
+            return None
+        if stopper.is_stopped:
+            return JobChange(job.job, "queued", reason="stopped", not_before=self.day.until)
+        if outbox.wanted is not None:
+            return JobChange(job.job, "parked", reason=shortened(outbox.wanted.question))
+        finished = context.state.finished
+        return JobChange(
+            job.job, "failed", reason=shortened(finished.reason if finished else "it has no end")
+        )
+
+    def _tell(self, job: JobRow) -> Sequence[Outgoing]:
+        """Return what is told of a job that is given up before its end, and of one that could not be begun."""
+        if job.state == "queued" and job.not_before is not None and job.not_before == self.day.until:
+            why = "the budget of the day is spent"
+            return (self.reporter.status(job, "JOB_PAUSED", job.since, repr(job.since), reason=why),)
+        return self.reporter.tell(job) if job.state in ENDED else ()
+
+    def _put_off(self, job: JobRow, fault: Exception) -> JobChange:
+        self.watch.log.say("error", "error", job_id=job.job, error=fault, retry_count=job.attempts)
+        wait = min(FIRST_WAIT * 2 ** max(0, job.attempts - 1), LONGEST_WAIT)
+        return JobChange(
+            job.job,
+            "queued",
+            reason=shortened(f"{type(fault).__name__}: {fault}"),
+            not_before=self.clock() + wait,
+            is_failed_attempt=True,
+        )
+
+    async def _give_up(self, job: JobRow) -> None:
+        """Let go of a job whose events cannot be written, so that it can be claimed when they can."""
+        wait = JobChange(job.job, "queued", reason="the store", not_before=self.clock() + STORE_WAIT)
+        try:
+            await self.jobs.change(wait)
+        except JournalError:
+            # Its hold is let go without a word; whoever claims next finds it without an owner.
+            with suppress(JournalError):
+                await self.journal.close_run(job.run)
+
+
+def told(fault: Exception) -> str:
+    """Return what a fault says of a job, without the place in the code."""
+    if isinstance(fault, DocumentError):
+        return "; ".join(one.message for one in fault.faults)
+    if isinstance(fault, PlanError):
+        return "; ".join(one.message for one in fault.diagnostics if one.severity == "error")
+    return str(fault)

@@ -1,0 +1,77 @@
+"""Daemons at the session's broker, each test with queues of its own."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import aio_pika
+import anyio
+import pytest
+
+from tests.engine.daemon.yard import Counterpart, DaemonProcess, Yard
+from tests.support.rabbitmq import Broker, RunningBroker, clear
+from wavewright.engine.bus.bus import BusSettings, open_bus
+from wavewright.engine.daemon.daemon import run_daemon
+from wavewright.engine.daemon.stopping import Stopping
+from wavewright.engine.operations.logs import Log
+from wavewright.engine.operations.watch import Watch
+
+StartDaemon = Callable[..., DaemonProcess]
+InProcess = Callable[[], AbstractAsyncContextManager[Stopping]]
+
+
+@pytest.fixture
+async def yard(tmp_path: Path, broker: Broker | RunningBroker) -> AsyncIterator[Yard]:
+    """A project, and queues that are declared already."""
+    own = Yard(tmp_path, broker.url)
+    async with open_bus(BusSettings(own.url, own.topology)):
+        pass
+    yield own
+    await clear(own.url, own.topology)
+
+
+@pytest.fixture
+async def counterpart(yard: Yard) -> AsyncIterator[Counterpart]:
+    connection = await aio_pika.connect(yard.url)
+    async with connection, connection.channel() as channel:
+        yield Counterpart(yard, channel)
+
+
+@pytest.fixture
+def start(yard: Yard) -> Iterator[StartDaemon]:
+    """Start the real daemon as a process; what still runs is ended after the test."""
+    started = list[DaemonProcess]()
+
+    def begin(*arguments: str, **environment: str) -> DaemonProcess:
+        started.append(DaemonProcess(yard, *arguments, **environment))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.close()
+
+
+@pytest.fixture
+def in_process(yard: Yard) -> InProcess:
+    """Run a daemon in this process for as long as a block runs, and end it well."""
+
+    @asynccontextmanager
+    async def run() -> AsyncGenerator[Stopping]:
+        stopping, ready = Stopping(), anyio.Event()
+        watch = Watch(Log(agent="tester", domain="tests", stream=io.StringIO()))
+        async with anyio.create_task_group() as group:
+
+            async def serve() -> None:
+                await run_daemon(yard.settings, watch, stopping, on_ready=ready.set)
+
+            group.start_soon(serve)
+            await ready.wait()
+            try:
+                yield stopping
+            finally:
+                stopping.ask("the test is over")
+
+    return run
