@@ -1,0 +1,474 @@
+"""Whatever comes in whatever order, and whichever daemon dies: jobs stand as a plain model says that they stand."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.executor.event_examples import step_finished
+from tests.executor.stores_contract import (
+    decision_of,
+    job_id,
+    outgoing,
+    package_id,
+    received,
+    request_of,
+    tell_state,
+    verdict,
+)
+from wavewright.executor.job_store.port import MOST_ATTEMPTS
+from wavewright.executor.job_store.records import (
+    Alongside,
+    DecisionId,
+    DecisionMade,
+    JobChange,
+    JobRow,
+    JobState,
+    MessageId,
+)
+from wavewright.executor.job_store.rules import LONGEST_STEP_BACK, turn_of
+from wavewright.executor.job_store.sqlite_transactions import OUTBOX_LEASE, JobTransactions
+from wavewright.executor.journal_errors import JournalError, RunLost
+from wavewright.executor.journal_rows import write_entry
+from wavewright.executor.journal_store import JournalStore
+from wavewright.planner.types import RunId
+
+T = TypeVar("T")
+
+ENDS = ("completed", "failed", "dead")
+JOBS = 3
+numbers = st.integers(0, JOBS - 1)
+desks = st.integers(0, 1)
+
+
+class Desk:
+    """One daemon's opening of the file."""
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        self.store = JournalStore(path, clock=clock)
+        # What is asked here is not what survives a power cut.
+        self.store._connection.execute("PRAGMA synchronous = OFF")  # pyright: ignore[reportPrivateUsage]
+        self.do = JobTransactions(self.store, clock=clock)
+
+    def grant(self, wish: Callable[[], T]) -> T:
+        (answer,) = self.store.grant([wish])
+        if isinstance(answer, JournalError):
+            raise answer
+        return answer
+
+    def append(self, run: RunId, step: str, alongside: Alongside) -> None:
+        if fault := self.store.write([write_entry(run, [step_finished(step)], alongside)]).get(run):
+            raise fault
+
+
+@dataclass
+class Job:
+    """A job, as it should stand."""
+
+    number: int
+    weight: float
+    turn: float
+    run: RunId = field(default=RunId(""))
+    state: JobState = "queued"
+    attempts: int = 0
+    iteration: int = 0
+    heard: list[tuple[int, bool]] = field(default_factory=list[tuple[int, bool]])
+    """Verdicts that had their effect: of which package, and whether it was accepted."""
+    holder: Desk | None = None
+    steps: list[str] = field(default_factory=list[str])
+
+    def tell(self) -> str:
+        return f"{self.number} {self.state} {self.attempts} {self.iteration} {len(self.heard)}"
+
+
+@dataclass
+class Sending:
+    """A message of the outbox, as it should stand."""
+
+    message: str
+    job: int
+    is_sent: bool = False
+    leased_by: Desk | None = None
+    leased: float = -math.inf
+
+
+@dataclass
+class Asked:
+    """A question, as it should stand."""
+
+    job: int
+    choice: str | None = None
+    is_taken: bool = False
+
+
+class JobStoreMachine(RuleBasedStateMachine):
+    """Compare a job store under two daemons with lists of what should be there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        self.path = Path(self.folder.name) / "journal.sqlite"
+        self.now = 1000.0
+        self.desks = [self.open_desk(), self.open_desk()]
+        self.buried = list[Desk]()
+        self.jobs = dict[int, Job]()
+        self.kept = list[tuple[int, int, bool]]()
+        """Verdicts whose turn has not come: job, iteration, accepted."""
+        self.seen = set[str]()
+        self.outbox = dict[str, Sending]()
+        self.questions = dict[DecisionId, Asked]()
+        self.steps = 0
+
+    def open_desk(self) -> Desk:
+        return Desk(self.path, lambda: self.now)
+
+    def teardown(self) -> None:
+        for desk in (*self.desks, *self.buried):
+            desk.store.close()
+        self.folder.cleanup()
+
+    # What comes in
+
+    @initialize()
+    def begin_with_two(self) -> None:
+        self.send_job(0, 1.0, 0, 0)
+        self.send_job(1, 30.0, 1, 0)
+
+    @rule(number=numbers, weight=st.sampled_from([0.0, 1.0, 30.0]), desk=desks, copy=st.integers(0, 1))
+    def send_job(self, number: int, weight: float, desk: int, copy: int) -> None:
+        message = request_of(number, weight=weight, message=100 + 10 * number + copy)
+        receipt = self.desks[desk].grant(lambda: self.desks[desk].do.receive(message, tell_state))
+
+        assert receipt.action == ("ack_duplicate" if number in self.jobs else "accept")
+        if number not in self.jobs:
+            self.seen.add(message.message)
+            job = self.jobs[number] = Job(number, weight, turn_of(self.now, weight))
+            self.tell(job)
+
+    @precondition(lambda self: any(job.iteration for job in self.jobs.values()))
+    @rule(data=st.data(), accepted=st.booleans(), desk=desks)
+    def send_verdict_on_a_package_in_hand(self, *, data: st.DataObject, accepted: bool, desk: int) -> None:
+        job = data.draw(st.sampled_from([job for job in self.jobs.values() if job.iteration]))
+        self.send_verdict(number=job.number, iteration=job.iteration, accepted=accepted, desk=desk)
+
+    @rule(number=numbers, iteration=st.integers(1, 3), accepted=st.booleans(), desk=desks)
+    def send_verdict(self, *, number: int, iteration: int, accepted: bool, desk: int) -> None:
+        given = verdict(number, iteration, accepted=accepted)
+        message = received(given, message=1000 + 100 * number + 10 * iteration + accepted)
+        receipt = self.desks[desk].grant(lambda: self.desks[desk].do.receive(message, tell_state))
+
+        expected = self.expect_verdict(number, iteration, message.message)
+        assert receipt.action == expected
+        if expected in ("accept", "defer"):
+            self.seen.add(message.message)
+            self.kept.append((number, iteration, accepted))
+            if expected == "accept" and self.jobs[number].state == "awaiting":
+                self.take_kept()
+
+    def expect_verdict(self, number: int, iteration: int, message: str) -> str:
+        job = self.jobs.get(number)
+        earlier = [(number, which) for which, _ in job.heard] if job is not None else []
+        earlier += [(kept, which) for kept, which, _ in self.kept]
+        if message in self.seen or (number, iteration) in earlier:
+            return "ack_duplicate"
+        if job is None or (job.state not in ENDS and iteration > job.iteration):
+            return "defer"
+        return "ignore_stale" if job.state in ENDS or iteration < job.iteration else "accept"
+
+    @precondition(lambda self: bool(self.questions))
+    @rule(desk=desks, choice=st.sampled_from(["yes", "no", "perhaps"]), data=st.data())
+    def answer(self, desk: int, choice: str, data: st.DataObject) -> None:
+        decision = data.draw(st.sampled_from(sorted(self.questions)))
+        made = DecisionMade(decision, choice, "ada")
+        receipt = self.desks[desk].grant(lambda: self.desks[desk].do.decide(made, tell_state))
+
+        question = self.questions[decision]
+        job = self.jobs[question.job]
+        is_good = question.choice is None and job.state not in ENDS and choice != "perhaps"
+        assert (receipt.action == "accept") == is_good
+        if is_good:
+            question.choice = choice
+            if job.state == "parked":
+                self.enqueue(job, attempts=0)
+                self.tell(job)
+
+    # Work
+
+    @precondition(lambda self: bool(self.jobs))
+    @rule(desk=desks, most=st.sampled_from([None, 10.0]))
+    def claim(self, desk: int, most: float | None) -> None:
+        at = self.desks[desk]
+        row = at.grant(lambda: at.do.claim(most, tell_state))
+
+        self.take_kept()
+        expected = self.next_job(at, math.inf if most is None else most)
+        assert (row and row.job) == (expected and job_id(expected.number))
+        if expected is not None and row is not None:
+            expected.state, expected.holder, expected.run = "running", at, row.run
+            expected.attempts += 1
+
+    def next_job(self, desk: Desk, most: float) -> Job | None:
+        """Return the job that is next, after those that are dead."""
+        free = [
+            job for job in self.jobs.values() if job.weight <= most and job.state in ("queued", "running")
+        ]
+        order = {number: place for place, number in enumerate(self.jobs)}
+        for job in sorted(free, key=lambda job: (job.turn, order[job.number])):
+            if job.holder in self.desks:
+                continue
+            if job.attempts < MOST_ATTEMPTS:
+                return job
+            job.state, job.holder = "dead", None
+            self.tell(job)
+        return None
+
+    def held(self, data: st.DataObject) -> tuple[Job, Desk] | None:
+        """Return a job that some daemon works on, claimed just now where there was none."""
+        if not self.held_jobs():
+            self.claim(data.draw(desks), None)
+        found = self.held_jobs()
+        return data.draw(st.sampled_from(found)) if found else None
+
+    def held_jobs(self) -> list[tuple[Job, Desk]]:
+        return [(job, desk) for job in self.jobs.values() for desk in self.desks if job.holder is desk]
+
+    @precondition(lambda self: bool(self.jobs))
+    @rule(data=st.data(), how=st.sampled_from(["put off", "failed", "failed", "completed", "gave up"]))
+    def let_go(self, data: st.DataObject, how: str) -> None:
+        if (found := self.held(data)) is None:
+            return
+        job, at = found
+        states: dict[str, JobState] = {"completed": "completed", "gave up": "failed"}
+        state = states.get(how, "queued")
+        change = JobChange(job_id(job.number), state, is_failed_attempt=how == "failed")
+        at.grant(lambda: at.do.change(change, tell_state))
+
+        job.holder = None
+        if state == "queued":
+            self.enqueue(job, attempts=job.attempts if how == "failed" else job.attempts - 1)
+        else:
+            job.state, job.attempts = state, 0
+        self.tell(job)
+
+    @precondition(lambda self: bool(self.jobs))
+    @rule(data=st.data(), is_together=st.booleans())
+    def send_package(self, *, data: st.DataObject, is_together: bool) -> None:
+        if (found := self.held(data)) is None:
+            return
+        job, at = found
+        number, iteration = job.number, job.iteration + 1
+        state: JobState = "awaiting" if is_together else "running"
+        change = JobChange(job_id(number), state, iteration=iteration, package=package_id(number, iteration))
+        self.steps += 1
+        message = outgoing(self.steps, job=number)
+        at.append(job.run, f"s{self.steps}", Alongside(messages=(message,), change=change))
+        if is_together:
+            at.store.release(job.run)
+        else:
+            at.grant(lambda: at.do.change(JobChange(job_id(number), "awaiting"), tell_state))
+
+        job.steps.append(f"s{self.steps}")
+        self.outbox[message.message] = Sending(message.message, number)
+        job.state, job.iteration, job.attempts, job.holder = "awaiting", iteration, 0, None
+        if not is_together:
+            self.tell(job)
+            self.take_kept()
+
+    @precondition(lambda self: bool(self.jobs))
+    @rule(data=st.data(), is_parked=st.booleans())
+    def ask(self, *, data: st.DataObject, is_parked: bool) -> None:
+        if (found := self.held(data)) is None:
+            return
+        job, at = found
+        number = job.number
+        asked = decision_of(number, job.run, id_=len(self.questions))
+        self.steps += 1
+        change = JobChange(job_id(number), "parked") if is_parked else None
+        at.append(job.run, f"s{self.steps}", Alongside(decisions=(asked,), change=change))
+
+        job.steps.append(f"s{self.steps}")
+        is_answered = any(
+            question.job == number and question.choice is not None and not question.is_taken
+            for question in self.questions.values()
+        )
+        self.questions[asked.id] = Asked(number)
+        if is_parked:
+            at.store.release(job.run)
+            job.state, job.attempts, job.holder = "parked", 0, None
+            if is_answered:
+                self.enqueue(job, attempts=0)
+
+    @precondition(lambda self: bool(self.questions))
+    @rule(desk=desks, data=st.data())
+    def take_answer(self, desk: int, data: st.DataObject) -> None:
+        decision = data.draw(st.sampled_from(sorted(self.questions)))
+        taken = self.desks[desk].grant(lambda: self.desks[desk].do.take_answer(decision))
+
+        question = self.questions[decision]
+        is_there = question.choice is not None and not question.is_taken
+        assert (taken and taken.choice) == (question.choice if is_there else None)
+        question.is_taken = question.is_taken or is_there
+
+    # Faults
+
+    @precondition(lambda self: bool(self.held_jobs()))
+    @rule(desk=desks, times=st.sampled_from([1, 1, MOST_ATTEMPTS]))
+    def die(self, desk: int, times: int) -> None:
+        """Let a daemon die, and each that takes its place and its work."""
+        for _ in range(times):
+            self.bury(desk)
+            self.claim(desk, None)
+
+    def bury(self, desk: int) -> None:
+        """Let a daemon be found dead, though it can still try to write, and another one take its place."""
+        gone = self.desks[desk]
+        with closing(sqlite3.connect(self.path, timeout=10)) as connection, connection:
+            connection.execute("UPDATE run SET born = 'before' WHERE owner = ?", (gone.store.token,))
+        self.buried.append(gone)
+        self.desks[desk] = self.open_desk()
+
+    @precondition(lambda self: bool(self.buried))
+    @rule(data=st.data())
+    def write_late(self, data: st.DataObject) -> None:
+        """Let every daemon that lost a job try to write."""
+        job = data.draw(st.sampled_from(list(self.jobs.values())))
+        if job.holder in self.buried:
+            return
+        number = job.number
+        late = Alongside(messages=(outgoing(7777, job=number),), change=JobChange(job_id(number), "running"))
+        for desk in self.buried:
+            if desk.store.holds(job.run):
+                with pytest.raises(RunLost):
+                    desk.append(job.run, "late", late)
+            with pytest.raises(JournalError):
+                desk.grant(partial(desk.do.change, JobChange(job_id(number), "completed"), tell_state))
+
+    @rule(seconds=st.sampled_from([0.5, OUTBOX_LEASE, 40.0, -100.0]))
+    def move_clock(self, seconds: float) -> None:
+        self.now += seconds
+
+    # The outbox
+
+    @precondition(lambda self: bool(self.outbox))
+    @rule(desk=desks, most=st.integers(1, 5), confirmed=st.integers(0, 5))
+    def publish(self, desk: int, most: int, confirmed: int) -> None:
+        at = self.desks[desk]
+        messages = at.grant(lambda: at.do.pending(most))
+
+        expected = self.next_messages(at)[:most]
+        assert [message.message for message in messages] == [sending.message for sending in expected]
+        for sending in expected:
+            sending.leased_by, sending.leased = at, self.now
+        sent = [MessageId(sending.message) for sending in expected[:confirmed]]
+        at.grant(lambda: at.do.mark_sent(sent))
+        for sending in expected[:confirmed]:
+            sending.is_sent = True
+
+    def next_messages(self, desk: Desk) -> list[Sending]:
+        blocked, found = set[int](), list[Sending]()
+        for sending in self.outbox.values():
+            is_leased = 0 <= self.now - sending.leased < OUTBOX_LEASE
+            if sending.is_sent:
+                continue
+            if sending.leased_by not in (None, desk) and is_leased:
+                blocked.add(sending.job)
+            elif sending.job not in blocked:
+                found.append(sending)
+        return found
+
+    # The model's own
+
+    def tell(self, job: Job) -> None:
+        self.outbox.setdefault(job.tell(), Sending(job.tell(), job.number))
+
+    def enqueue(self, job: Job, *, attempts: int) -> None:
+        job.state, job.attempts, job.turn, job.holder = (
+            "queued",
+            attempts,
+            turn_of(self.now, job.weight),
+            None,
+        )
+
+    def take_kept(self) -> None:
+        """Let verdicts have their effect whose turn has come."""
+        for kept in list(self.kept):
+            number, iteration, accepted = kept
+            job = self.jobs.get(number)
+            if job is None or (
+                job.state not in ENDS and (job.state != "awaiting" or iteration > job.iteration)
+            ):
+                continue
+            self.kept.remove(kept)
+            if job.state in ENDS or iteration < job.iteration:
+                continue
+            job.heard.append((iteration, accepted))
+            if accepted:
+                job.state, job.attempts = "completed", 0
+            else:
+                self.enqueue(job, attempts=0)
+            self.tell(job)
+
+    @invariant()
+    def jobs_stand_as_they_should(self) -> None:
+        rows = self.desks[0].grant(lambda: self.desks[0].do.list_jobs(()))
+        assert [shown(row) for row in rows] == [
+            (job_id(job.number), job.state, job.attempts, job.iteration, job.heard, job.holder in self.desks)
+            for job in self.jobs.values()
+        ]
+
+    @invariant()
+    def every_message_of_the_outbox_is_there_once(self) -> None:
+        with closing(sqlite3.connect(self.path)) as connection:
+            rows = connection.execute("SELECT message, sent IS NOT NULL FROM outbox ORDER BY no").fetchall()
+        assert rows == [(sending.message, sending.is_sent) for sending in self.outbox.values()]
+
+    @invariant()
+    def runs_hold_what_their_owners_wrote(self) -> None:
+        for job in self.jobs.values():
+            if job.run:
+                events = self.desks[1].store.reader.load(job.run)
+                assert events == [step_finished(step) for step in job.steps]
+
+
+def shown(row: JobRow) -> tuple[object, ...]:
+    heard = [(given.iteration, given.accepted) for given in row.feedback]
+    return row.job, row.state, row.attempts, row.iteration, heard, row.owner is not None
+
+
+TestJobStoreMachine = JobStoreMachine.TestCase
+TestJobStoreMachine.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+@given(
+    came=st.lists(st.tuples(st.floats(0, 1e6), st.floats(allow_nan=True)), min_size=2, max_size=20),
+)
+def test_no_job_waits_long_for_others_that_came_later(came: list[tuple[float, float]]) -> None:
+    turns = [(at, turn_of(at, weight)) for at, weight in came]
+
+    for at, turn in turns:
+        assert at <= turn <= at + LONGEST_STEP_BACK
+        # Whatever weighs what: who came so much later waits.
+        assert all(turn <= later_turn for later, later_turn in turns if later >= at + LONGEST_STEP_BACK)
+
+
+@given(at=st.floats(0, 1e6), light=st.floats(0, 1e3), more=st.floats(0, 1e3), later=st.floats(0, 1e3))
+def test_of_two_jobs_the_lighter_one_is_first_unless_it_came_much_later(
+    at: float, light: float, more: float, later: float
+) -> None:
+    heavy = light + more
+
+    assert turn_of(at, light) <= turn_of(at, heavy)
+    if later > more:
+        assert turn_of(at, heavy) <= turn_of(at + later, light) + 1e-6
