@@ -88,3 +88,23 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | Runnin
 
     with shared_broker(tmp_path_factory) as shared:
         yield shared
+
+
+@pytest.fixture(scope="session")
+def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | RunningBroker]:
+    """Another RabbitMQ; tests ask for `mortal_broker`, which has it for itself."""
+    from tests.support.rabbitmq import shared_broker
+
+    with shared_broker(tmp_path_factory, "rabbitmq-mortal") as shared:
+        yield shared
+
+
+@pytest.fixture
+def mortal_broker(
+    second_broker: Broker | RunningBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """A RabbitMQ that this test may stop, kill and start; give the test time, for others may have it first."""
+    from tests.support.rabbitmq import lent
+
+    with lent(second_broker, tmp_path_factory) as own:
+        yield own

@@ -274,6 +274,16 @@ def shared_broker(
                 broker.close()
 
 
+@contextmanager
+def lent(broker: Broker | RunningBroker, factory: pytest.TempPathFactory) -> Generator[Broker]:
+    """Lend a broker to one test of the session at a time, which may stop and kill it; it runs when it is given out."""
+    if not isinstance(broker, Broker):
+        pytest.skip("the broker of WAVEWRIGHT_TEST_AMQP_URL is not ours to stop")
+    with locked(session_folder(factory) / "rabbitmq-lent"):
+        broker.start()
+        yield broker
+
+
 def _wait_for(is_so: Callable[[], bool], seconds: float, what: str) -> None:
     pause = threading.Event()
     for _ in range(int(seconds / 0.05)):

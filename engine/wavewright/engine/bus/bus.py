@@ -22,6 +22,7 @@ from wavewright.engine.bus.notices import Notice, unnoticed
 from wavewright.engine.bus.outlet import Outlet
 from wavewright.engine.bus.relay import PUBLISH_SECONDS, Outbox, Relay
 from wavewright.engine.bus.topology import Topology
+from wavewright.engine.bus.watcher import Watcher
 from wavewright.engine.bus.wire import dead_letter_of, message_of
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.executor.job_store.records import Outgoing
@@ -141,6 +142,21 @@ class Bus:
             found, sent = await self._relay.send_batch(outbox)
             if not found or not sent:
                 return
+
+    @asynccontextmanager
+    async def watch(self, *routing_keys: str) -> AsyncGenerator[Watcher]:
+        """Look on at the messages that are sent under these keys: `async for delivery in watcher`.
+
+        Raises:
+            BusMisconfigured: this user may not.
+            BusDown: the connection was lost before it began.
+        """
+        watcher = Watcher(self._lines.inward, self._topology, routing_keys)
+        try:
+            await watcher.begin()
+            yield watcher
+        finally:
+            await watcher.close()
 
     def nudge(self) -> None:
         """Say that something was put into the outbox; else it goes out half a second later."""

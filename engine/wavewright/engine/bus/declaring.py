@@ -13,6 +13,7 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, ExchangeType
 from aio_pika.exceptions import AMQPChannelError, ChannelNotFoundEntity, ChannelPreconditionFailed
 from aiormq.exceptions import ChannelAccessRefused
 
+from wavewright.engine.bus.channels import close_channel, open_channel
 from wavewright.engine.bus.errors import BusMisconfigured
 from wavewright.engine.bus.guard import describe, guarded
 from wavewright.engine.bus.topology import QueueForm, Topology
@@ -88,9 +89,8 @@ async def _look(connection: AbstractConnection, look: _Declaration, what: str, p
 
 async def _on_channel(connection: AbstractConnection, declaration: _Declaration, place: str) -> None:
     """Declare on a channel of its own: the broker closes the one on which it refuses something."""
-    channel = await guarded(connection.channel().__aenter__(), place=place)
+    channel = await open_channel(connection, place)
     try:
         await guarded(declaration(channel), place=place)
     finally:
-        if not channel.is_closed:
-            await guarded(channel.close(), place=place)
+        await close_channel(channel, place)

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 import anyio
-from aio_pika.exceptions import AMQPChannelError
 
+from wavewright.engine.bus.channels import open_channel
 from wavewright.engine.bus.declaring import declare_topology
-from wavewright.engine.bus.errors import BusDown, BusError
-from wavewright.engine.bus.guard import describe, guarded
+from wavewright.engine.bus.errors import BusError
+from wavewright.engine.bus.guard import guarded
 from wavewright.engine.bus.hand import Hand
 from wavewright.engine.bus.line import Line
 from wavewright.engine.bus.topology import Topology
@@ -69,12 +69,7 @@ class Intake:
 
     async def _take_once(self) -> Delivery:
         hand = await self._free_hand()
-        try:
-            message = await hand.take()
-        except AMQPChannelError as error:
-            raise BusDown(
-                f"the queue cannot be taken from: {describe(error)}", place=self._line.place
-            ) from error
+        message = await hand.take()
         if hand.is_alive:
             self._idle.append(hand)
         return delivery_of(message)
@@ -90,7 +85,6 @@ class Intake:
         place = self._line.place
         connection = await self._line.connection()
         await declare_topology(connection, self._topology, place=place)
-        channel = await guarded(connection.channel().__aenter__(), place=place)
-        wire = await guarded(channel.get_underlay_channel(), place=place)
+        channel = await open_channel(connection, place)
         queue = await guarded(channel.get_queue(self._topology.intake, ensure=False), place=place)
-        return Hand(channel, wire, queue, place)
+        return Hand(channel, queue, place)

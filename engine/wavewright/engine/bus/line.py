@@ -18,6 +18,7 @@ from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import (
     CONNECTION_EXCEPTIONS,
     AuthenticationError,
+    InvalidFrameError,
     ProbableAuthenticationError,
 )
 from aiormq.exceptions import ConnectionClosed, ConnectionNotAllowed
@@ -177,9 +178,9 @@ def _judged(error: BusDown, address: Address) -> BusError:
             place=place,
             mend="look at the address in WAVEWRIGHT_AMQP_URL, and at rabbitmqctl authenticate_user",
         )
-    if isinstance(cause, ConnectionNotAllowed | ConnectionClosed) and _is_of_vhost(cause):
+    if isinstance(cause, ConnectionNotAllowed | ConnectionClosed | InvalidFrameError) and _is_of_vhost(cause):
         return BusMisconfigured(
-            f"the broker does not let {address.user!r} into this virtual host: {describe(cause)}",
+            f"the broker does not let {address.user!r} into the virtual host of this address",
             place=place,
             mend="rabbitmqctl add_vhost makes one, rabbitmqctl set_permissions lets a user in",
         )
@@ -201,4 +202,6 @@ def _judged(error: BusDown, address: Address) -> BusError:
 
 
 def _is_of_vhost(cause: BaseException) -> bool:
-    return "vhost" in str(cause)
+    # The library does not pass on what the broker says when it is asked to open a virtual host and closes instead;
+    # https://github.com/mosquito/aiormq, Connection._rpc: it is an unexpected frame in place of `OpenOk`.
+    return "vhost" in str(cause) or "Connection.OpenOk" in str(cause)

@@ -13,6 +13,7 @@ from aio_pika import Message
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
 from aio_pika.exceptions import AMQPChannelError, ChannelNotFoundEntity, DeliveryError, PublishError
 
+from wavewright.engine.bus.channels import close_channel, open_channel
 from wavewright.engine.bus.declaring import declare_topology
 from wavewright.engine.bus.errors import BusDown, BusMisconfigured, MessageRefused, MessageReturned
 from wavewright.engine.bus.guard import describe, guarded
@@ -89,8 +90,7 @@ class Outlet:
             return self._channel
         connection = await self._line.connection()
         await declare_topology(connection, self._topology, place=self._line.place)
-        channel = connection.channel(on_return_raises=True)
-        self._channel = await guarded(channel.__aenter__(), place=self._line.place)
+        self._channel = await open_channel(connection, self._line.place, on_return_raises=True)
         self._connection = connection
         self._exchanges = {}
         return self._channel
@@ -98,7 +98,7 @@ class Outlet:
     async def _find(self, channel: AbstractChannel, name: str) -> AbstractExchange:
         """Return an exchange after a look on another channel: one that is not there would close this one for all."""
         connection = await self._line.connection()
-        other = await guarded(connection.channel().__aenter__(), place=self._line.place)
+        other = await open_channel(connection, self._line.place)
         try:
             await guarded(other.get_exchange(name, ensure=True), place=self._line.place)
         except ChannelNotFoundEntity as error:
@@ -106,6 +106,5 @@ class Outlet:
         except AMQPChannelError as error:
             raise BusMisconfigured(describe(error), place=self._line.place) from error
         finally:
-            if not other.is_closed:
-                await guarded(other.close(), place=self._line.place)
+            await close_channel(other, self._line.place)
         return await guarded(channel.get_exchange(name, ensure=False), place=self._line.place)

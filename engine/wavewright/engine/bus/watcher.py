@@ -1,0 +1,100 @@
+"""Looking on at messages that are meant for others.
+
+A *watcher* has a queue of its own beside those of the topology: it gets a copy of each message under the routing keys
+that it names, and takes none away from anybody. What passes while its connection is being made anew, it misses.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final, Self
+
+import anyio
+from aio_pika.abc import AbstractChannel
+from aio_pika.exceptions import AMQPChannelError
+
+from wavewright.engine.bus.channels import close_channel, open_channel
+from wavewright.engine.bus.consumer import Consumer
+from wavewright.engine.bus.errors import BusDown, BusMisconfigured
+from wavewright.engine.bus.guard import describe, guarded
+from wavewright.engine.bus.line import Line
+from wavewright.engine.bus.topology import Topology
+from wavewright.engine.bus.wire import delivery_of
+from wavewright.engine.messages.delivery import Delivery
+
+MOST_WAITING: Final = 10_000
+"""Copies that wait for a watcher that is slow; then the oldest go."""
+AT_ONCE: Final = 200
+PAUSE: Final = 0.5
+
+
+class Watcher:
+    """Copies of messages, as they pass: `async for delivery in watcher`."""
+
+    def __init__(self, line: Line, topology: Topology, routing_keys: tuple[str, ...]) -> None:
+        self._line = line
+        self._topology = topology
+        self._routing_keys = routing_keys
+        self._channel: AbstractChannel | None = None
+        self._consumer: Consumer | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delivery:
+        while True:
+            try:
+                if self._consumer is None:
+                    await self.begin()
+                return await self._next()
+            except BusDown:
+                await self.close()
+                await anyio.sleep(PAUSE)
+
+    async def begin(self) -> None:
+        """Have copies made from now on.
+
+        Raises:
+            BusMisconfigured: this user may not have a queue of its own here.
+            BusDown: the connection is gone.
+        """
+        place = self._line.place
+        self._channel = await open_channel(await self._line.connection(), place)
+        try:
+            queue = await guarded(
+                self._channel.declare_queue(
+                    watching_name(self._topology.exchange),
+                    exclusive=True,
+                    arguments={"x-max-length": MOST_WAITING},
+                ),
+                place=place,
+            )
+            for key in self._routing_keys:
+                await guarded(queue.bind(self._topology.exchange, key), place=place)
+        except AMQPChannelError as error:
+            raise BusMisconfigured(
+                f"nothing can be watched: {describe(error)}",
+                place=place,
+                mend="let the user have queues that begin with the name of the exchange: rabbitmqctl set_permissions",
+            ) from error
+        self._consumer = Consumer(self._channel, queue, place, most=AT_ONCE)
+        await self._consumer.start()
+
+    async def close(self) -> None:
+        """Have no more copies made."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.stop()
+        if self._channel is not None:
+            await close_channel(self._channel, self._line.place)
+
+    async def _next(self) -> Delivery:
+        assert self._consumer is not None
+        delivery = delivery_of(await self._consumer.next())
+        await delivery.ack()
+        return delivery
+
+
+def watching_name(exchange: str) -> str:
+    """Return a name for a watcher's queue that nobody else has."""
+    return f"{exchange}.watch.{uuid.uuid4().hex}"
