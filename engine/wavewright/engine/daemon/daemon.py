@@ -6,6 +6,7 @@ it is kept in memory that would be missed: whoever starts next on the same store
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ import anyio
 from pydantic import JsonValue
 
 from wavewright.config.daemon_settings import DaemonSection
+from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.notices import NoticeName
-from wavewright.engine.bus.topology import Topology
+from wavewright.engine.bus.topology import topology_of
 from wavewright.engine.daemon.day import Day, PausingPurse
 from wavewright.engine.daemon.intake import Intake
 from wavewright.engine.daemon.reports import Reporter
@@ -30,6 +32,7 @@ from wavewright.engine.messages.rules import rules_of
 from wavewright.engine.operations.watch import Watch
 from wavewright.engine.services import open_services
 from wavewright.engine.version import __version__
+from wavewright.executor.memory import RunMemory
 from wavewright.executor.stores import Stores, open_stores
 
 DRAIN_SECONDS: Final = 6.0
@@ -40,19 +43,6 @@ LOOK_SECONDS: Final = 2.0
 """How often metrics and health are brought up to date."""
 
 _LOUD: Final = frozenset({"broker_lost", "message_returned", "message_refused", "outbox_unreachable"})
-
-
-def topology_of(section: DaemonSection) -> Topology:
-    """Return exchanges and queues under the names of the settings."""
-    queues = section.queues
-    return Topology(
-        exchange=section.exchange,
-        intake=queues.intake,
-        outlets=(queues.packages, queues.decisions, queues.status),
-        dead_exchange=section.dead_letter_exchange,
-        dead_queue=queues.dead,
-        delivery_limit=section.delivery_limit,
-    )
 
 
 def bus_settings_of(section: DaemonSection, name: str) -> BusSettings:
@@ -96,7 +86,7 @@ async def run_daemon(
     day = Day(clock, tell_spent)
     async with (
         open_stores(settings, clock=clock) as stores,
-        open_services(settings, PausingPurse(stores.purse, day)) as opened,
+        open_services(settings, PausingPurse(stores.purse, day), RunMemory(stores.journal)) as opened,
         open_bus(bus_settings_of(section, section.agent), notice) as bus,
     ):
         workshop = Workshop(
@@ -104,7 +94,11 @@ async def run_daemon(
             journal=stores.journal,
             jobs=stores.jobs,
             opened=opened,
-            reporter=Reporter(section, None if settings.hmac_key is None else settings.hmac_key.encode()),
+            reporter=Reporter(
+                section,
+                None if settings.hmac_key is None else settings.hmac_key.encode(),
+                Redactor(known_secrets(settings, os.environ)),
+            ),
             watch=watch,
             day=day,
             nudge=bus.nudge,
