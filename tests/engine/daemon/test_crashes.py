@@ -105,7 +105,7 @@ async def test_a_job_that_ends_its_process_is_laid_aside_after_five_attempts(
     assert deaths <= 5
     assert yard.calls()["die"] == deaths
     assert "5" in str(failed["reason"])
-    assert str(letter.headers["x-wavewright-reason"]).startswith("poison")
+    assert str(letter.headers["x-wavewright-reason"]).startswith("max_deliveries")
     assert json.loads(letter.body)["job_id"] == poison
 
 

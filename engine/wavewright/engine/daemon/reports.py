@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from wavewright.config.daemon_settings import DaemonSection
+from wavewright.config.redaction import Redactor
+from wavewright.engine.bus.topology import KIND_HEADER, REASON_HEADER
 from wavewright.engine.messages.encoding import Address, correlation_of, encode, sender_of
 from wavewright.engine.messages.envelope import ReportType
 from wavewright.engine.messages.ids import message_id, package_id
@@ -28,7 +30,8 @@ from wavewright.executor.job_store.records import Decision, JobRow, Outgoing
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package
 
-REASON_HEADER: Final = "x-wavewright-reason"
+POISON: Final = "max_deliveries"
+"""The kind of a dead letter whose message was sound and whose work never came to an end."""
 LONGEST_REASON: Final = 500
 """Characters of a reason; what is longer is in the journal."""
 _ANYBODY: Final = "anybody"
@@ -41,6 +44,8 @@ class Reporter:
 
     section: DaemonSection
     key: bytes | None = field(default=None, repr=False)
+    redactor: Redactor = field(default_factory=Redactor, repr=False)
+    """Knows the secrets that must not go out."""
 
     def status(self, job: JobRow, status: JobStatus, at: float, *what: str | int, **fields: Json) -> Outgoing:
         """Return the message that something has happened to a job.
@@ -89,9 +94,10 @@ class Reporter:
 
     def dead_letter(self, job: JobRow, at: float) -> Outgoing:
         """Return the request of a job that was given up, for the queue of what could not be done."""
+        reason = self.redactor.redact(job.reason)
         body: JsonObject = {
             "job_id": job.job,
-            "reason": job.reason,
+            "reason": reason,
             "attempts": job.attempts,
             "request": job.request,
         }
@@ -102,7 +108,7 @@ class Reporter:
             routing_key=self.section.queues.intake,
             body=json.dumps(body, sort_keys=True, ensure_ascii=True).encode("ascii"),
             job=job.job,
-            headers={REASON_HEADER: f"poison: {shortened(job.reason)}"},
+            headers={KIND_HEADER: POISON, REASON_HEADER: f"{POISON}: {shortened(reason)}"},
             at=at,
         )
 
@@ -148,7 +154,8 @@ class Reporter:
         kind: ReportType,
         *what: str | int,
     ) -> Outgoing:
-        address = Address(self.section.agent, target, self.section.exchange, queue, self.key)
+        section = self.section
+        address = Address(section.agent, target, section.exchange, queue, self.key, self.redactor)
         message = message_id(job.job, job.iteration, kind, *what)
         return encode(payload, address, message=message, correlation=correlation_of(job), at=at, job=job.job)
 

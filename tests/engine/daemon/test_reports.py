@@ -1,0 +1,48 @@
+"""What is told of jobs: in the same bytes each time, and without secrets."""
+
+from __future__ import annotations
+
+import json
+
+from wavewright.config.daemon_settings import DaemonSection
+from wavewright.config.redaction import MARK, Redactor
+from wavewright.engine.daemon.reports import Reporter
+from wavewright.executor.job_store.records import JobId, JobRow
+from wavewright.planner.types import RunId
+
+CANARY = "correct-horse-battery"
+DEAD = JobRow(
+    job=JobId("5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0e01"),
+    run=RunId("20260601-120000-3f2a7c"),
+    state="dead",
+    request={"job": {"name": "words"}, "source_agent": "ui_backend"},
+    received=1_780_315_200.0,
+    since=1_780_315_260.0,
+    attempts=5,
+    reason=f"begun 5 times; the last that it said: 401 for {CANARY}",
+)
+
+
+def test_a_job_that_was_given_up_is_laid_aside_with_the_reason_and_its_request() -> None:
+    failed, letter = Reporter(DaemonSection()).tell(DEAD)
+
+    assert json.loads(failed.body)["payload"]["status"] == "JOB_FAILED"
+    assert (letter.exchange, letter.routing_key) == ("knowledge.dlx", "agent.world_lore_researcher")
+    assert letter.headers["x-wavewright-kind"] == "max_deliveries"
+    assert str(letter.headers["x-wavewright-reason"]).startswith("max_deliveries: begun 5 times")
+    assert json.loads(letter.body)["request"]["job"] == {"name": "words"}
+
+
+def test_no_secret_goes_out_with_the_reason_of_a_failure() -> None:
+    reporter = Reporter(DaemonSection(), redactor=Redactor([CANARY]))
+
+    for message in reporter.tell(DEAD):
+        assert CANARY not in message.body.decode()
+        assert CANARY not in str(message.headers)
+        assert MARK in message.body.decode()
+
+
+def test_what_is_told_again_is_told_in_the_same_bytes() -> None:
+    reporter = Reporter(DaemonSection(), b"0123456789abcdef")
+
+    assert reporter.tell(DEAD) == reporter.tell(DEAD)
