@@ -1,4 +1,4 @@
-"""Daemons on one file that are killed or frozen at any moment lose no job, repeat no step and say nothing twice."""
+"""Daemons with shared stores, killed or frozen at any moment, lose no job, repeat no step, say nothing twice."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.executor.both_stores import jobs_of, journal_at
 from tests.executor.event_examples import step_finished
 from tests.executor.stores_contract import job_id, outgoing, request_of, tell_state
+from tests.support.postgres import PostgresServer
 from wavewright.executor.events import StepFinished
 from wavewright.executor.job_store.records import JobRow
-from wavewright.executor.job_store.sqlite import SqliteJobStore
-from wavewright.executor.journal_sqlite import SqliteJournal
 
 JOBS, STEPS = 60, 6
 
@@ -30,10 +30,9 @@ import anyio
 from tests.executor.stores_contract import outgoing, tell_state
 from wavewright.executor.events import StepFinished
 from wavewright.executor.job_store.records import Alongside, JobChange
-from wavewright.executor.job_store.sqlite import SqliteJobStore
-from wavewright.executor.journal_sqlite import SqliteJournal
+from tests.executor.both_stores import jobs_of, journal_at
 
-path, log, steps, slots, lines = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+place, log, steps, slots, lines = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
 diary = os.open(log, os.O_APPEND | os.O_WRONLY | os.O_CREAT)
 
 def note(*words):
@@ -78,8 +77,8 @@ async def publish(jobs):
             await anyio.sleep(0.002)
 
 async def main():
-    async with SqliteJournal(path) as journal:
-        jobs = SqliteJobStore(journal, outbox_lease=0.2)
+    async with journal_at(place) as journal:
+        jobs = jobs_of(journal, outbox_lease=0.2)
         async with anyio.create_task_group() as tasks:
             for _ in range(slots):
                 tasks.start_soon(work, journal, jobs)
@@ -89,24 +88,33 @@ anyio.run(main)
 """
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where the stores are: a file or a database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "journal.sqlite")
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.database()
+
+
 def start(script: str, *arguments: object, out: int | None = None) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], stdout=out, text=True)
 
 
-async def send_jobs(path: Path, count: int) -> None:
-    async with SqliteJournal(path) as journal:
-        jobs = SqliteJobStore(journal)
+async def send_jobs(place: str, count: int) -> None:
+    async with journal_at(place) as journal:
+        jobs = jobs_of(journal)
         async with anyio.create_task_group() as tasks:
             for number in range(count):
                 tasks.start_soon(jobs.receive, request_of(number), tell_state)
 
 
-def work_under_kills(path: Path, log: Path, seed: int) -> int:
+def work_under_kills(place: str, log: Path, seed: int) -> int:
     """Let two daemons work until they are killed at random, and start them anew; return the number of kills."""
     chance, kills = random.Random(seed), 0  # noqa: S311 - only to choose when to kill
     while True:
         lines = [chance.randrange(5, 60) if kills < 6 else -1 for _ in range(2)]
-        workers = [start(WORKER, path, log, STEPS, 3, count) for count in lines]
+        workers = [start(WORKER, place, log, STEPS, 3, count) for count in lines]
         ends = [worker.wait() for worker in workers]
         if ends == [0, 0]:
             return kills
@@ -116,15 +124,15 @@ def work_under_kills(path: Path, log: Path, seed: int) -> int:
 
 @pytest.mark.anyio
 async def test_killed_daemons_lose_no_job_repeat_no_journaled_step_and_keep_every_message(
-    tmp_path: Path,
+    place: str, tmp_path: Path
 ) -> None:
-    path, log = tmp_path / "journal.sqlite", tmp_path / "diary"
-    await send_jobs(path, JOBS)
+    log = tmp_path / "diary"
+    await send_jobs(place, JOBS)
 
-    kills = await anyio.to_thread.run_sync(work_under_kills, path, log, 5)
+    kills = await anyio.to_thread.run_sync(work_under_kills, place, log, 5)
 
-    async with SqliteJournal(path) as journal:
-        jobs = SqliteJobStore(journal)
+    async with journal_at(place) as journal:
+        jobs = jobs_of(journal)
         rows = await jobs.list_jobs()
         assert kills >= 6
         assert [row.state for row in rows] == ["completed"] * JOBS
@@ -163,19 +171,18 @@ def check_diary(lines: Sequence[str], expected: Sequence[Sequence[str]]) -> None
 FROZEN = """
 import os, signal, sys
 import anyio
+from tests.executor.both_stores import jobs_of, journal_at
 from tests.executor.event_examples import step_finished
 from tests.executor.stores_contract import outgoing, tell_state
 from wavewright.executor import lease
 from wavewright.executor.job_store.records import Alongside, JobChange
-from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal_errors import RunLost
-from wavewright.executor.journal_sqlite import SqliteJournal
 
 lease.this_realm = lambda: "another machine"
 
 async def main():
-    async with SqliteJournal(sys.argv[1], lease=0.3) as journal:
-        jobs = SqliteJobStore(journal)
+    async with journal_at(sys.argv[1], lease=0.3) as journal:
+        jobs = jobs_of(journal)
         job = await jobs.claim()
         print("claimed", job.job, flush=True)
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -195,14 +202,13 @@ anyio.run(main)
 
 
 @pytest.mark.anyio
-async def test_a_frozen_daemon_that_wakes_up_late_writes_nothing_more(tmp_path: Path) -> None:
-    path = tmp_path / "journal.sqlite"
-    await send_jobs(path, 1)
-    with start(FROZEN, path, out=subprocess.PIPE) as frozen:
+async def test_a_frozen_daemon_that_wakes_up_late_writes_nothing_more(place: str) -> None:
+    await send_jobs(place, 1)
+    with start(FROZEN, place, out=subprocess.PIPE) as frozen:
         assert frozen.stdout is not None
         assert frozen.stdout.readline() == f"claimed {job_id(0)}\n"
-        async with SqliteJournal(path) as journal:
-            jobs = SqliteJobStore(journal)
+        async with journal_at(place) as journal:
+            jobs = jobs_of(journal)
             job = await jobs.claim()
             while job is None:
                 await anyio.sleep(0.02)

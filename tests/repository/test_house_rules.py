@@ -17,6 +17,7 @@ BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.daemon.work": "the edge of a job: its fault is counted against it, and ends no daemon",
     "wavewright.executor.journal_sqlite": "the end of a write: whoever waits for it is told, or would wait for ever",
     "wavewright.executor.postgres.desk": "the end of a thread: whoever waits for it is told, or would wait for ever",
+    "wavewright.executor.postgres.jobs": "the call of a caller's `tell`: what it raises is raised to that caller",
     "wavewright.executor.runner": "the call of a tool",
     "wavewright.tools.workers.agent_calls": "the call of a tool by an agent: a failure is told to the model",
     "wavewright.tools.user_tools": "the import of a user's module",

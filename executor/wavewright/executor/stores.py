@@ -87,12 +87,20 @@ async def open_stores(
     Raises:
         JournalError: with the place and the mend.
     """
-    from wavewright.executor.job_store.sqlite import SqliteJobStore
-    from wavewright.executor.journal_sqlite import SqliteJournal
-    from wavewright.executor.purse_sqlite import SqlitePurse
-
     async with (
-        SqliteJournal(settings.journal, clock=clock) as journal,
-        SqlitePurse(settings.journal, settings.budgets, clock) as purse,
+        journal_of(settings, clock=clock) as journal,
+        purse_of(settings, clock=clock) as purse,
     ):
-        yield Stores(journal, SqliteJobStore(journal, clock=clock), purse)
+        yield Stores(journal, _jobs_of(journal, clock), purse)
+
+
+def _jobs_of(journal: SqliteJournal | PostgresJournal, clock: Callable[[], float]) -> JobStore:
+    from wavewright.executor.journal_sqlite import SqliteJournal
+
+    if isinstance(journal, SqliteJournal):
+        from wavewright.executor.job_store.sqlite import SqliteJobStore
+
+        return SqliteJobStore(journal, clock=clock)
+    from wavewright.executor.postgres.jobs import PostgresJobStore
+
+    return PostgresJobStore(journal)

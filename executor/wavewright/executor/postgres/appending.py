@@ -6,13 +6,17 @@ whether it is there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Self
 
 from wavewright.executor.events import RunStarted
+from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_leases import Held
 from wavewright.executor.journal_rows import Entry
+from wavewright.executor.postgres.job_beside import put_beside
+from wavewright.executor.postgres.job_tables import JobTables
 from wavewright.executor.postgres.session import Connection, TurnTaken, transaction
 from wavewright.executor.postgres.texts import plain
 from wavewright.planner.types import RunId
@@ -46,6 +50,15 @@ _FINISH: Final = """
     FROM count_steps($1) AS counted WHERE no = $1"""
 
 
+class BesideRefused(Exception):
+    """What goes beside one run's events cannot be written, so that those are not, either."""
+
+    def __init__(self, run: RunId, error: JournalError) -> None:
+        super().__init__(str(error))
+        self.run = run
+        self.error = error
+
+
 @dataclass(frozen=True, slots=True)
 class Append:
     """The entries of some runs, all held here."""
@@ -59,9 +72,16 @@ class Append:
     """Afterwards, by run."""
     beyond: Sequence[Entry]
     """Those that change more than the events."""
+    check: Callable[[Connection, RunId], Awaitable[None]]
+    """Raises, in a transaction, where a run is not held here."""
 
     @classmethod
-    def of(cls, entries: Sequence[Entry], holds: Mapping[RunId, Held]) -> Self:
+    def of(
+        cls,
+        entries: Sequence[Entry],
+        holds: Mapping[RunId, Held],
+        check: Callable[[Connection, RunId], Awaitable[None]],
+    ) -> Self:
         """Return the append of these entries."""
         next_seq = {run: hold.seq for run, hold in holds.items()}
         is_finished = {run: hold.is_finished for run, hold in holds.items()}
@@ -72,14 +92,20 @@ class Append:
             for seq, (at, kind, step, status, key, crc, body) in enumerate(entry.rows, next_seq[run]):
                 rows.append((holds[run].no, seq, at, kind, plain(step), status, plain(key), crc, body))
             next_seq[run] += len(entry.rows)
-            if entry.marks or (is_finished[run] and not entry.is_end):
-                beyond.append(entry)
+            is_marked = bool(entry.marks) or (is_finished[run] and not entry.is_end)
+            if is_marked:
                 is_finished[run] = any(not isinstance(mark, RunStarted) for mark in entry.marks)
+            if is_marked or entry.beside is not None:
+                beyond.append(entry)
         columns: list[list[object]] = [[row[column] for row in rows] for column in range(_COLUMNS)]
-        return cls(holds, columns, next_seq, is_finished, beyond)
+        return cls(holds, columns, next_seq, is_finished, beyond, check)
 
     async def make(self, connection: Connection, opening: int, turn: int) -> set[int]:
-        """Write all of it in one transaction and return the numbers of the runs that are held still."""
+        """Write all of it in one transaction and return the numbers of the runs that are held still.
+
+        Raises:
+            BesideRefused: nothing was written.
+        """
         if not self.beyond:
             return await self._insert(connection, opening, turn)
         async with transaction(connection):
@@ -87,7 +113,16 @@ class Append:
             for entry in self.beyond:
                 if self.holds[entry.run].no in held:
                     await _mark(connection, entry, self.holds[entry.run].no)
+                    await self._put_beside(connection, entry)
         return held
+
+    async def _put_beside(self, connection: Connection, entry: Entry) -> None:
+        if entry.beside is None:
+            return
+        try:
+            await put_beside(JobTables(connection), entry.beside, partial(self.check, connection))
+        except JournalError as error:
+            raise BesideRefused(entry.run, error) from error
 
     async def _insert(self, connection: Connection, opening: int, turn: int) -> set[int]:
         numbers = [hold.no for hold in self.holds.values()]
@@ -113,7 +148,7 @@ class Append:
 
 async def _mark(connection: Connection, entry: Entry, no: int) -> None:
     """Bring the run's row up to date."""
-    if not entry.is_end:
+    if entry.rows and not entry.is_end:
         await connection.execute(_REOPEN, no)
     for mark in entry.marks:
         if isinstance(mark, RunStarted):

@@ -37,6 +37,11 @@ _BROKEN: Final = (
 """What another try may not meet: the connection, not the request, is at fault."""
 
 
+def is_collision(error: Exception) -> bool:
+    """Return whether another transaction was in the way, so that this one, undone, may succeed now."""
+    return isinstance(error, pg.DeadlockDetectedError | pg.SerializationError)
+
+
 def is_broken(error: Exception) -> bool:
     """Return whether the connection is at fault, so that another one may do."""
     return isinstance(error, _BROKEN)

@@ -77,14 +77,15 @@ class PostgresJournal:
     ) -> Awaitable[None]:
         """Write the events at the end of the run; what is returned is done once the server has synced them.
 
+        What is given alongside is written in the same transaction, or neither is.
+
         Raises:
             JournalError: when awaited; at once for events that are not JSON and for a run with an earlier fault.
         """
         if (fault := self.store.faults.get(run)) is not None:
             raise fault
         self._desk.check_open()
-        assert alongside is None
-        entry = write_entry(run, events)
+        entry = write_entry(run, events, alongside)
         batch = self._gathering
         if batch is None:
             loop = asyncio.get_running_loop()

@@ -13,7 +13,7 @@ from wavewright.executor.journal_leases import Held, Watch
 from wavewright.executor.journal_reader import read_hold
 from wavewright.executor.lease import Hold, Owner, judge_hold
 from wavewright.executor.postgres.session import Connection
-from wavewright.executor.run_faults import run_busy, run_lost
+from wavewright.executor.run_faults import run_busy, run_busy_here, run_lost
 from wavewright.planner.types import RunId
 
 HOLD: Final = """
@@ -27,6 +27,11 @@ _LOOK: Final = f"""
 _TAKE: Final = """
     UPDATE run SET fence = fence + 1, owner = $2, since = clock_seconds(), host = $3, pid = $4 WHERE no = $1
     RETURNING fence, (SELECT coalesce(max(seq) + 1, 0) FROM event WHERE event.run = $1)"""
+_CHECK: Final = "SELECT 1 FROM run WHERE no = $1 AND fence = $2 FOR SHARE"
+_GIVE_UP: Final = "UPDATE run SET owner = NULL WHERE no = $1 AND fence = $2"
+_OWNER: Final = f"""
+    SELECT {HOLD}, clock_seconds() AS now FROM run JOIN opening ON opening.no = run.owner
+    WHERE run.run = $1"""  # noqa: S608 - constants
 
 
 class Leases:
@@ -37,7 +42,13 @@ class Leases:
         self._place = place
 
     async def take(
-        self, connection: Connection, run: RunId, *, opening: int, unmoved: int | None = None
+        self,
+        connection: Connection,
+        run: RunId,
+        *,
+        opening: int,
+        unmoved: int | None = None,
+        waits: bool = True,
     ) -> Held | Watch:
         """Write this owner into the run's row, or return whom to watch first.
 
@@ -46,13 +57,15 @@ class Leases:
             run: The run, new or known.
             opening: The number of this owner's opening.
             unmoved: The beat of a watch that is over.
+            waits: Whether to wait for whoever is in the middle of something with the run.
 
         Raises:
-            RunBusy: the run's owner lives.
+            RunBusy: the run's owner lives; or, where it is not waited for, somebody is at it.
         """
         await connection.execute(_MAKE, run)
-        row = await connection.fetchrow(_LOOK, run)
-        assert row is not None
+        row = await connection.fetchrow(_LOOK if waits else f"{_LOOK} SKIP LOCKED", run)
+        if row is None:
+            raise run_busy_here(run, place=self._place)
         hold = read_hold(tuple(row)[:9])
         # A hold of its own is left over from a fault.
         if hold is not None and hold.owner.token != self._owner.token:
@@ -63,14 +76,33 @@ class Leases:
                     return Watch(hold)
                 case _:
                     pass
-        return await self.put(connection, row["no"], opening, is_finished=row["status"] is not None)
-
-    async def put(self, connection: Connection, no: int, opening: int, *, is_finished: bool) -> Held:
-        """Write this owner into the row of a run that is free."""
-        taken = await connection.fetchrow(_TAKE, no, opening, self._owner.host, self._owner.pid)
+        taken = await connection.fetchrow(_TAKE, row["no"], opening, self._owner.host, self._owner.pid)
         assert taken is not None
         fence, seq = taken
-        return Held(no, fence, seq, is_finished)
+        return Held(row["no"], fence, seq, row["status"] is not None)
+
+    async def check(self, connection: Connection, run: RunId, held: Held) -> None:
+        """Return, in a transaction, where the hold still stands; nobody can take it until that ends.
+
+        Raises:
+            RunLost: another owner came.
+        """
+        if await connection.fetchval(_CHECK, held.no, held.fence) is None:
+            raise await self.lost(connection, run)
+
+    @staticmethod
+    async def give_up(connection: Connection, held: Held) -> None:
+        """Take this owner out of the run's row, unless another one stands there."""
+        await connection.execute(_GIVE_UP, held.no, held.fence)
+
+    async def owner_of(self, connection: Connection, run: RunId) -> str | None:
+        """Return who has the run open, for people; none where nobody does, or nobody who lives."""
+        row = await connection.fetchrow(_OWNER, run)
+        hold = None if row is None else read_hold(tuple(row)[:9])
+        if row is None or hold is None:
+            return None
+        is_owned = judge_hold(hold, now=row["now"], realm=self._owner.realm) == "busy"
+        return str(hold.owner) if is_owned else None
 
     async def lost(self, connection: Connection, run: RunId) -> RunLost:
         """Return the error that names who has a run that was held here."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     # `session` imports this module.
     from wavewright.executor.postgres.session import Connection
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Of the tables and of the events' bodies; in the table `format`."""
 LOCK: Final = 0x57617665
 """`Wave` in ASCII: the number of the advisory lock that one process at a time has while it makes tables."""
@@ -102,9 +102,86 @@ _EVENT_TABLES: Final = """
         PRIMARY KEY (pot, name, step)
     ) WITH (fillfactor = 50);
 """
+_JOB_TABLES: Final = """
+    CREATE TABLE job (
+        no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        job text NOT NULL UNIQUE,
+        run text NOT NULL UNIQUE,
+        state text NOT NULL,
+        received double precision NOT NULL,
+        weight double precision NOT NULL,
+        attempts bigint NOT NULL,
+        iteration bigint NOT NULL,
+        package text,
+        feedback text NOT NULL,
+        reason text NOT NULL,
+        not_before double precision,
+        finished double precision,
+        since double precision NOT NULL,
+        turn double precision NOT NULL
+    ) WITH (fillfactor = 70);
+    CREATE INDEX job_turn ON job (turn, no) WHERE state = 'queued';
+    CREATE INDEX job_begun ON job (turn, no) WHERE state = 'running';
+    -- Apart, since a change of a row writes all of it anew, and a request can be long.
+    CREATE TABLE job_request (no bigint PRIMARY KEY, request text NOT NULL);
+
+    -- Messages that had an effect, and those that wait for their turn: these have a text in `kept`.
+    CREATE TABLE inbox (
+        no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        message text NOT NULL UNIQUE,
+        kind text NOT NULL,
+        source text NOT NULL,
+        at double precision NOT NULL,
+        received double precision NOT NULL,
+        subject text NOT NULL,
+        iteration bigint,
+        kept text
+    );
+    CREATE INDEX inbox_kept ON inbox (subject, no) WHERE kept IS NOT NULL;
+
+    CREATE TABLE outbox (
+        no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        message text NOT NULL UNIQUE,
+        kind text NOT NULL,
+        exchange text NOT NULL,
+        routing_key text NOT NULL,
+        job text,
+        headers text NOT NULL,
+        at double precision NOT NULL,
+        sent double precision,
+        refused text,
+        owner text,
+        leased double precision
+    );
+    CREATE INDEX outbox_waiting ON outbox (no) WHERE sent IS NULL AND refused IS NULL;
+    CREATE INDEX outbox_by_job ON outbox (job, no) WHERE sent IS NULL AND refused IS NULL;
+    CREATE INDEX outbox_refused ON outbox (no) WHERE refused IS NOT NULL;
+    -- Only of messages that were not sent: what a sent one said, its run's events say.
+    CREATE TABLE outbox_body (no bigint PRIMARY KEY, body bytea NOT NULL);
+
+    CREATE TABLE decision (
+        no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id text NOT NULL UNIQUE,
+        job text NOT NULL,
+        run text NOT NULL,
+        subject text NOT NULL,
+        question text NOT NULL,
+        options text NOT NULL,
+        context text NOT NULL,
+        binding text NOT NULL,
+        asked double precision NOT NULL,
+        expires double precision,
+        choice text,
+        answered_by text,
+        answered double precision,
+        used double precision
+    );
+    CREATE INDEX decision_of_job ON decision (job);
+    CREATE INDEX decision_open ON decision (no) WHERE choice IS NULL;
+"""
 _NAMES: Final = """
     SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = 'wavewright'"""
-_MIGRATIONS: Final = {0: _EVENT_TABLES}
+_MIGRATIONS: Final = {0: _EVENT_TABLES, 1: _JOB_TABLES}
 """By format: what makes the next one of it."""
 
 

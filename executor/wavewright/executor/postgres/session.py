@@ -21,6 +21,7 @@ from wavewright.executor.postgres.faults import (
     FAULTS,
     explain_opening,
     is_broken,
+    is_collision,
     place_of,
     unreachable,
 )
@@ -183,11 +184,14 @@ class Session:
             try:
                 return await ask(await self._connected())
             except FAULTS as error:
+                is_over = anyio.current_time() >= deadline
+                if is_collision(error) and not is_over:
+                    continue
                 if not self._is_broken(error):
                     raise
                 self._drop()
                 # A server that was never there is told at once; one that was is likely to come back.
-                if not self._was_open or anyio.current_time() >= deadline:
+                if not self._was_open or is_over:
                     raise unreachable(error, self.place) from error
             await anyio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)

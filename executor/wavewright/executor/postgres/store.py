@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final
 
-from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.journal_errors import JournalError, RunLost
 from wavewright.executor.journal_leases import Held, Watch
 from wavewright.executor.journal_rows import Entry
 from wavewright.executor.lease import LEASE_SECONDS, Owner, this_owner
-from wavewright.executor.postgres.appending import Append
+from wavewright.executor.postgres.appending import Append, BesideRefused
 from wavewright.executor.postgres.faults import FAULTS, explain_use
 from wavewright.executor.postgres.leases import Leases
-from wavewright.executor.postgres.session import PATIENCE, Session
+from wavewright.executor.postgres.session import PATIENCE, Connection, Session
 from wavewright.executor.run_faults import run_busy_here
 from wavewright.planner.types import RunId
-
-_GIVE_UP: Final = "UPDATE run SET owner = NULL WHERE no = $1 AND fence = $2"
 
 
 class PostgresStore:
@@ -91,6 +88,24 @@ class PostgresStore:
         self.faults.pop(run, None)
         self._held[run] = held
 
+    def drop(self, run: RunId) -> None:
+        """Take note of a run that was given up in another transaction of this session."""
+        self._held.pop(run, None)
+
+    async def check(self, connection: Connection, run: RunId) -> None:
+        """Return, in a transaction, where the run is held here and all that was appended to it is written.
+
+        Raises:
+            RunLost: it is not held, or another owner came.
+            JournalError: something could not be written.
+        """
+        if (fault := self.faults.get(run)) is not None:
+            raise fault
+        held = self._held.get(run)
+        if held is None:
+            raise RunLost(f"run {run} is not open here", place=self.place, mend="open it first")
+        await self.leases.check(connection, run, held)
+
     def held(self, run: RunId) -> Held | None:
         """Return how a run is held here, if it is."""
         return None if run in self.faults else self._held.get(run)
@@ -102,7 +117,7 @@ class PostgresStore:
         if held is None:
             return
         try:
-            await self.session.transact(lambda connection: connection.execute(_GIVE_UP, held.no, held.fence))
+            await self.session.transact(lambda connection: self.leases.give_up(connection, held))
         except FAULTS as error:
             raise explain_use(error, self.place, run) from error
 
@@ -121,6 +136,9 @@ class PostgresStore:
         try:
             if good:
                 await self._write_at_once(good)
+        except BesideRefused as refused:
+            self.faults[refused.run] = refused.error
+            return await self.write(entries)
         except JournalError as error:
             # The database is away: that will not be different for each run by itself.
             self.faults.update({entry.run: error for entry in good})
@@ -149,7 +167,7 @@ class PostgresStore:
 
     async def _write_at_once(self, entries: Sequence[Entry]) -> None:
         holds = {entry.run: self._held[entry.run] for entry in entries}
-        append = Append.of(entries, holds)
+        append = Append.of(entries, holds, self.check)
         there = await self.session.once(append.make, append.find)
         append.settle()
         await self._note_lost(run for run, hold in holds.items() if hold.no not in there)

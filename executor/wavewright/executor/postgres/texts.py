@@ -18,3 +18,8 @@ def plain(text: str | None) -> str | None:
     if text is None or text.isascii():
         return text if text is None or "\0" not in text else text.replace("\0", "\ufffd")
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+
+
+def plain_value(value: object) -> object:
+    """Return a column's value, plain where it is a text."""
+    return plain(value) if isinstance(value, str) else value

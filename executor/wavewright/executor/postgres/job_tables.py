@@ -1,0 +1,298 @@
+"""The job store's tables in the database, row by row.
+
+Everything here happens within a transaction of the caller's and decides nothing: what a job becomes is said in
+`rules`, who may say so in `job_transactions`. A job that is going to change is read with its row locked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from wavewright.executor.job_store.records import (
+    Decision,
+    DecisionId,
+    JobId,
+    JobRow,
+    JobState,
+    MessageId,
+    Received,
+    VerdictGiven,
+)
+from wavewright.executor.job_store.texts import (
+    DECISION_COLUMNS,
+    Kept,
+    feedback_text,
+    from_text,
+    kept_text,
+    read_decision,
+    read_feedback,
+    read_kept,
+    subject_of,
+    to_text,
+)
+from wavewright.executor.journal_reader import read_hold
+from wavewright.executor.lease import Hold
+from wavewright.executor.postgres.leases import HOLD
+from wavewright.executor.postgres.outbox_tables import OutboxTables
+from wavewright.executor.postgres.session import Connection
+from wavewright.executor.postgres.texts import plain, plain_value
+from wavewright.planner.types import RunId
+
+_JOB: Final = """
+    SELECT job.job, job.run, state, request, received, weight, attempts, iteration, package, feedback, reason,
+           not_before, finished, since, turn
+    FROM job JOIN job_request ON job_request.no = job.no"""
+_INSERT_JOB: Final = """
+    WITH made AS (
+        INSERT INTO job (job, run, received, weight, state, attempts, iteration, package, feedback, reason,
+                         not_before, finished, since, turn)
+        VALUES ($1, $2, $3, $4, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING no
+    ) INSERT INTO job_request SELECT no, $5 FROM made"""
+_UPDATE_JOB: Final = """
+    UPDATE job SET state = $2, attempts = $3, iteration = $4, package = $5, feedback = $6, reason = $7,
+                   not_before = $8, finished = $9, since = $10, turn = $11
+    WHERE job = $1"""
+_IS_DUE: Final = (
+    "state = 'queued' AND weight <= $1 AND (not_before IS NULL OR not_before <= $2 OR $2 < since)"
+)
+_NEXT_WAITING: Final = f"""
+    SELECT turn, no, job, run FROM job WHERE {_IS_DUE} AND (turn, no) > ($3, $4)
+    ORDER BY turn, no LIMIT 1 FOR UPDATE SKIP LOCKED"""  # noqa: S608 - constants
+_BEGUN: Final = f"""
+    SELECT {HOLD}, job.turn, job.no, job.job, job.run
+    FROM job LEFT JOIN run ON run.run = job.run LEFT JOIN opening ON opening.no = run.owner
+    WHERE state = 'running' AND weight <= $1 ORDER BY job.turn, job.no"""  # noqa: S608 - constants
+_IS_RIPE: Final = """
+    FROM inbox LEFT JOIN job ON job.job = inbox.subject LEFT JOIN decision ON decision.id = inbox.subject
+    WHERE inbox.kept IS NOT NULL AND (
+        decision.id IS NOT NULL OR job.state IN ('completed', 'failed', 'dead')
+        OR (job.state = 'awaiting' AND inbox.iteration <= job.iteration))"""
+_RIPE: Final = f"""
+    SELECT inbox.no, inbox.message, inbox.kind, inbox.source, inbox.at, inbox.kept {_IS_RIPE}
+    ORDER BY inbox.no FOR UPDATE OF inbox SKIP LOCKED"""
+_HAS_WORK: Final = f"""
+    SELECT EXISTS (SELECT {_IS_RIPE}) OR EXISTS (SELECT FROM job WHERE {_IS_DUE})"""  # noqa: S608 - constants
+_INSERT_MESSAGE: Final = """
+    INSERT INTO inbox (message, kind, source, at, received, subject, iteration, kept)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
+_INSERT_DECISION: Final = f"""
+    INSERT INTO decision ({DECISION_COLUMNS})
+    VALUES ({", ".join(f"${place + 1}" for place in range(len(DECISION_COLUMNS.split(", "))))})
+    ON CONFLICT (id) DO NOTHING"""  # noqa: S608 - names and numbers of our own
+_DECISION: Final = f"SELECT {DECISION_COLUMNS} FROM decision"  # noqa: S608 - names of our own
+_IS_ANSWERED: Final = "choice IS NOT NULL AND used IS NULL AND (expires IS NULL OR expires > $2)"
+_TAKE: Final = f"UPDATE decision SET used = $2 WHERE id = $1 AND {_IS_ANSWERED} RETURNING no"  # noqa: S608 - constants
+_UNTAKEN: Final = f"SELECT 1 FROM decision WHERE job = $1 AND {_IS_ANSWERED} LIMIT 1"  # noqa: S608 - constants
+
+
+class Waiting(NamedTuple):
+    """A job that may be next."""
+
+    turn: float
+    no: int
+    job: JobId
+    run: RunId
+
+
+class Begun(NamedTuple):
+    """A job that somebody has begun, and who holds it."""
+
+    place: Waiting
+    hold: Hold | None
+
+
+class KeptMessage(NamedTuple):
+    """A message that waited for its turn."""
+
+    no: int
+    message: Received
+    request: Kept
+
+
+class JobTables:
+    """Rows of jobs, decisions, inbox and outbox, seen in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Read and write through this connection, within the caller's transaction."""
+        self._connection = connection
+        self.outbox = OutboxTables(connection)
+
+    async def now(self) -> float:
+        """Return the time by the database's clock."""
+        return float(await self._connection.fetchval("SELECT clock_seconds()"))
+
+    # Jobs
+
+    async def find_job(self, job: JobId, *, locked: bool = False) -> JobRow | None:
+        """Return one job; who works on it is not looked up."""
+        suffix = " FOR UPDATE OF job" if locked else ""
+        row = await self._connection.fetchrow(f"{_JOB} WHERE job.job = $1{suffix}", plain(job))
+        return None if row is None else _read_job(tuple(row))
+
+    async def list_jobs(self, states: Sequence[JobState]) -> list[JobRow]:
+        """Return jobs in the order in which they came."""
+        where = "cardinality($1::text[]) = 0 OR state = ANY($1)"
+        rows = await self._connection.fetch(f"{_JOB} WHERE {where} ORDER BY job.no", list(states))
+        return [_read_job(tuple(row)) for row in rows]
+
+    async def has_run(self, run: RunId) -> bool:
+        """Return whether some job or some run has that id."""
+        asked = "SELECT EXISTS (SELECT FROM job WHERE run = $1) OR EXISTS (SELECT FROM run WHERE run = $1)"
+        return bool(await self._connection.fetchval(asked, run))
+
+    async def add_job(self, job: JobRow) -> None:
+        """Write a new job."""
+        request = to_text(job.request, place=f"job {job.job}")
+        await self._connection.execute(
+            _INSERT_JOB, plain(job.job), job.run, job.received, job.weight, request, *_changing(job)
+        )
+
+    async def save_job(self, job: JobRow) -> None:
+        """Write how a job stands now."""
+        await self._connection.execute(_UPDATE_JOB, job.job, *_changing(job))
+
+    async def begun_jobs(self, most_weight: float) -> list[Begun]:
+        """Return jobs that somebody has begun, the longest waiting first."""
+        rows = await self._connection.fetch(_BEGUN, most_weight)
+        return [Begun(Waiting(*tuple(row)[9:]), read_hold(tuple(row)[:9])) for row in rows]
+
+    async def is_begun(self, job: JobId) -> bool:
+        """Lock a begun job, unless somebody else has it locked; return whether it is still begun."""
+        asked = "SELECT 1 FROM job WHERE job = $1 AND state = 'running' FOR UPDATE SKIP LOCKED"
+        return await self._connection.fetchval(asked, job) is not None
+
+    async def next_waiting(self, most_weight: float, now: float, after: Waiting | None) -> Waiting | None:
+        """Lock and return the next job that is queued and due, leaving those out that somebody else has locked."""
+        turn, no = (-math.inf, 0) if after is None else (after.turn, after.no)
+        row = await self._connection.fetchrow(_NEXT_WAITING, most_weight, now, turn, no)
+        return None if row is None else Waiting(*row)
+
+    async def has_work(self, most_weight: float, now: float) -> bool:
+        """Return whether a job is due or a kept message is ripe."""
+        return bool(await self._connection.fetchval(_HAS_WORK, most_weight, now))
+
+    async def count_states(self) -> dict[JobState, int]:
+        """Return how many jobs are in each state that has any."""
+        rows = await self._connection.fetch("SELECT state, count(*) FROM job GROUP BY state")
+        return {row["state"]: row["count"] for row in rows}
+
+    # The inbox
+
+    async def is_seen(self, message: MessageId) -> bool:
+        """Return whether a message with this id is remembered."""
+        asked = "SELECT EXISTS (SELECT FROM inbox WHERE message = $1)"
+        return bool(await self._connection.fetchval(asked, plain(message)))
+
+    async def remember(self, message: Received, now: float, *, is_kept: bool) -> None:
+        """Write a message that had an effect, or that is kept until its turn comes."""
+        kept = kept_text(cast("Kept", message.request)) if is_kept else None
+        subject, iteration = subject_of(message)
+        columns = (plain(message.message), plain(message.kind), plain(message.source), message.at, now)
+        await self._connection.execute(_INSERT_MESSAGE, *columns, plain(subject), iteration, kept)
+
+    async def ripe_messages(self) -> list[KeptMessage]:
+        """Return kept messages whose job or decision is such that they may be judged again, in their order."""
+        return [
+            KeptMessage(no, Received(message, kind, source, at, request := read_kept(kept)), request)
+            for no, message, kind, source, at, kept in await self._connection.fetch(_RIPE)
+        ]
+
+    async def kept_verdicts(self, job: JobId, before: int | None = None) -> tuple[VerdictGiven, ...]:
+        """Return verdicts on a job that are kept, and came before the message of that number where one is given."""
+        rows = await self._connection.fetch(
+            """SELECT kept FROM inbox
+               WHERE kept IS NOT NULL AND subject = $1 AND ($2::bigint IS NULL OR no < $2) ORDER BY no""",
+            plain(job),
+            before,
+        )
+        requests = [read_kept(kept) for (kept,) in rows]
+        return tuple(request for request in requests if isinstance(request, VerdictGiven))
+
+    async def release_message(self, no: int) -> None:
+        """Note that a kept message had its effect, or never will."""
+        await self._connection.execute("UPDATE inbox SET kept = NULL WHERE no = $1", no)
+
+    # Decisions
+
+    async def ask(self, decisions: Sequence[tuple[object, ...]]) -> None:
+        """Write decisions, but for those that are known already."""
+        if decisions:
+            rows = [tuple(map(plain_value, decision)) for decision in decisions]
+            await self._connection.executemany(_INSERT_DECISION, rows)
+
+    async def find_decision(self, decision: DecisionId, *, locked: bool = False) -> Decision | None:
+        """Return one decision."""
+        suffix = " FOR UPDATE" if locked else ""
+        row = await self._connection.fetchrow(f"{_DECISION} WHERE id = $1{suffix}", plain(decision))
+        return None if row is None else read_decision(tuple(row))
+
+    async def match_decisions(self, prefix: str) -> list[Decision]:
+        """Return decisions whose id starts so."""
+        rows = await self._connection.fetch(
+            f"{_DECISION} WHERE starts_with(id, $1) ORDER BY no", plain(prefix)
+        )
+        return [read_decision(tuple(row)) for row in rows]
+
+    async def list_decisions(self, *, is_open: bool) -> list[Decision]:
+        """Return decisions that are open, or that were answered, in the order in which they were asked."""
+        standing = "IS NULL" if is_open else "IS NOT NULL"
+        rows = await self._connection.fetch(f"{_DECISION} WHERE choice {standing} ORDER BY no")
+        return [read_decision(tuple(row)) for row in rows]
+
+    async def answer(self, decision: DecisionId, choice: str, by: str, now: float) -> None:
+        """Write the answer to a decision."""
+        await self._connection.execute(
+            "UPDATE decision SET choice = $2, answered_by = $3, answered = $4 WHERE id = $1",
+            decision,
+            plain(choice),
+            plain(by),
+            now,
+        )
+
+    async def take(self, decision: DecisionId, now: float) -> bool:
+        """Mark an answer as taken; return whether it was there to be taken."""
+        return await self._connection.fetchval(_TAKE, plain(decision), now) is not None
+
+    async def has_untaken_answer(self, job: JobId, now: float) -> bool:
+        """Return whether somebody answered a question of the job that the job has not looked at yet."""
+        return await self._connection.fetchval(_UNTAKEN, job, now) is not None
+
+
+def _changing(job: JobRow) -> tuple[object, ...]:
+    """Return the columns of a job that can change."""
+    return (
+        job.state,
+        job.attempts,
+        job.iteration,
+        plain(job.package),
+        feedback_text(job.feedback),
+        plain(job.reason),
+        job.not_before,
+        job.finished,
+        job.since,
+        job.turn,
+    )
+
+
+def _read_job(row: Sequence[Any]) -> JobRow:
+    job, run, state, request, received, weight, attempts, iteration, package, feedback, reason, *times = row
+    not_before, finished, since, turn = times
+    return JobRow(
+        job=JobId(job),
+        run=RunId(run),
+        state=state,
+        request=from_text(request),
+        received=received,
+        weight=weight,
+        attempts=attempts,
+        iteration=iteration,
+        package=package,
+        feedback=read_feedback(feedback),
+        reason=reason,
+        not_before=not_before,
+        finished=finished,
+        since=since,
+        turn=turn,
+    )

@@ -1,0 +1,328 @@
+"""What the job store does in one transaction each, in the database.
+
+A *transaction* here is given the connection in it; whatever it raises, nothing of it is written. A job is worked on
+by whoever holds its root run, and every change of a job checks that hold's fence first. Whoever changes a job has its
+row locked; who looks for one to begin leaves out those that others have locked, and never waits.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, get_args
+
+from wavewright.executor.job_store.port import Tell
+from wavewright.executor.job_store.reception import judge, judge_answer, judge_kept
+from wavewright.executor.job_store.records import (
+    Decision,
+    DecisionId,
+    DecisionMade,
+    JobChange,
+    JobId,
+    JobRequested,
+    JobRow,
+    JobState,
+    Outgoing,
+    Receipt,
+    Received,
+    ReceptionView,
+    Request,
+    VerdictGiven,
+)
+from wavewright.executor.job_store.rules import (
+    begin,
+    bury,
+    choose_run,
+    go_on,
+    is_worn_out,
+    receive_job,
+    take_verdict,
+)
+from wavewright.executor.job_store.texts import outgoing_row
+from wavewright.executor.journal_errors import JournalError, RunBusy
+from wavewright.executor.journal_leases import Held, Watch
+from wavewright.executor.lease import judge_hold
+from wavewright.executor.postgres.job_beside import known_job, stand
+from wavewright.executor.postgres.job_tables import Begun, JobTables, Waiting
+from wavewright.executor.postgres.session import Connection
+from wavewright.executor.postgres.store import PostgresStore
+from wavewright.planner.types import RunId
+
+OUTBOX_LEASE: Final = 5.0
+"""Seconds for which messages of the outbox are one owner's to publish."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An owner who may be dead, as first seen."""
+
+    beat: int
+    at: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A job that was begun, with the hold of its run."""
+
+    job: JobRow
+    held: Held
+
+
+class JobTransactions:
+    """The job store's side of an open journal."""
+
+    def __init__(self, store: PostgresStore, *, outbox_lease: float = OUTBOX_LEASE) -> None:
+        """Work on the journal's own connection, as its owner.
+
+        Args:
+            store: The open journal.
+            outbox_lease: Seconds for which messages of the outbox are this owner's to publish.
+        """
+        self._store = store
+        self._outbox_lease = outbox_lease
+        self._suspects = dict[RunId, _Seen]()
+
+    # Messages and answers
+
+    async def receive(self, connection: Connection, message: Received, tell: Tell) -> Receipt:
+        """Judge a message and take its effect."""
+        tables = JobTables(connection)
+        now = await tables.now()
+        # The job's row is locked first: of two that bring the same message, one sees what the other did.
+        view = await self._view(tables, message.request, now)
+        view = replace(view, is_seen=await tables.is_seen(message.message))
+        receipt = judge(message, view)
+        if receipt.action == "accept":
+            is_done = await self._take_effect(tables, message.request, view, tell)
+            await tables.remember(message, now, is_kept=not is_done)
+        elif receipt.action == "defer":
+            await tables.remember(message, now, is_kept=True)
+        return receipt
+
+    async def decide(self, connection: Connection, made: DecisionMade, tell: Tell) -> Receipt:
+        """Take an answer that came by another door than a message."""
+        tables = JobTables(connection)
+        view = await self._view(tables, made, await tables.now())
+        receipt = judge_answer(made, view)
+        if receipt.action == "accept":
+            await self._take_effect(tables, made, view, tell)
+        # There is nothing that could be kept: whoever is at this door can see what is asked.
+        return replace(receipt, action="dead_letter") if receipt.action == "defer" else receipt
+
+    async def _view(
+        self, tables: JobTables, request: Request, now: float, *, before: int | None = None
+    ) -> ReceptionView:
+        if isinstance(request, DecisionMade):
+            asked = await tables.find_decision(request.decision)
+            job = None if asked is None else await tables.find_job(asked.job, locked=True)
+            # As it is now that nobody else can answer it.
+            decision = None if asked is None else await tables.find_decision(asked.id, locked=True)
+            return ReceptionView(now, job=job, decision=decision)
+        job = await tables.find_job(request.job, locked=True)
+        if isinstance(request, JobRequested):
+            return ReceptionView(now, job=job)
+        return ReceptionView(now, job=job, kept=await tables.kept_verdicts(request.job, before))
+
+    async def _take_effect(
+        self, tables: JobTables, request: Request, view: ReceptionView, tell: Tell
+    ) -> bool:
+        """Return whether the request had its effect; else its turn is still to come."""
+        match request:
+            case JobRequested():
+                job = receive_job(request, await _free_run(tables, request.job, view.now), view.now)
+                await tables.add_job(job)
+                await _tell(tables, job, tell)
+            case VerdictGiven():
+                assert view.job is not None
+                if view.job.state != "awaiting":
+                    return False
+                await _save(tables, take_verdict(view.job, request, view.now), tell)
+            case DecisionMade():
+                await tables.answer(request.decision, request.choice, request.by, view.now)
+                if view.job is not None and (job := go_on(view.job, view.now)) != view.job:
+                    await _save(tables, job, tell)
+        return True
+
+    async def _catch_up(self, tables: JobTables, tell: Tell, now: float) -> None:
+        """Take the effect of messages that were kept and whose turn has come."""
+        for kept in await tables.ripe_messages():
+            view = await self._view(tables, kept.request, now, before=kept.no)
+            action = judge_kept(kept.message, view).action
+            is_done = action != "defer"
+            if action == "accept":
+                is_done = await self._take_effect(tables, kept.request, view, tell)
+            if is_done:
+                await tables.release_message(kept.no)
+
+    # Jobs
+
+    async def may_claim(self, connection: Connection, most_weight: float | None) -> bool:
+        """Return whether `claim` could find anything; looking costs the database no commit."""
+        tables, most = JobTables(connection), _most(most_weight)
+        now = await tables.now()
+        return await tables.has_work(most, now) or bool(await self._given_up(tables, most, now))
+
+    async def claim(self, connection: Connection, most_weight: float | None, tell: Tell) -> Claimed | None:
+        """Take the next job and hold its run; the hold is to be noted once this is committed."""
+        tables, most = JobTables(connection), _most(most_weight)
+        now = await tables.now()
+        await self._catch_up(tables, tell, now)
+        begun = await self._given_up(tables, most, now)
+        waiting = await tables.next_waiting(most, now, None)
+        while begun or waiting is not None:
+            if waiting is None or (begun and begun[0] < waiting):
+                candidate = begun.pop(0)
+                if not await tables.is_begun(candidate.job):
+                    continue
+            else:
+                candidate = waiting
+            claimed = await self._begin(connection, candidate, now, tell)
+            if claimed is not None:
+                return claimed
+            if candidate is waiting:
+                waiting = await tables.next_waiting(most, now, candidate)
+        return None
+
+    async def _begin(
+        self, connection: Connection, candidate: Waiting, now: float, tell: Tell
+    ) -> Claimed | None:
+        """Begin a job that is locked here; none where its run is not to be had, or it was begun too often."""
+        held = await self._take(connection, candidate.run)
+        if held is None:
+            return None
+        tables = JobTables(connection)
+        job = await tables.find_job(candidate.job)
+        assert job is not None
+        if is_worn_out(job):
+            await _save(tables, bury(job, now), tell)
+            await self._store.leases.give_up(connection, held)
+            return None
+        job = begin(job, now)
+        await tables.save_job(job)
+        return Claimed(replace(job, owner=str(self._store.session.owner)), held)
+
+    async def _given_up(self, tables: JobTables, most: float, now: float) -> list[Waiting]:
+        """Return begun jobs, not those that are held here or by somebody who lives."""
+        return [one.place for one in await tables.begun_jobs(most) if self._may_take(one, now)]
+
+    def _may_take(self, begun: Begun, now: float) -> bool:
+        if self._store.held(begun.place.run) is not None:
+            return False
+        return begun.hold is None or judge_hold(begun.hold, now=now, realm=self._store.realm) != "busy"
+
+    async def _take(self, connection: Connection, run: RunId) -> Held | None:
+        """Hold the run, where nobody else does; one who may be dead is watched until the next call."""
+        if self._store.held(run) is not None:
+            return None
+        seen = self._suspects.pop(run, None)
+        is_over = seen is not None and time.monotonic() - seen.at >= seen.seconds
+        opening = await self._store.session.opening()
+        try:
+            taken = await self._store.leases.take(
+                connection,
+                run,
+                opening=opening,
+                unmoved=seen.beat if seen is not None and is_over else None,
+                waits=False,
+            )
+        except RunBusy:
+            return None
+        if isinstance(taken, Watch):
+            is_same = seen is not None and seen.beat == taken.hold.beat
+            self._suspects[run] = seen if seen is not None and is_same else _first_seen(taken)
+            return None
+        return taken
+
+    async def change(self, connection: Connection, change: JobChange, tell: Tell) -> RunId | None:
+        """Say how a job stands that is held here; return its run if that was given up."""
+        tables = JobTables(connection)
+        now = await tables.now()
+        before = await tables.find_job(change.job)
+        if before is not None:
+            # Before the job's row is locked, as where events are written.
+            await self._store.check(connection, before.run)
+        job = await stand(tables, await known_job(tables, change.job), change, now)
+        await _save(tables, job, tell)
+        if change.state != "running" and (held := self._store.held(job.run)) is not None:
+            await self._store.leases.give_up(connection, held)
+        if job.state == "awaiting":
+            await self._catch_up(tables, tell, now)
+        return None if change.state == "running" else job.run
+
+    async def find_job(self, connection: Connection, job: JobId) -> JobRow | None:
+        """Return one job, with who works on it."""
+        found = await JobTables(connection).find_job(job)
+        return None if found is None else await self._shown(connection, found)
+
+    async def list_jobs(self, connection: Connection, states: Sequence[JobState]) -> list[JobRow]:
+        """Return jobs in the order in which they came."""
+        jobs = await JobTables(connection).list_jobs(states)
+        return [await self._shown(connection, job) for job in jobs]
+
+    async def count_states(self, connection: Connection) -> dict[JobState, int]:
+        """Return how many jobs are in each state, none included."""
+        known = await JobTables(connection).count_states()
+        return {state: known.get(state, 0) for state in get_args(JobState)}
+
+    async def _shown(self, connection: Connection, job: JobRow) -> JobRow:
+        if job.state != "running":
+            return job
+        return replace(job, owner=await self._store.leases.owner_of(connection, job.run))
+
+    # Decisions
+
+    async def find_decision(self, connection: Connection, prefix: str) -> Decision | None:
+        """Return the one decision whose id starts so.
+
+        Raises:
+            JournalError: there are several.
+        """
+        found = await JobTables(connection).match_decisions(prefix) if prefix else []
+        if len(found) > 1:
+            raise JournalError(
+                f"{len(found)} decisions start with {prefix!r}",
+                place=self._store.place,
+                mend="type more of the id; `wavewright decisions` lists them",
+            )
+        return found[0] if found else None
+
+    async def take_answer(self, connection: Connection, decision: DecisionId) -> Decision | None:
+        """Return an answer that was not taken before, and mark it as taken."""
+        tables = JobTables(connection)
+        is_taken = await tables.take(decision, await tables.now())
+        return await tables.find_decision(decision) if is_taken else None
+
+    # The outbox
+
+    async def pending(self, connection: Connection, most: int) -> list[Outgoing]:
+        """Return messages that must go out, and lease them."""
+        tables = JobTables(connection)
+        now = await tables.now()
+        return await tables.outbox.lease(self._store.session.owner.token, now, self._outbox_lease, most)
+
+
+async def _free_run(tables: JobTables, job: JobId, now: float) -> RunId:
+    taken = set[RunId]()
+    while await tables.has_run(run := choose_run(job, now, taken.__contains__)):
+        taken.add(run)
+    return run
+
+
+async def _save(tables: JobTables, job: JobRow, tell: Tell) -> None:
+    await tables.save_job(job)
+    await _tell(tables, job, tell)
+
+
+async def _tell(tables: JobTables, job: JobRow, tell: Tell) -> None:
+    await tables.outbox.put([outgoing_row(message) for message in tell(job)])
+
+
+def _most(weight: float | None) -> float:
+    return math.inf if weight is None else weight
+
+
+def _first_seen(watch: Watch) -> _Seen:
+    return _Seen(watch.hold.beat, time.monotonic(), watch.hold.watch_seconds)

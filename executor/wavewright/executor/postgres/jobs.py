@@ -1,0 +1,213 @@
+"""The job store in the journal's database.
+
+It works through the journal's own thread and on its connection, so that the holds on runs are kept in one place:
+whoever claims a job has its run open in that journal. All times are by the database's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+import anyio
+from asyncpg import exceptions as pg
+
+from wavewright.executor.job_store.port import Tell, tell_nobody
+from wavewright.executor.job_store.records import (
+    Decision,
+    DecisionId,
+    DecisionMade,
+    JobChange,
+    JobId,
+    JobRow,
+    JobState,
+    MessageId,
+    Outgoing,
+    Receipt,
+    Received,
+)
+from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.postgres.job_tables import JobTables
+from wavewright.executor.postgres.job_transactions import OUTBOX_LEASE, JobTransactions
+from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.postgres.outbox_tables import OutboxTables
+from wavewright.executor.postgres.session import Connection
+
+_T = TypeVar("_T")
+_Work = Callable[[Connection], Awaitable[_T]]
+
+_MOST_TRIES: Final = 5
+"""Times that a transaction is begun which meets another one that writes the same new row."""
+
+
+class PostgresJobStore:
+    """Jobs, decisions, inbox and outbox beside an open journal; there is nothing of its own to close."""
+
+    def __init__(self, journal: PostgresJournal, *, outbox_lease: float = OUTBOX_LEASE) -> None:
+        """Keep jobs in the journal's database, as the journal's owner.
+
+        Args:
+            journal: The open journal, which holds the runs of claimed jobs.
+            outbox_lease: Seconds for which messages of the outbox are this owner's to publish.
+        """
+        self._journal = journal
+        self._store = journal.store
+        self._do = JobTransactions(journal.store, outbox_lease=outbox_lease)
+
+    async def receive(self, message: Received, tell: Tell = tell_nobody) -> Receipt:
+        """Judge a message and take its effect, with its inbox row and what is told of it, in one transaction.
+
+        Raises:
+            JournalError: nothing was written; the message must not be acknowledged.
+        """
+        caller = _Caller(tell)
+        return await caller.served(
+            self._transact(partial(self._do.receive, message=message, tell=caller.tell))
+        )
+
+    async def claim(self, *, most_weight: float | None = None, tell: Tell = tell_nobody) -> JobRow | None:
+        """Take the next job that may be worked on and hold its run; none where there is nothing to do.
+
+        Raises:
+            JournalError: nothing was written.
+        """
+        caller = _Caller(tell)
+
+        async def take() -> JobRow | None:
+            session = self._store.session
+            if not await session.read(partial(self._do.may_claim, most_weight=most_weight)):
+                return None
+            claimed = await self._once(partial(self._do.claim, most_weight=most_weight, tell=caller.tell))
+            if claimed is None:
+                return None
+            self._store.hold(claimed.job.run, claimed.held)
+            return claimed.job
+
+        # Else a cancellation would leave the job held, and nobody would know of it.
+        return await caller.served(self._to_the_end(take))
+
+    async def change(self, change: JobChange, tell: Tell = tell_nobody) -> None:
+        """Say how a job stands that is held here, and give its run up unless it is `running` still.
+
+        Raises:
+            RunLost: another owner has it, or it is not held here.
+            JournalError: its events could not be written, or it has ended otherwise.
+        """
+        caller = _Caller(tell)
+
+        async def say() -> None:
+            run = await self._once(partial(self._do.change, change=change, tell=caller.tell))
+            if run is not None:
+                self._store.drop(run)
+
+        await caller.served(self._journal.ask(say))
+
+    async def find_job(self, job: JobId) -> JobRow | None:
+        """Return one job."""
+        return await self._read(partial(self._do.find_job, job=job))
+
+    async def list_jobs(self, states: Sequence[JobState] = ()) -> list[JobRow]:
+        """Return jobs in the order in which they came; all states where none is given."""
+        return await self._read(partial(self._do.list_jobs, states=states))
+
+    async def list_decisions(self, *, is_open: bool = True) -> list[Decision]:
+        """Return decisions in the order in which they were asked: open ones, or answered ones."""
+        return await self._read(lambda connection: JobTables(connection).list_decisions(is_open=is_open))
+
+    async def find_decision(self, prefix: str) -> Decision | None:
+        """Return the one decision whose id starts so.
+
+        Raises:
+            JournalError: several do.
+        """
+        return await self._read(partial(self._do.find_decision, prefix=prefix))
+
+    async def decide(self, made: DecisionMade, tell: Tell = tell_nobody) -> Receipt:
+        """Take a person's answer, or say why not; queues the parked job.
+
+        Raises:
+            JournalError: nothing was written.
+        """
+        caller = _Caller(tell)
+        return await caller.served(self._transact(partial(self._do.decide, made=made, tell=caller.tell)))
+
+    async def take_answer(self, decision: DecisionId) -> Decision | None:
+        """Return an answered decision that was not taken before and has not expired, and mark it as taken."""
+        return await self._to_the_end(lambda: self._once(partial(self._do.take_answer, decision=decision)))
+
+    async def pending(self, most: int = 100) -> list[Outgoing]:
+        """Return messages of the outbox in their order, and lease them to this owner for a few seconds."""
+        if not await self._read(lambda connection: OutboxTables(connection).has_messages()):
+            return []
+        return await self._transact(partial(self._do.pending, most=most))
+
+    async def mark_sent(self, messages: Sequence[MessageId]) -> None:
+        """Note that the broker has confirmed these messages."""
+
+        async def mark(connection: Connection) -> None:
+            tables = JobTables(connection)
+            await tables.outbox.mark_sent(messages, await tables.now())
+
+        await self._transact(mark)
+
+    async def mark_refused(self, message: MessageId, reason: str) -> None:
+        """Keep a message that the broker cannot deliver out of the way until somebody looks."""
+        await self._transact(lambda connection: OutboxTables(connection).mark_refused(message, reason))
+
+    async def list_refused(self) -> list[Outgoing]:
+        """Return the messages that the broker could not deliver, in their order."""
+        return await self._read(lambda connection: OutboxTables(connection).list_refused())
+
+    async def count_states(self) -> dict[JobState, int]:
+        """Return how many jobs are in each state."""
+        return await self._read(self._do.count_states)
+
+    async def _read(self, ask: _Work[_T]) -> _T:
+        return await self._journal.ask(lambda: self._store.session.read(ask))
+
+    async def _transact(self, work: _Work[_T]) -> _T:
+        return await self._journal.ask(lambda: self._once(work))
+
+    async def _once(self, work: _Work[_T]) -> _T:
+        """Return what the transaction brings; one that met the same new row of another's looks at it anew."""
+        for _ in range(_MOST_TRIES - 1):
+            try:
+                return await self._store.session.transact(work)
+            except pg.UniqueViolationError:
+                continue
+        return await self._store.session.transact(work)
+
+    async def _to_the_end(self, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Return what the work brings even to who is cancelled meanwhile; it takes as long as one transaction."""
+        brought = list[_T]()
+        with anyio.CancelScope(shield=True):
+            brought.append(await self._journal.ask(work))
+        return brought[0]
+
+
+class _Stumbled(JournalError):
+    """What a caller's `tell` raised, on its way out of the transaction."""
+
+
+class _Caller:
+    """Keeps a fault of a caller's `tell` for that caller: it undoes the transaction, and nobody else pays for it."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._faults = list[Exception]()
+
+    def tell(self, job: JobRow) -> Sequence[Outgoing]:
+        """Tell of a job, on the journal's thread."""
+        try:
+            return self._tell(job)
+        except Exception as error:
+            self._faults.append(error)
+            raise _Stumbled("what is told of a job could not be made") from error
+
+    async def served(self, work: Awaitable[_T]) -> _T:
+        """Return what comes of the work, or raise what the caller's own `tell` did."""
+        try:
+            return await work
+        except _Stumbled:
+            raise self._faults[-1] from None

@@ -1,0 +1,195 @@
+"""The job store in a database keeps what every job store promises, and some things that only a database can show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.executor.event_examples import step_finished
+from tests.executor.postgres_journals import each_lost_in_turn
+from tests.executor.stores_contract import (
+    Daemons,
+    JobStoreContract,
+    claimed,
+    job_id,
+    outgoing,
+    received,
+    request_of,
+    send_package,
+    tell_state,
+    told,
+    verdict,
+)
+from tests.support.lossy_line import LossyLine
+from tests.support.postgres import OwnServer, PostgresServer
+from wavewright.executor.job_store.records import Alongside, JobChange, JobRow
+from wavewright.executor.postgres.jobs import PostgresJobStore
+from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.postgres.purse import PostgresPurse
+from wavewright.executor.postgres.schema import FORMAT
+from wavewright.executor.stores import Stores
+
+
+class PostgresDaemons:
+    """Opens one database several times in this process."""
+
+    def __init__(self, server: PostgresServer, opened: AsyncExitStack) -> None:
+        self.server = server
+        self.url = server.database()
+        self._opened = opened
+
+    async def open(self) -> Stores:
+        journal = await self._opened.enter_async_context(PostgresJournal(self.url))
+        purse = await self._opened.enter_async_context(PostgresPurse(self.url))
+        return Stores(journal, PostgresJobStore(journal), purse)
+
+    async def bury(self, stores: Stores) -> None:
+        """Write down another start of its process than its own, as if its pid had gone to a later one."""
+        assert isinstance(stores.journal, PostgresJournal)
+        token = stores.journal.store.session.owner.token
+        self.server.run(f"UPDATE wavewright.opening SET born = 'before' WHERE token = '{token}'", self.url)  # noqa: S608
+
+    async def let_leases_pass(self) -> None:
+        self.server.run("UPDATE wavewright.outbox SET leased = leased - 3600", self.url)
+
+
+@pytest.fixture
+async def daemons(postgres: PostgresServer) -> AsyncIterator[PostgresDaemons]:
+    async with AsyncExitStack() as opened:
+        yield PostgresDaemons(postgres, opened)
+
+
+def check_shape(daemons: PostgresDaemons) -> Daemons:
+    """Let the type checkers compare the two."""
+    return daemons
+
+
+class TestPostgresJobStore(JobStoreContract):
+    """The contract."""
+
+
+@pytest.mark.anyio
+async def test_a_message_that_comes_to_two_daemons_at_once_makes_one_job(daemons: PostgresDaemons) -> None:
+    one, other = await daemons.open(), await daemons.open()
+    receipts = list[str]()
+
+    async def receive(stores: Stores, number: int) -> None:
+        receipts.append((await stores.jobs.receive(request_of(number), tell_state)).action)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(30):
+            tasks.start_soon(receive, one, number)
+            tasks.start_soon(receive, other, number)
+
+    assert sorted(receipts) == ["accept"] * 30 + ["ack_duplicate"] * 30
+    assert len(await one.jobs.list_jobs()) == 30
+    assert len(await told(one)) == 30
+
+
+@pytest.mark.anyio
+async def test_a_verdict_that_comes_to_two_daemons_at_once_is_taken_once(daemons: PostgresDaemons) -> None:
+    one, other = await daemons.open(), await daemons.open()
+    for number in range(8):
+        await one.jobs.receive(request_of(number))
+        await send_package(one, await claimed(one, number), number, 1)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(8):
+            given = received(verdict(number, 1), message=50 + number)
+            tasks.start_soon(one.jobs.receive, given, tell_state)
+            tasks.start_soon(other.jobs.receive, given, tell_state)
+
+    jobs = await one.jobs.list_jobs()
+    assert [(job.state, len(job.feedback)) for job in jobs] == [("queued", 1)] * 8
+
+
+@pytest.mark.anyio
+async def test_whatever_answer_is_lost_a_job_is_received_claimed_and_changed_once(
+    daemons: PostgresDaemons,
+) -> None:
+    with LossyLine(daemons.url) as line:
+        async with PostgresJournal(line.url) as journal:
+            jobs = PostgresJobStore(journal)
+            number = 0
+            async for answers in each_lost_in_turn(line):
+                number += 1
+
+                async def work(number: int = number) -> None:
+                    assert (await jobs.receive(request_of(number), tell_state)).action == "accept"
+                    job = await jobs.claim(tell=tell_state)
+                    assert job is not None
+                    assert (job.job, job.attempts) == (job_id(number), 1)
+                    beside = Alongside(messages=(outgoing(number, job=number),))
+                    await journal.append(job.run, [step_finished("a")], beside)
+                    await jobs.change(JobChange(job.job, "completed"), tell_state)
+
+                done = asyncio.ensure_future(work())
+                await answers.lose(done)
+                await done
+            rows, messages = await jobs.list_jobs(), await jobs.pending(1000)
+            runs = [await journal.load(job.run) for job in rows]
+
+    assert number > 20
+    assert [(job.state, job.attempts) for job in rows] == [("completed", 0)] * number
+    assert runs == [[step_finished("a")]] * number
+    assert [message.kind for message in messages] == ["queued", "job_status", "completed"] * number
+
+
+@pytest.mark.anyio
+async def test_daemons_outlive_a_restart_of_the_server(own_postgres: OwnServer) -> None:
+    async with AsyncExitStack() as opened:
+        daemons = PostgresDaemons(own_postgres, opened)
+        stores = [await daemons.open(), await daemons.open()]
+        ended = list[JobRow]()
+
+        async def receive() -> None:
+            for number in range(20):
+                await stores[0].jobs.receive(request_of(number), tell_state)
+
+        async def work(one: Stores) -> None:
+            while len(ended) < 20:
+                job = await one.jobs.claim()
+                if job is None:
+                    await anyio.sleep(0.005)
+                    continue
+                for event in ("a", "b"):
+                    await one.journal.append(job.run, [step_finished(event)])
+                await one.jobs.change(JobChange(job.job, "completed"), tell_state)
+                ended.append(job)
+
+        async with anyio.create_task_group() as tasks:
+            for one in stores:
+                tasks.start_soon(work, one)
+            tasks.start_soon(receive)
+            for _ in range(3):
+                await anyio.sleep(0.05)
+                await anyio.to_thread.run_sync(own_postgres.restart)
+
+        jobs = await stores[0].jobs.list_jobs()
+        assert [job.state for job in jobs] == ["completed"] * 20
+        assert len({job.job for job in ended}) == len(ended) == 20
+        for job in jobs:
+            assert await stores[0].journal.load(job.run) == [step_finished("a"), step_finished("b")]
+
+
+@pytest.mark.anyio
+async def test_a_database_of_format_1_is_brought_to_this_one_and_keeps_its_runs(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.database()
+    postgres.run(Path(__file__).with_name("postgres_format_1.sql").read_text(encoding="utf-8"), url)
+
+    async with PostgresJournal(url) as journal:
+        (row,) = await journal.list_runs()
+        events = await journal.load(row.run)
+        receipt = await PostgresJobStore(journal).receive(request_of(1))
+
+    assert (row.job, row.status, row.steps) == ("prices", "achieved", 1)
+    assert len(events) == 3
+    assert receipt.action == "accept"
+    assert postgres.fetch("SELECT format FROM wavewright.format", url) == [(FORMAT,)]
