@@ -41,6 +41,8 @@ from wavewright.engine.bus.topology import Topology
 BOOT_SECONDS = 90
 STOP_SECONDS = 30
 USER, PASSWORD = "tester", "tester-of-loopback"
+POSTMAN = "postman"
+"""A user who may send messages in the name of others."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Ports:
     distribution: int
     names: int
     """Of the name server (epmd) that every Erlang node registers with."""
+    encrypted: int
+    """For TLS; 0 where no `openssl` is here to make certificates."""
 
 
 class Broker:
@@ -64,7 +68,7 @@ class Broker:
         """Make a server's folder; nothing runs yet."""
         (folder / "mnesia").mkdir(parents=True)
         (folder / "log").mkdir()
-        ports = Ports(free_port(), free_port(), free_port())
+        ports = Ports(free_port(), free_port(), free_port(), free_port() if shutil.which("openssl") else 0)
         cookie = folder / ".erlang.cookie"
         cookie.write_text(secrets.token_hex(16))
         cookie.chmod(0o400)
@@ -75,6 +79,7 @@ class Broker:
             "vm_memory_high_watermark.absolute = 1GB\n"
             "disk_free_limit.absolute = 50MB\n"
             f"load_definitions = {folder / 'users.json'}\n"
+            + (_encryption(folder, ports) if ports.encrypted else "")
         )
         (folder / "ports.json").write_text(json.dumps(asdict(ports)))
         return cls(folder, ports)
@@ -89,8 +94,25 @@ class Broker:
         return f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.port}/"
 
     @property
+    def postman(self) -> str:
+        """The address for somebody who sends messages in the name of other users."""
+        return f"amqp://{POSTMAN}:{PASSWORD}@127.0.0.1:{self.port}/"
+
+    @property
     def port(self) -> int:
         return self._ports.amqp
+
+    @property
+    def encrypted_url(self) -> str:
+        """The address of the encrypted line, without the authority that vouches for it."""
+        if not self._ports.encrypted:
+            unavailable("there is no openssl to make certificates")
+        return f"amqps://{USER}:{PASSWORD}@127.0.0.1:{self._ports.encrypted}/"
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of whoever signed the server's."""
+        return self._folder / "ca.pem"
 
     @property
     def is_own(self) -> bool:
@@ -293,20 +315,48 @@ def _wait_for(is_so: Callable[[], bool], seconds: float, what: str) -> None:
     raise AssertionError(f"waited {seconds} s for {what}")
 
 
+def _encryption(folder: Path, ports: Ports) -> str:
+    """Make an authority and a certificate for this machine that it has signed; return the settings for them."""
+    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    for command in (
+        [*new, "-days", "2", "-subj", "/CN=authority of a test", "-keyout", "ca.key", "-out", "ca.pem"],
+        [
+            *[
+                *new,
+                "-days",
+                "2",
+                "-subj",
+                "/CN=localhost",
+                "-addext",
+                "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            ],
+            *["-CA", "ca.pem", "-CAkey", "ca.key", "-keyout", "server.key", "-out", "server.pem"],
+        ],
+    ):
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return (
+        f"listeners.ssl.1 = 127.0.0.1:{ports.encrypted}\n"
+        f"ssl_options.cacertfile = {folder / 'ca.pem'}\n"
+        f"ssl_options.certfile = {folder / 'server.pem'}\n"
+        f"ssl_options.keyfile = {folder / 'server.key'}\n"
+    )
+
+
 def _definitions() -> dict[str, object]:
     salt = secrets.token_bytes(4)
     password = base64.b64encode(salt + hashlib.sha256(salt + PASSWORD.encode()).digest()).decode()
+
+    def user(name: str, *tags: str) -> dict[str, object]:
+        hashed = {"password_hash": password, "hashing_algorithm": "rabbit_password_hashing_sha256"}
+        return {"name": name, "tags": [*tags], **hashed}
+
     return {
-        "users": [
-            {
-                "name": USER,
-                "password_hash": password,
-                "hashing_algorithm": "rabbit_password_hashing_sha256",
-                "tags": ["administrator"],
-            }
-        ],
+        "users": [user(USER, "administrator"), user(POSTMAN, "impersonator")],
         "vhosts": [{"name": "/"}],
-        "permissions": [{"user": USER, "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}],
+        "permissions": [
+            {"user": name, "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}
+            for name in (USER, POSTMAN)
+        ],
     }
 
 

@@ -1,0 +1,158 @@
+"""The corpus over a real broker: sent in its senders' names, and taken in by the daemon's intake."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import aio_pika
+import anyio
+import pytest
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, HeadersType
+
+from tests.engine.messages.corpus import KEY, Desk, Row, contract, delivery_of, open_desk, rows
+from tests.engine.messages.letters import GOAL, JOB, envelope
+from tests.support.rabbitmq import Broker, RunningBroker, clear, contents
+from wavewright.config.daemon_settings import DaemonSection, QueuesSection
+from wavewright.config.settings import load_settings
+from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
+from wavewright.engine.bus.topology import Topology
+from wavewright.engine.daemon.day import Day
+from wavewright.engine.daemon.intake import Intake
+from wavewright.engine.daemon.reports import Reporter
+from wavewright.engine.daemon.slots import Dispatcher
+from wavewright.engine.daemon.work import Workshop
+from wavewright.engine.messages.delivery import Delivery
+from wavewright.engine.messages.signatures import SIGNATURE_HEADER, sign
+from wavewright.engine.operations.logs import Log
+from wavewright.engine.operations.watch import Watch
+from wavewright.engine.services import open_services
+from wavewright.executor.job_store.records import JobId
+
+PATIENCE = 30.0
+GOOD_JOB = JobId(JOB)
+
+
+@dataclass(frozen=True)
+class Street:
+    """Queues at a broker, the bus between them and a daemon, and somebody who sends in the senders' names."""
+
+    broker: Broker
+    topology: Topology
+    bus: Bus
+    channel: AbstractChannel
+
+    async def post(self, deliveries: list[Delivery]) -> None:
+        """Send messages as their senders would."""
+        exchange = await self.channel.get_exchange(self.topology.exchange)
+        for one in deliveries:
+            message = aio_pika.Message(
+                one.body,
+                headers=cast("HeadersType", dict(one.headers)),
+                content_type=one.content_type,
+                content_encoding=one.content_encoding,
+                reply_to=one.reply_to,
+                user_id=one.user_id,
+                delivery_mode=2,
+            )
+            await exchange.publish(message, one.routing_key)
+
+    async def left_in(self, queue: str) -> list[AbstractIncomingMessage]:
+        return await contents(self.broker.url, queue)
+
+
+async def unheard(message: AbstractIncomingMessage) -> None:
+    """Hear an answer and do nothing."""
+
+
+@pytest.fixture(scope="module")
+async def street(broker: Broker | RunningBroker) -> AsyncIterator[Street]:
+    if not isinstance(broker, Broker):
+        pytest.skip("nobody may send in the names of others at the broker of WAVEWRIGHT_TEST_AMQP_URL")
+    topology = broker.topology()
+    connection = await aio_pika.connect(broker.postman)
+    async with (
+        open_bus(BusSettings(broker.url, topology)) as bus,
+        connection,
+        connection.channel() as channel,
+    ):
+        # Whoever names this queue to be answered to must listen to it; no answer ever comes.
+        answers = await channel.get_queue("amq.rabbitmq.reply-to", ensure=False)
+        await answers.consume(unheard, no_ack=True)
+        yield Street(broker, topology, bus, channel)
+    await clear(broker.url, topology)
+
+
+@asynccontextmanager
+async def open_workshop(desk: Desk, street: Street, folder: Path) -> AsyncGenerator[Workshop]:
+    settings = load_settings(folder, {})
+    section = DaemonSection(
+        exchange=street.topology.exchange,
+        dead_letter_exchange=street.topology.dead_exchange,
+        queues=QueuesSection(intake=street.topology.intake, status=street.topology.outlets[1]),
+    )
+    async with open_services(settings) as opened:
+        yield Workshop(
+            settings=settings,
+            journal=desk.stores.journal,
+            jobs=desk.stores.jobs,
+            opened=opened,
+            reporter=Reporter(section),
+            watch=Watch(Log(agent="tester", domain="tests", stream=io.StringIO())),
+            day=Day(lambda: desk.now, lambda _reason, _until: None),
+            nudge=street.bus.nudge,
+            clock=lambda: desk.now,
+        )
+
+
+def good_message(queue: str) -> Delivery:
+    """Return an ordinary job request, signed for a queue."""
+    document = envelope(GOAL)
+    body = json.dumps(document).encode()
+    named = {name: str(document[name]) for name in ("message_id", "timestamp")}
+    signature = sign(KEY, body=body, routing_key=queue, **named)
+    return Delivery(
+        body=body,
+        routing_key=queue,
+        content_type="application/json",
+        user_id="svc_ui",
+        headers={SIGNATURE_HEADER: signature},
+    )
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row['id']}-{row['why']}")
+async def test_a_message_comes_to_its_end_and_the_good_one_behind_it_is_taken_in(
+    row: Row, street: Street, tmp_path: Path
+) -> None:
+    bus, queue = street.bus, street.topology.intake
+    sent = delivery_of(row, queue, street.topology.outlets[0])
+    await street.post([*[sent] * row["deliveries"], good_message(queue)])
+    async with (
+        open_desk(tmp_path / "journal.sqlite", contract()) as desk,
+        open_workshop(desk, street, tmp_path) as workshop,
+    ):
+        intake = Intake(bus, workshop, desk.rules, Dispatcher(workshop, 1))
+        with anyio.fail_after(PATIENCE):
+            for _ in range(row["deliveries"] + 1):
+                await intake.take_in(await bus.take())
+        if row["kind"] == "max_deliveries":
+            await desk.fail_until_dead(workshop.reporter.tell)
+            await bus.flush(desk.stores.jobs)
+        good = await desk.stores.jobs.find_job(GOOD_JOB)
+
+    letters = await street.left_in(street.topology.dead_queue)
+    assert good is not None
+    assert await street.left_in(queue) == []
+    if row["actions"] == ["dead_letter"]:
+        assert letters
+    if "dead_letter" not in row["actions"]:
+        assert letters == []
+    for letter in letters:
+        assert str(letter.headers["x-wavewright-reason"]).startswith(f"{row['kind']}: ")
+        assert row["kind"] == "max_deliveries" or letter.body == sent.body
