@@ -7,7 +7,7 @@ whether it is there.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Self
 
@@ -45,6 +45,8 @@ _ARE_THERE: Final = """
 _COLUMNS: Final = 9
 _REOPEN: Final = "UPDATE run SET status = NULL, finished = NULL, steps = NULL WHERE no = $1"
 _BEGIN: Final = "UPDATE run SET job = $2, created = $3 WHERE no = $1"
+# Whoever may give it up was checked to hold it.
+_GIVE_UP: Final = "UPDATE run SET owner = NULL WHERE run = $1"
 _FINISH: Final = """
     UPDATE run SET status = $2, finished = $3, steps = counted.steps, ok = counted.ok, failed = counted.failed
     FROM count_steps($1) AS counted WHERE no = $1"""
@@ -74,6 +76,8 @@ class Append:
     """Those that change more than the events."""
     check: Callable[[Connection, RunId], Awaitable[None]]
     """Raises, in a transaction, where a run is not held here."""
+    given_up: list[RunId] = field(default_factory=list[RunId])
+    """Runs of jobs that nobody works on any more, once it is written."""
 
     @classmethod
     def of(
@@ -113,16 +117,22 @@ class Append:
             for entry in self.beyond:
                 if self.holds[entry.run].no in held:
                     await _mark(connection, entry, self.holds[entry.run].no)
-                    await self._put_beside(connection, entry)
+            given_up = [await self._put_beside(connection, entry, held) for entry in self.beyond]
+            # Whichever attempt comes as far as here gives up the same.
+            self.given_up[:] = [run for run in given_up if run is not None]
         return held
 
-    async def _put_beside(self, connection: Connection, entry: Entry) -> None:
-        if entry.beside is None:
-            return
+    async def _put_beside(self, connection: Connection, entry: Entry, held: set[int]) -> RunId | None:
+        """Write what goes beside the events of a run; return the run that is given up with it."""
+        if entry.beside is None or self.holds[entry.run].no not in held:
+            return None
         try:
-            await put_beside(JobTables(connection), entry.beside, partial(self.check, connection))
+            run = await put_beside(JobTables(connection), entry.beside, partial(self.check, connection))
         except JournalError as error:
             raise BesideRefused(entry.run, error) from error
+        if run is not None:
+            await connection.execute(_GIVE_UP, run)
+        return run
 
     async def _insert(self, connection: Connection, opening: int, turn: int) -> set[int]:
         numbers = [hold.no for hold in self.holds.values()]

@@ -16,8 +16,10 @@ from wavewright.executor.postgres.job_tables import JobTables
 from wavewright.planner.types import RunId
 
 
-async def put_beside(tables: JobTables, beside: Beside, check: Callable[[RunId], Awaitable[None]]) -> None:
-    """Write what goes beside events.
+async def put_beside(
+    tables: JobTables, beside: Beside, check: Callable[[RunId], Awaitable[None]]
+) -> RunId | None:
+    """Write what goes beside events, and return the run that is to be given up: that of a job nobody works on now.
 
     Args:
         tables: The job store's, in the transaction of the events.
@@ -36,11 +38,13 @@ async def put_beside(tables: JobTables, beside: Beside, check: Callable[[RunId],
                 mend="resume the run; it asks again",
             )
     await tables.ask(beside.decisions)
-    if beside.change is not None:
-        job = await known_job(tables, beside.change.job)
-        await check(job.run)
-        await tables.save_job(await stand(tables, job, beside.change, now))
     await tables.outbox.put(beside.messages)
+    if beside.change is None:
+        return None
+    job = await known_job(tables, beside.change.job)
+    await check(job.run)
+    await tables.save_job(await stand(tables, job, beside.change, now))
+    return None if beside.change.state == "running" else job.run
 
 
 async def stand(tables: JobTables, job: JobRow, change: JobChange, now: float) -> JobRow:

@@ -170,6 +170,8 @@ class PostgresStore:
         append = Append.of(entries, holds, self.check)
         there = await self.session.once(append.make, append.find)
         append.settle()
+        for run in append.given_up:
+            self._held.pop(run, None)
         await self._note_lost(run for run, hold in holds.items() if hold.no not in there)
 
     async def _note_lost(self, runs: Iterable[RunId]) -> None:
