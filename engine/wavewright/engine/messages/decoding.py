@@ -75,7 +75,7 @@ def decode(delivery: Delivery, rules: WireRules, now: float) -> Received:
         kind=kind,
         source=envelope.source_agent,
         at=envelope.timestamp.timestamp(),
-        request=_request(payload, envelope),
+        request=_request(payload, envelope, rules),
     )
 
 
@@ -173,7 +173,7 @@ def _read(model: type[_Model], value: JsonObject, where: str) -> _Model:
         raise refuse_for(error, model, where) from None
 
 
-def _request(payload: RequestPayload, envelope: Envelope) -> Request:
+def _request(payload: RequestPayload, envelope: Envelope, rules: WireRules) -> Request:
     match payload:
         case JobRequest() | GoalRequest():
             request = {name: value for name, value in envelope.payload.items() if name != "job_id"}
@@ -189,7 +189,10 @@ def _request(payload: RequestPayload, envelope: Envelope) -> Request:
             )
         case UserDecisionResponse():
             return DecisionMade(
-                decision=DecisionId(payload.decision_id), choice=payload.choice, by=envelope.source_agent
+                decision=DecisionId(payload.decision_id),
+                choice=payload.choice,
+                by=envelope.source_agent,
+                is_vouched_for=rules.vouch_for(envelope.source_agent),
             )
         case _:
             assert_never(payload)

@@ -31,6 +31,8 @@ from wavewright.planner.types import Json, JsonObject
 
 _encode: Final = make_encoder(sort_keys=True)
 _KNOWING_NONE: Final = Redactor()
+_OUR_WORDS: Final = frozenset({"job_id", "status", "package_id", "decision_id"})
+"""Fields of statuses and questions that hold ids and words from a fixed list: there is nothing to be taken out."""
 
 _TYPES: Final[dict[type[ReportPayload | RequestPayload], ReportType | RequestType]] = {
     **{model: kind for kind, model in REPORTS.items()},
@@ -116,7 +118,10 @@ def _without_secrets(payload: ReportPayload | RequestPayload, redactor: Redactor
     document: JsonObject = payload.model_dump(mode="json", exclude_none=True)
     match payload:
         case JobStatusUpdate() | UserDecisionRequired():
-            return _with_texts(document, redactor.redact)
+            return {
+                name: member if name in _OUR_WORDS else _with_text(member, redactor.redact)
+                for name, member in document.items()
+            }
         case Package() | ResearchPackage():
             return _with_texts(document, redactor.redact_known)
         case _:

@@ -43,6 +43,11 @@ class WireRules:
     takes_goals: bool = True
     """Whether a job may come as a goal in words, for which the settings name a goal template."""
 
+    def vouch_for(self, source: str) -> bool:
+        """Return whether a message that was let in is known to be its sender's: by its signature or its user."""
+        identity = self.identities.get(source)
+        return self.key is not None or (identity is not None and identity.user_id is not None)
+
 
 def rules_of(section: DaemonSection, hmac_key: str | None) -> WireRules:
     """Return the rules that the settings make."""
