@@ -363,6 +363,7 @@ class JobStoreContract:
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
         await one.journal.append(job.run, [], Alongside(change=JobChange(job.job, "completed", "done")))
+        await one.journal.open_run(job.run)
 
         with pytest.raises(JournalError, match="is completed; it cannot become queued"):
             await one.jobs.change(JobChange(job.job, "queued"))
@@ -533,7 +534,6 @@ class JobStoreContract:
         job = await claimed(one)
         change = JobChange(job.job, "awaiting", iteration=1, package=package_id(1, 1))
         await one.journal.append(job.run, [step_finished("a")], Alongside(change=change))
-        await one.journal.close_run(job.run)
 
         assert (await claimed(one, 1)).feedback == (verdict(1, 1),)
 
@@ -561,7 +561,6 @@ class JobStoreContract:
         await one.journal.append(
             job.run, [step_finished("a")], Alongside(decisions=(asked,), change=JobChange(job.job, "parked"))
         )
-        await one.journal.close_run(job.run)
         while_parked = await other.jobs.claim()
 
         receipt = await other.jobs.decide(DecisionMade(asked.id, "yes", "ada"), tell_state)
@@ -708,6 +707,32 @@ class JobStoreContract:
         assert await one.journal.load(job.run) == [run_started(job.run), step_finished("a")]
         assert await one.jobs.pending() == [message]
         assert (await row_of(one, 1)).reason == "halfway"
+
+    async def test_a_change_alongside_events_gives_the_run_up_with_them(
+        self, one: Stores, other: Stores
+    ) -> None:
+        await one.jobs.receive(request_of(1))
+        job = await claimed(one)
+        change = JobChange(job.job, "awaiting", iteration=1, package=package_id(1, 1))
+
+        # Both are one transaction: what comes after the change belongs to the same hold.
+        ended = one.journal.append(job.run, [step_finished("a")], Alongside(change=change))
+        noted = one.journal.append(job.run, [step_finished("b")])
+        await ended
+        await noted
+        await other.jobs.receive(received(verdict(1, 1), message=20))
+
+        again = await claimed(one, 1)
+        assert (again.run, again.attempts) == (job.run, 1)
+        await one.journal.append(
+            job.run, [step_finished("c")], Alongside(change=JobChange(job.job, "failed"))
+        )
+        await other.journal.open_run(job.run)
+        assert await other.journal.load(job.run) == [
+            step_finished("a"),
+            step_finished("b"),
+            step_finished("c"),
+        ]
 
     async def test_what_is_not_json_is_refused_at_once(self, one: Stores) -> None:
         bad = outgoing(1, headers={"x": float("nan")})

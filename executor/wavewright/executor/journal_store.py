@@ -305,21 +305,28 @@ class JournalStore:
             for entry in entries:
                 seq, is_finished = after[entry.run]
                 after[entry.run] = (seq, self._mark(entry, held[entry.run].no, is_finished=is_finished))
-                if entry.beside is not None:
-                    self._put_beside(entry.run, entry.beside)
+            left = [self._put_beside(entry.beside, held) for entry in entries if entry.beside is not None]
         self._logged += _COMMIT_BYTES + sum(len(row.body) for entry in entries for row in entry.rows)
         for run, (seq, is_finished) in after.items():
             hold = self._held[run] = held[run]
             hold.seq, hold.is_finished = seq, is_finished
+        for given_up in left:
+            if given_up is not None:
+                self._held.pop(given_up, None)
 
-    def _put_beside(self, run: RunId, beside: Beside) -> None:
-        def check(root: RunId) -> None:
-            # The run itself was checked before its events were written.
-            if root != run:
-                self.check(root)
+    def _put_beside(self, beside: Beside, held: dict[RunId, Held]) -> RunId | None:
+        """Write what goes beside the events of those runs; return the run that is given up with it."""
 
-        put_beside(self.jobs, beside, self._clock(), check)
+        def check(run: RunId) -> None:
+            # A run whose events are written was checked before.
+            if run not in held:
+                self.check(run)
+
+        given_up = put_beside(self.jobs, beside, self._clock(), check)
+        if given_up is not None:
+            self._leases.give_up(held.get(given_up) or self._held[given_up])
         self._logged += beside.size
+        return given_up
 
     def _check_place(self) -> None:
         """Refuse to write into a file that nobody will find again."""

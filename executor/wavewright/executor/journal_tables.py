@@ -99,6 +99,8 @@ _JOB_TABLES: Final = (
         turn REAL NOT NULL
     )""",
     "CREATE INDEX job_state ON job (state)",
+    # A daemon's beat renews its holds among the runs of years.
+    "CREATE INDEX run_owned ON run (owner) WHERE owner IS NOT NULL",
     "CREATE INDEX job_turn ON job (turn, no, weight, not_before, since) WHERE state = 'queued'",
     # Apart, since a change of a row writes all of it anew, and a request can be long.
     "CREATE TABLE job_request (no INTEGER PRIMARY KEY REFERENCES job (no), request TEXT NOT NULL)",

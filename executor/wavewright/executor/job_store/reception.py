@@ -53,6 +53,13 @@ def judge_answer(made: DecisionMade, view: ReceptionView) -> Receipt:
         return Receipt("ignore_stale", "stale", f"the job of this decision is {view.job.state}")
     if decision.expires is not None and view.now >= decision.expires:
         return Receipt("ignore_stale", "stale", "the time for this decision is over")
+    if decision.subject != "question" and not made.is_vouched_for:
+        return Receipt(
+            "dead_letter",
+            "wrong_identity",
+            "an approval is given by a signed message or by one whose sender the broker vouches for, "
+            "or with `wavewright answer`",
+        )
     if decision.options and made.choice not in decision.options:
         return Receipt("dead_letter", "bad_payload", "the choice is none of the options that were offered")
     return Receipt("accept")

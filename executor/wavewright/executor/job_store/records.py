@@ -61,6 +61,9 @@ class DecisionMade:
     choice: str
     by: str
     """Who, as the door knows them: the sender of a message, the user at the command line."""
+    is_vouched_for: bool = True
+    """Whether somebody vouches for who that is: the broker or a signature for a sender; nobody does for the name alone
+    that a message has in it. Questions may be answered by anybody, approvals are given by those."""
 
 
 Request: TypeAlias = JobRequested | VerdictGiven | DecisionMade
@@ -150,7 +153,7 @@ class Alongside:
 
     messages: tuple[Outgoing, ...] = ()
     change: JobChange | None = None
-    """Of a job whose root run is held here."""
+    """Of a job whose root run is held here; any state but `running` gives that run up with it."""
     decisions: tuple[Decision, ...] = ()
     """What is asked; a decision that is known already stays as it is."""
     taken: tuple[DecisionId, ...] = ()

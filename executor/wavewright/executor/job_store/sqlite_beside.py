@@ -16,8 +16,8 @@ from wavewright.executor.journal_errors import JournalError
 from wavewright.planner.types import RunId
 
 
-def put_beside(tables: JobTables, beside: Beside, now: float, check: Callable[[RunId], None]) -> None:
-    """Write what goes beside events.
+def put_beside(tables: JobTables, beside: Beside, now: float, check: Callable[[RunId], None]) -> RunId | None:
+    """Write what goes beside events, and return the run that is to be given up: that of a job nobody works on now.
 
     Args:
         tables: The job store's.
@@ -36,11 +36,13 @@ def put_beside(tables: JobTables, beside: Beside, now: float, check: Callable[[R
                 mend="resume the run; it asks again",
             )
     tables.ask(beside.decisions)
-    if beside.change is not None:
-        job = known_job(tables, beside.change.job)
-        check(job.run)
-        tables.save_job(stand(tables, job, beside.change, now))
     tables.put_messages(beside.messages)
+    if beside.change is None:
+        return None
+    job = known_job(tables, beside.change.job)
+    check(job.run)
+    tables.save_job(stand(tables, job, beside.change, now))
+    return None if beside.change.state == "running" else job.run
 
 
 def stand(tables: JobTables, job: JobRow, change: JobChange, now: float) -> JobRow:
