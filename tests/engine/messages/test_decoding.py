@@ -218,6 +218,7 @@ SOUND = json.dumps(envelope(GOAL))
         pytest.param(
             SOUND.replace("50000", "[" * 9_000).encode(), "too_deep", id="9,000 lists that never end"
         ),
+        pytest.param(SOUND.replace("50000", '{"a":' * 60_000).encode(), "too_deep", id="60,000 objects deep"),
         pytest.param(SOUND.replace("50000", "[]," * 60_000).encode(), "too_large", id="60,000 lists"),
         pytest.param(b"{" + b" " * RULES.max_body, "too_large", id="a megabyte"),
     ],

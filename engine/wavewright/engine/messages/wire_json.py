@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from wavewright.config.sources import MAX_EXACT_INTEGER
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 MOST_NODES: Final = 50_000
 """Lists and objects of one message, at most; brackets within texts count as well."""
 
+_BRACKETS_LOOKED_AT: Final = 1_000
+_BRACKET: Final = re.compile(r"[\[\]{}]")
 _LONG_INTEGER: Final = re.compile(r"[0-9]{16}")
 _DOUBTFUL_ESCAPE: Final = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 """What a text must hold for NUL or half a surrogate pair to come out of it."""
@@ -37,6 +40,8 @@ def read_wire_json(body: bytes, *, max_depth: int) -> JsonObject:
     text = _text(body)
     nodes = text.count("[") + text.count("{")
     if nodes > MOST_NODES:
+        if _begins_deep(text, max_depth):
+            raise _too_deep(max_depth)
         raise Refused("too_large", f"the body holds more than {MOST_NODES} lists and objects")
     try:
         value: Json = (_decode_long if _LONG_INTEGER.search(text) else _decode_short)(text)
@@ -98,6 +103,16 @@ _decode_long = json.JSONDecoder(
 
 def _too_deep(limit: int) -> Refused:
     return Refused("too_deep", f"lists and objects are nested more than {limit} deep")
+
+
+def _begins_deep(text: str, limit: int) -> bool:
+    """Whether a body that is refused anyway is so because of its depth; brackets within texts are counted with it."""
+    depth = 0
+    for bracket in islice(_BRACKET.finditer(text), _BRACKETS_LOOKED_AT):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > limit:
+            return True
+    return False
 
 
 def _is_deeper(value: Json, limit: int) -> bool:
