@@ -74,6 +74,10 @@ class OverBudget(Exception):
         self.hint = hint
 
 
+class PutOff(Exception):
+    """A call is not refused but put off: the purse has had whoever asks stopped, and is asked again another day."""
+
+
 class CallHistory(Protocol):
     """How long model calls took before, in this run and in others."""
 
@@ -94,6 +98,7 @@ class Purse(CallHistory, Protocol):
 
         Raises:
             OverBudget: it is more than is left; nothing was put aside then.
+            PutOff: the same, and whoever asks is being stopped.
         """
         ...
 

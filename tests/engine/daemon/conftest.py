@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import aio_pika
@@ -20,7 +23,22 @@ from wavewright.engine.operations.logs import Log
 from wavewright.engine.operations.watch import Watch
 
 StartDaemon = Callable[..., DaemonProcess]
-InProcess = Callable[[], AbstractAsyncContextManager[Stopping]]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A daemon in this process."""
+
+    stopping: Stopping
+    log: io.StringIO
+
+    def said(self, event: str) -> list[dict[str, object]]:
+        """Return the lines of its log with an event."""
+        lines = [json.loads(line) for line in self.log.getvalue().splitlines()]
+        return [line for line in lines if line["event"] == event]
+
+
+InProcess = Callable[..., AbstractAsyncContextManager[Running]]
 
 
 @pytest.fixture
@@ -59,19 +77,19 @@ def in_process(yard: Yard) -> InProcess:
     """Run a daemon in this process for as long as a block runs, and end it well."""
 
     @asynccontextmanager
-    async def run() -> AsyncGenerator[Stopping]:
-        stopping, ready = Stopping(), anyio.Event()
-        watch = Watch(Log(agent="tester", domain="tests", stream=io.StringIO()))
+    async def run(clock: Callable[[], float] = time.time) -> AsyncGenerator[Running]:
+        running, ready = Running(Stopping(), io.StringIO()), anyio.Event()
+        watch = Watch(Log(agent="tester", domain="tests", stream=running.log))
         async with anyio.create_task_group() as group:
 
             async def serve() -> None:
-                await run_daemon(yard.settings, watch, stopping, on_ready=ready.set)
+                await run_daemon(yard.settings, watch, running.stopping, on_ready=ready.set, clock=clock)
 
             group.start_soon(serve)
             await ready.wait()
             try:
-                yield stopping
+                yield running
             finally:
-                stopping.ask("the test is over")
+                running.stopping.ask("the test is over")
 
     return run

@@ -86,6 +86,19 @@ async def test_a_second_term_ends_the_daemon_at_once(
     assert code in {0, 128 + signal.SIGTERM}
 
 
+async def test_a_daemon_whose_event_loop_hangs_ends_by_one_term_nevertheless(
+    yard: Yard, counterpart: Counterpart, start: StartDaemon
+) -> None:
+    hung = start()
+    await hung.started()
+    await counterpart.send(JobRequest(job_id=str(uuid4()), job=job(("block", "everything"))))
+    await yard.until(lambda: yard.calls()["block everything"] == 1)
+
+    hung.signal(signal.SIGTERM)
+
+    assert await hung.ended() == 0
+
+
 async def test_a_job_that_ends_its_process_is_laid_aside_after_five_attempts(
     yard: Yard, counterpart: Counterpart, start: StartDaemon
 ) -> None:

@@ -1,4 +1,4 @@
-"""The daemon from outside: jobs in by the broker, statuses and packages out."""
+"""The daemon from outside: messages in by the broker, statuses, packages and questions out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,23 @@ import pytest
 
 from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.yard import Counterpart, Yard, job
-from wavewright.engine.messages.requests import JobRequest
+from wavewright.engine.messages.requests import GoalRequest, JobRequest
+from wavewright.executor.job_store.records import DecisionId, DecisionMade, JobId
+from wavewright.executor.stores import open_stores
 
 pytestmark = pytest.mark.anyio
+
+TEMPLATE = """\
+name: zone
+goal: Find out about a zone
+available_tools: [{name: say}]
+inputs_schema:
+  type: object
+  properties: {variables: {type: array, items: {type: string}}, depth: {type: integer}}
+plan:
+  steps: [{id: zone, tool: say, params: {text: "${inputs.variables[0]} at ${inputs.depth}"}}]
+  result: ${steps.zone}
+"""
 
 
 async def test_a_job_comes_in_and_statuses_and_its_package_go_out(
@@ -35,3 +49,123 @@ async def test_a_job_comes_in_and_statuses_and_its_package_go_out(
     assert package["package"]["result"] == "two"
     assert (package["package_id"], package["iteration"]) == (done["package_id"], 1)
     assert yard.calls() == {"say one": 1, "say two": 1}
+
+
+async def test_a_goal_in_words_is_a_job_of_the_template_that_the_settings_name(
+    yard: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    wanted = str(uuid4())
+    (yard.folder / "zone.yaml").write_text(TEMPLATE)
+    yard.write(daemon="goal_template: zone.yaml")
+    request = GoalRequest(job_id=wanted, goal="Research it", depth=1, budget_tokens=500, zone_name="Westfall")
+    async with in_process():
+        await counterpart.send(request)
+        done = await counterpart.until_told(wanted, "JOB_COMPLETED")
+
+    package = json.loads(counterpart.packages[0].body)["payload"]["package"]
+    assert package["result"] == "Westfall at 1"
+    assert (package["job"], package["goal"]) == ("Westfall", "Research it")
+    assert done["zone_name"] == "Westfall"
+
+
+async def test_a_job_that_cannot_be_run_fails_with_the_reason_and_is_not_tried_again(
+    yard: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    unsound, outside, shapeless = (str(uuid4()) for _ in range(3))
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=unsound, job=job(("nobody", "x"))))
+        await counterpart.send(JobRequest(job_id=outside, job={"name": "x", "plan": "../plan.yaml"}))
+        await counterpart.send(JobRequest(job_id=shapeless, job={"name": "x", "plann": 1}))
+        reasons = [
+            str((await counterpart.until_told(one, "JOB_FAILED"))["reason"])
+            for one in (unsound, outside, shapeless)
+        ]
+        async with open_stores(yard.settings) as stores:
+            rows = await stores.jobs.list_jobs()
+
+    assert "nobody" in reasons[0]
+    assert "leads out of the project's folder" in reasons[1]
+    assert "plann" in reasons[2]
+    assert [row.state for row in rows] == ["failed"] * 3
+    assert counterpart.packages == []
+
+
+async def test_what_is_no_message_is_laid_aside_and_what_comes_after_it_is_done(
+    counterpart: Counterpart, in_process: InProcess
+) -> None:
+    wanted = str(uuid4())
+    async with in_process():
+        await counterpart.send_raw(b"{")
+        await counterpart.send_raw(b"{}")
+        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "well"))))
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        letters = await counterpart.dead_letters(2)
+
+    assert [one.body for one in letters] == [b"{", b"{}"]
+    kinds = [str(one.headers["x-wavewright-reason"]).partition(":")[0] for one in letters]
+    assert kinds == ["not_json", "missing_field"]
+
+
+async def test_with_a_key_only_signed_messages_have_an_effect_and_what_goes_out_is_signed(
+    yard: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    key = "0123456789abcdef"
+    yard.environment["WAVEWRIGHT_HMAC_KEY"] = key
+    wanted, unsigned = str(uuid4()), str(uuid4())
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=unsigned, job=job(("say", "no"))))
+        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "yes"))), key=key.encode())
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        [letter] = await counterpart.dead_letters(1)
+
+    assert yard.calls() == {"say yes": 1}
+    assert str(letter.headers["x-wavewright-reason"]).startswith("bad_signature")
+    assert len(str(counterpart.packages[0].headers["x-wavewright-signature"])) == 64
+
+
+@pytest.mark.parametrize(("choice", "calls"), [("approve", {"say it": 1}), ("refuse", {})])
+async def test_a_plan_that_needs_a_persons_word_waits_without_a_slot_until_it_is_given(
+    yard: Yard, counterpart: Counterpart, in_process: InProcess, choice: str, calls: dict[str, int]
+) -> None:
+    yard.write(functions="say: {needs_approval: true}, hold: {}", daemon="slots: 1")
+    wanted, other = str(uuid4()), str(uuid4())
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))))
+        asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
+        yard.open_gate()
+        await counterpart.send(JobRequest(job_id=other, job=job(("hold", "meanwhile"))))
+        await counterpart.until_told(other, "JOB_COMPLETED")
+    async with open_stores(yard.settings) as stores:
+        parked = await stores.jobs.find_job(JobId(wanted))
+        [decision] = await stores.jobs.list_decisions()
+        made = DecisionMade(DecisionId(str(asked["decision_id"])), choice, "somebody")
+        receipt = await stores.jobs.decide(made)
+    async with in_process():
+        await counterpart.until_told(wanted, "JOB_COMPLETED" if choice == "approve" else "JOB_FAILED")
+    async with open_stores(yard.settings) as stores:
+        used = await stores.jobs.find_decision(decision.id)
+
+    assert parked is not None
+    assert parked.state == "parked"
+    assert "step 's0' calls 'say'" in decision.question
+    assert 'text: "it"' in decision.context
+    [question] = counterpart.questions
+    assert (question["decision_id"], question["options"]) == (decision.id, ["approve", "refuse"])
+    assert receipt.action == "accept"
+    assert used is not None
+    assert used.used is not None
+    assert {call: count for call, count in yard.calls().items() if call.startswith("say")} == calls
+
+
+async def test_two_daemons_on_one_store_do_each_job_once(
+    yard: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    wanted = [str(uuid4()) for _ in range(8)]
+    async with in_process(), in_process():
+        for number, one in enumerate(wanted):
+            await counterpart.send(JobRequest(job_id=one, job=job(("say", f"{number}"))))
+        for one in wanted:
+            await counterpart.until_told(one, "JOB_COMPLETED")
+
+    assert yard.calls() == {f"say {number}": 1 for number in range(8)}
+    assert len({message.message_id for message in counterpart.packages}) == 8

@@ -59,6 +59,13 @@ def hold(text: str) -> str:
     return text
 
 
+async def block(text: str) -> str:
+    """Keep everything else from going on."""
+    _note(f"block {text}")
+    while True:
+        time.sleep(0.1)
+
+
 def die() -> str:
     """End this process, as a lack of memory would."""
     _note("die")
@@ -111,7 +118,7 @@ class Yard:
         self.write()
 
     def write(
-        self, *, daemon: str = "", functions: str = "say: {}, hold: {}, die: {}", more: str = ""
+        self, *, daemon: str = "", functions: str = "say: {}, hold: {}, block: {}, die: {}", more: str = ""
     ) -> None:
         """Write the settings anew."""
         topology = self.topology

@@ -17,10 +17,10 @@ from wavewright.engine.stopping import Stopper
 from wavewright.planner.allowance import Allowance, OpenPurse
 from wavewright.planner.model_port import ModelUse, Role
 from wavewright.planner.models import Budget
-from wavewright.planner.spending import Account, OverBudget, Reservation, Spend
+from wavewright.planner.spending import Account, OverBudget, PutOff, Reservation, Spend
 from wavewright.planner.types import RunId
 
-LONGEST_LOOK: Final = 60.0
+LONGEST_LOOK: Final = 1.0
 """Seconds after which the clock is looked at again: it may have been set."""
 
 
@@ -87,10 +87,11 @@ class PausingPurse:
         self._purse.limit_run(run, budget)
 
     async def reserve(self, account: Account, amount: Spend) -> Reservation:
-        """Put something aside; where the day has not so much left, stop the run and never return.
+        """Put something aside; where the day has not so much left, stop the run.
 
         Raises:
             OverBudget: it is more than is left of another budget, or than a whole day has.
+            PutOff: the run is stopped; what is under way is not failed, and goes on when the run does.
         """
         try:
             return await self._purse.reserve(account, amount)
@@ -98,9 +99,7 @@ class PausingPurse:
             if refusal.scope != "day" or not await self._is_for_another_day(account):
                 raise
             self._day.spend(str(refusal), account.run)
-        # The run's stopper cancels this; what is under way is not failed, and goes on when the run does.
-        await anyio.sleep_forever()
-        raise AssertionError
+            raise PutOff from refusal
 
     async def _is_for_another_day(self, account: Account) -> bool:
         """Whether something was spent today: a call that is too much for a fresh day is too much for every day."""

@@ -1,7 +1,8 @@
 """What signals do to the daemon.
 
-The first TERM (or INT, or HUP) asks it to stop: nothing new is begun, what runs is written down, and it ends with 0.
-The second one ends it at once; so does QUIT. Whatever way it ends, the journal holds every step that had ended.
+The first TERM (or INT, or HUP) asks it to stop: nothing new is begun, what runs is written down, and it ends with 0,
+within `END_SECONDS` whatever hangs. The second one ends it at once; so does QUIT. Whatever way it ends, the journal
+holds every step that had ended.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,6 +18,8 @@ from typing import Final, NoReturn
 
 import anyio
 
+END_SECONDS: Final = 9.0
+"""After the first signal; what has not ended by then hangs, and nothing of it would be written down later."""
 GENTLE: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -48,6 +52,7 @@ def taking_signals(stopping: Stopping) -> Generator[None]:
         if told:
             end_at_once(number)
         told.append(number)
+        _end_after(END_SECONDS)
         loop.call_soon_threadsafe(stopping.ask, signal.Signals(number).name)
 
     def end(number: int, _frame: FrameType | None) -> None:
@@ -60,6 +65,14 @@ def taking_signals(stopping: Stopping) -> Generator[None]:
     finally:
         for number, action in before.items():
             signal.signal(number, action)
+
+
+def _end_after(seconds: float) -> None:
+    """End this process after so many seconds, by a thread: the loop may be what hangs."""
+    # A daemon: it keeps no process alive that ends by itself.
+    last = threading.Timer(seconds, os._exit, [0])
+    last.daemon = True
+    last.start()
 
 
 def end_at_once(number: int) -> NoReturn:

@@ -17,7 +17,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCall
 
 from wavewright.config.model_settings import PriceSettings
 from wavewright.planner.model_port import ModelCall, ModelUse, OnText, Outcome
-from wavewright.planner.spending import Account, OverBudget, Purse, Reservation, Spend
+from wavewright.planner.spending import Account, OverBudget, Purse, PutOff, Reservation, Spend
 from wavewright.tools.models.estimates import estimate_tokens
 from wavewright.tools.models.faults import Fault, Unanswered, outcome_of
 from wavewright.tools.models.prices import price_of
@@ -149,6 +149,11 @@ class Meter:
             except OverBudget as error:
                 fault = Fault("over_budget", str(error), hint=error.hint, is_free=True)
                 raise Unanswered(fault) from error
+            except PutOff:
+                pass
+        if not reservations:
+            # Outside of the shield: whoever stops the run cancels this, and nothing is told of a call never made.
+            await anyio.sleep_forever()
         return reservations[0]
 
     def _most(self, model: str, url: str | None) -> Spend:

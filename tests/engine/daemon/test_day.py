@@ -1,0 +1,139 @@
+"""The budget of a day: what happens when it is spent, and when the next day begins."""
+
+from __future__ import annotations
+
+import time
+from uuid import uuid4
+
+import anyio
+import pytest
+
+from tests.engine.daemon.conftest import InProcess
+from tests.engine.daemon.yard import Counterpart, Yard, job
+from tests.support.scripted_model import ScriptedServer, asked_for
+from wavewright.config.model_settings import BudgetsSection
+from wavewright.engine.daemon.day import Day, PausingPurse, next_day
+from wavewright.engine.messages.requests import JobRequest
+from wavewright.engine.stopping import Stopper
+from wavewright.executor.purse import MemoryPurse
+from wavewright.planner.spending import Account, OverBudget, PutOff, Spend
+from wavewright.planner.types import JsonObject, RunId
+
+pytestmark = pytest.mark.anyio
+
+RUN = RunId("20261122-060000-abc123")
+NOON = 1_795_348_800.0
+REVIEW: JsonObject = {
+    "goal_achieved": True,
+    "confidence": 0.9,
+    "summary": "It was said.",
+    "missing_data": [],
+    "recovery_actions": [],
+}
+
+
+class Clock:
+    """A clock that stands until it is set."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Told(list[tuple[str, float]]):
+    """What was told of spent days."""
+
+    def __call__(self, reason: str, until: float) -> None:
+        self.append((reason, until))
+
+
+def test_the_next_day_begins_at_midnight_utc() -> None:
+    assert next_day(0.0) == 86_400.0
+    assert next_day(86_399.9) == 86_400.0
+    assert next_day(86_400.0) == 172_800.0
+
+
+async def test_a_spent_day_is_told_once_and_is_over_at_midnight() -> None:
+    clock, told = Clock(NOON), Told()
+    day = Day(clock, told)
+
+    day.spend("no tokens are left", None)
+    day.spend("no tokens are left", None)
+    spent = day.until
+    clock.now = next_day(NOON)
+    with anyio.fail_after(1):
+        await day.has_begun()
+
+    assert told == [("no tokens are left", next_day(NOON))]
+    assert spent == next_day(NOON)
+    assert day.until is None
+
+
+async def test_a_clock_that_goes_back_does_not_begin_the_day_anew() -> None:
+    clock = Clock(NOON)
+    day = Day(clock, Told())
+
+    day.spend("spent", None)
+    clock.now -= 90_000
+
+    assert day.until == next_day(NOON)
+
+
+async def test_who_asks_for_more_than_the_day_has_left_is_stopped_and_not_refused() -> None:
+    day = Day(Clock(NOON), told := Told())
+    budgets = BudgetsSection.model_validate({"day": {"calls": 1}})
+    purse = PausingPurse(MemoryPurse(budgets, clock=Clock(NOON)), day)
+    account, stopper = Account(run=RUN), Stopper()
+    with day.stopping(RUN, stopper):
+        await purse.reserve(account, Spend(calls=1))
+        with pytest.raises(PutOff):
+            await purse.reserve(account, Spend(calls=1))
+
+    assert stopper.is_stopped
+    assert len(told) == 1
+
+
+async def test_what_no_day_could_pay_for_is_refused() -> None:
+    budgets = BudgetsSection.model_validate({"day": {"tokens": 10}, "run": {"tokens": 5}})
+    purse = PausingPurse(MemoryPurse(budgets), Day(time.time, told := Told()))
+
+    with pytest.raises(OverBudget, match="day"):
+        await purse.reserve(Account(), Spend(tokens=11))
+    with pytest.raises(OverBudget, match="run"):
+        await purse.reserve(Account(run=RUN), Spend(tokens=6))
+
+    assert told == []
+
+
+@pytest.fixture
+def model(yard: Yard, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that reviews everything kindly."""
+    model_server.answer(REVIEW, when=asked_for("review"))
+    for name, value in model_server.environment().items():
+        monkeypatch.setenv(name, value)
+        yard.environment[name] = value
+
+
+@pytest.mark.usefixtures("model")
+async def test_a_spent_day_pauses_the_daemon_until_the_next(
+    yard: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    yard.write(more="budgets: {day: {calls: 1}}")
+    clock = Clock(time.time())
+    first, second, third = (str(uuid4()) for _ in range(3))
+    async with in_process(clock) as daemon:
+        await counterpart.send(JobRequest(job_id=first, job=job(("say", "one"))))
+        await counterpart.until_told(first, "JOB_COMPLETED")
+        await counterpart.send(JobRequest(job_id=second, job=job(("say", "two"))))
+        await counterpart.until_told(second, "JOB_PAUSED")
+        await counterpart.send(JobRequest(job_id=third, job=job(("say", "three"))))
+        told_of_third = counterpart.statuses(third)
+        clock.now = next_day(clock.now)
+        await counterpart.until_told(second, "JOB_COMPLETED")
+
+    assert told_of_third == []
+    assert yard.calls()["say two"] == 1
+    [line] = daemon.said("budget_exhausted")[:1]
+    assert (line["budget_type"], line["action"]) == ("day", "pause")
