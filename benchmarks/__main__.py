@@ -13,6 +13,7 @@ from benchmarks.huge import measure_huge
 from benchmarks.makespan import measure_makespan
 from benchmarks.models import measure_models
 from benchmarks.overhead import measure_journaled, measure_memory
+from benchmarks.postgres import measure_postgres
 from benchmarks.starting import measure_starting
 
 
@@ -23,6 +24,7 @@ def main() -> None:
     parts: dict[str, Callable[[], None]] = {
         "memory": lambda: measure_memory(sizes),
         "journaled": lambda: measure_journaled(sizes),
+        "postgres": lambda: measure_postgres(sizes),
         "huge": measure_huge,
         "makespan": measure_makespan,
         "check": lambda: measure_checking(sizes),

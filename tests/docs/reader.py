@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.docs.blocks import Command, Project
 from tests.repository.tree import ROOT
+from wavewright.executor.postgres.faults import place_of
 
 # What differs from run to run and says nothing.
 _VARYING = (
@@ -90,6 +91,9 @@ class Reader:
     environment: dict[str, str] = field(default_factory=dict[str, str])
     servers: list[Server] = field(default_factory=list["Server"])
     """Model servers that the reader has started."""
+    database: str | None = None
+    """An empty database, for the one that a page names."""
+    _named_database: str | None = None
 
     @classmethod
     def starting_from(cls, project: Project, home: Path) -> Reader:
@@ -122,6 +126,8 @@ class Reader:
             self._serve(server["port"], server["script"])
             return ""
         if setting := _SET.fullmatch(command):
+            if setting["name"] == "WAVEWRIGHT_PG_URL":
+                self._named_database = setting["value"]
             self.environment[setting["name"]] = self._there(setting["value"])
             return ""
         if unset := _UNSET.fullmatch(command):
@@ -166,11 +172,16 @@ class Reader:
         """Return a text with the ports that the reader's servers have in place of those that the page names."""
         for server in self.servers:
             text = text.replace(f"127.0.0.1:{server.named}", f"127.0.0.1:{server.port}")
+        if self._named_database is not None and self.database is not None:
+            text = text.replace(self._named_database, self.database)
         return text
 
     def _here(self, text: str) -> str:
         for server in self.servers:
             text = text.replace(f"127.0.0.1:{server.port}", f"127.0.0.1:{server.named}")
+        if self._named_database is not None and self.database is not None:
+            # Shown without a password, wherever it is shown.
+            text = text.replace(place_of(self.database), place_of(self._named_database))
         return text
 
     def follow(self, command: Command, *, is_code_shown: bool) -> tuple[str, str | None]:

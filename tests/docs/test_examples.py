@@ -15,8 +15,10 @@ import pytest
 
 from tests.docs.blocks import Block, blocks, commands, page_name, pages, project_of
 from tests.docs.reader import Reader, brought_up_to_date
+from tests.support.postgres import PostgresServer
 from wavewright.planner.reader import read_plan
 
+NAMES_DATABASE = "$ export WAVEWRIGHT_PG_URL="
 UPDATE = os.environ.get("UPDATE_DOCS") == "1"
 
 pytestmark = pytest.mark.timeout(180)
@@ -62,9 +64,14 @@ def follow_block(block: Block, reader: Reader, page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", pages(), ids=page_name)
-def test_a_reader_who_types_what_a_page_says_gets_what_it_shows(page: Path, tmp_path: Path) -> None:
+def test_a_reader_who_types_what_a_page_says_gets_what_it_shows(
+    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     text = page.read_text(encoding="utf-8")
     reader = Reader.starting_from(project_of(text), tmp_path)
+    if NAMES_DATABASE in text:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        reader.database = server.database()
 
     try:
         wrong = [fault for block in blocks(text) for fault in follow_block(block, reader, page)]
