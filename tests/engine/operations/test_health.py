@@ -38,13 +38,12 @@ async def test_a_daemon_without_parts_is_not_ready() -> None:
 
 async def test_metrics_are_served_as_prometheus_reads_them() -> None:
     metrics = Metrics()
-    metrics.states({"queued": 3}, outbox=2)
+    metrics.states({"queued": 3})
     async with serve_health(Health(), metrics) as port, httpx.AsyncClient() as client:
         answer = await client.get(f"http://127.0.0.1:{port}/metrics")
 
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert 'wavewright_jobs{state="queued"} 3.0' in answer.text
-    assert "wavewright_outbox_messages 2.0" in answer.text
 
 
 async def test_nothing_can_be_changed_over_http() -> None:

@@ -16,6 +16,8 @@ from wavewright.engine.cli.project import project_settings
 from wavewright.engine.daemon.daemon import run_daemon
 from wavewright.engine.daemon.faults import refuse_faulty_settings
 from wavewright.engine.daemon.stopping import Stopping, taking_signals
+from wavewright.engine.operations.exporting import exporting_traces
+from wavewright.engine.operations.health import PortTakenError
 from wavewright.engine.operations.logs import Log
 from wavewright.engine.operations.watch import Watch
 
@@ -25,7 +27,7 @@ def serve(*, slots: int | None) -> int:
 
     Raises:
         DocumentError: the settings are faulty, with everything that is wrong.
-        CommandError: there is no broker.
+        CommandError: there is no broker, or its place for health is taken.
     """
     settings = project_settings()
     if slots is not None:
@@ -40,10 +42,13 @@ def serve(*, slots: int | None) -> int:
     )
     log.take_over()
     try:
-        anyio.run(_serve, settings, Watch(log))
+        with exporting_traces():
+            anyio.run(_serve, settings, Watch(log))
     except BusError as error:
         code = exit_codes.MISUSE if isinstance(error, BusMisconfigured) else exit_codes.ENVIRONMENT
         raise CommandError(error.message, hint=error.mend, place=error.place, code=code) from error
+    except PortTakenError as error:
+        raise CommandError(str(error), code=exit_codes.ENVIRONMENT) from error
     return exit_codes.OK
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -19,9 +20,10 @@ from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
-from wavewright.engine.bus.notices import NoticeName
+from wavewright.engine.bus.notices import Notice, NoticeName
 from wavewright.engine.bus.topology import topology_of
 from wavewright.engine.daemon.day import Day, PausingPurse
+from wavewright.engine.daemon.decisions import Renewal
 from wavewright.engine.daemon.intake import Intake
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.daemon.sent import WatchedOutbox
@@ -29,9 +31,12 @@ from wavewright.engine.daemon.slots import Dispatcher
 from wavewright.engine.daemon.stopping import Stopping
 from wavewright.engine.daemon.work import Workshop
 from wavewright.engine.messages.rules import rules_of
+from wavewright.engine.operations.budget_watch import WarningPurse
+from wavewright.engine.operations.health import serve_health
 from wavewright.engine.operations.watch import Watch
 from wavewright.engine.services import open_services
 from wavewright.engine.version import __version__
+from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.memory import RunMemory
 from wavewright.executor.stores import Stores, open_stores
 
@@ -42,7 +47,17 @@ FLUSH_SECONDS: Final = 2.0
 LOOK_SECONDS: Final = 2.0
 """How often metrics and health are brought up to date."""
 
-_LOUD: Final = frozenset({"broker_lost", "message_returned", "message_refused", "outbox_unreachable"})
+_LOUD: Final = frozenset(
+    {
+        "broker_away",
+        "broker_lost",
+        "broker_unencrypted",
+        "message_buried",
+        "message_returned",
+        "message_refused",
+        "outbox_unreachable",
+    }
+)
 
 
 def bus_settings_of(section: DaemonSection, name: str) -> BusSettings:
@@ -72,11 +87,23 @@ async def run_daemon(
         BusError: there is no broker, or it cannot be used like this.
         JournalError: the store cannot be opened.
         ModelConfigError: the configured model cannot be asked.
+        PortTakenError: health cannot be served where the settings say.
     """
-    section = settings.daemon
+    try:
+        await _serve(settings, watch, stopping, on_ready, clock)
+    except BaseExceptionGroup as faults:
+        # Whoever started the daemon knows its faults by name, not the group that they happened in.
+        raise _first(faults) from None
 
-    def notice(name: NoticeName, fields: Mapping[str, JsonValue]) -> None:
-        watch.log.say(name, "warning" if name in _LOUD else "info", **fields)
+
+async def _serve(
+    settings: Settings,
+    watch: Watch,
+    stopping: Stopping,
+    on_ready: Callable[[], None],
+    clock: Callable[[], float],
+) -> None:
+    section = settings.daemon
 
     def tell_spent(reason: str, until: float) -> None:
         watch.log.say(
@@ -84,10 +111,17 @@ async def run_daemon(
         )
 
     day = Day(clock, tell_spent)
+    for part in ("broker", "store"):
+        watch.health.expect(part)
     async with (
+        _answering(watch, section.health),
         open_stores(settings, clock=clock) as stores,
-        open_services(settings, PausingPurse(stores.purse, day), RunMemory(stores.journal)) as opened,
-        open_bus(bus_settings_of(section, section.agent), notice) as bus,
+        open_services(
+            settings,
+            PausingPurse(WarningPurse(stores.purse, watch.log, clock), day),
+            RunMemory(stores.journal),
+        ) as opened,
+        open_bus(bus_settings_of(section, section.agent), _notice_of(watch)) as bus,
     ):
         workshop = Workshop(
             settings=settings,
@@ -108,10 +142,8 @@ async def run_daemon(
         on_ready()
         try:
             await _Rooms(workshop, stores, bus).run(stopping)
-        except BaseExceptionGroup as faults:
-            # Whoever started the daemon knows its faults by name, not the group that they happened in.
-            raise _first(faults) from None
-        watch.log.say("daemon_shutdown", reason=stopping.reason)
+        finally:
+            watch.log.say("daemon_shutdown", reason=stopping.reason or "a fault")
 
 
 def _summary(settings: Settings) -> dict[str, JsonValue]:
@@ -143,6 +175,7 @@ class _Rooms:
             self.bus, self.workshop, rules_of(section, self.workshop.settings.hmac_key), dispatcher
         )
         outbox = WatchedOutbox(self.stores.jobs, self.workshop.watch)
+        renewal = Renewal(self.stores.jobs, self.stores.journal, self.workshop.clock, self.workshop.on_store)
         ended = anyio.Event()
 
         async def work() -> None:
@@ -152,10 +185,12 @@ class _Rooms:
         async with anyio.create_task_group() as group:
             inward, outward = anyio.CancelScope(), anyio.CancelScope()
             group.start_soon(_within, inward, intake.run)
+            group.start_soon(renewal.run)
             group.start_soon(work)
             group.start_soon(_within, outward, lambda: self.bus.relay(outbox))
-            group.start_soon(self._look)
+            group.start_soon(self._look, dispatcher)
             await stopping.asked()
+            self.workshop.watch.health.bad("daemon", f"it is stopping: {stopping.reason}")
             self.workshop.watch.log.say("daemon_stopping", reason=stopping.reason, running=dispatcher.running)
             inward.cancel()
             dispatcher.stop()
@@ -166,16 +201,55 @@ class _Rooms:
                 await self.bus.flush(outbox)
             group.cancel_scope.cancel()
 
-    async def _look(self) -> None:
+    async def _look(self, dispatcher: Dispatcher) -> None:
         """Keep metrics and health up to date."""
-        watch = self.workshop.watch
+        watch, lag = self.workshop.watch, 0.0
+        slots = self.workshop.settings.daemon.slots
         while True:
             watch.metrics.part("broker", works=self.bus.is_up)
             if self.bus.is_up:
                 watch.health.good("broker")
             else:
                 watch.health.bad("broker", "there is no connection to the broker")
+            watch.metrics.slots(busy=dispatcher.running, free=slots - dispatcher.running)
+            watch.metrics.loop(lag=lag, is_paused=self.workshop.day.until is not None)
+            await self._count()
+            due = anyio.current_time() + LOOK_SECONDS
             await anyio.sleep(LOOK_SECONDS)
+            lag = max(0.0, anyio.current_time() - due)
+
+    async def _count(self) -> None:
+        try:
+            counts = await self.stores.jobs.count_states()
+        except JournalError as fault:
+            self.workshop.on_store(fault)
+        else:
+            self.workshop.on_store(None)
+            self.workshop.watch.metrics.states(counts)
+
+
+@asynccontextmanager
+async def _answering(watch: Watch, place: str | None) -> AsyncGenerator[None]:
+    """Say over HTTP how things are while the block runs, where the settings name a place for it."""
+    if place is None:
+        yield
+        return
+    async with serve_health(watch.health, watch.metrics, place) as port:
+        watch.log.say("health_served", place=f"{place.rpartition(':')[0]}:{port}")
+        yield
+
+
+def _notice_of(watch: Watch) -> Notice:
+    """Return what is told of what happens at the broker."""
+
+    def notice(name: NoticeName, fields: Mapping[str, JsonValue], /) -> None:
+        watch.log.say(name, "warning" if name in _LOUD else "info", **fields)
+        if name == "message_buried":
+            watch.metrics.buried(str(fields["kind"]))
+        elif name == "message_returned":
+            watch.metrics.undeliverable()
+
+    return notice
 
 
 def _first(fault: BaseException) -> BaseException:

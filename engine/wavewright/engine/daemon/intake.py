@@ -7,19 +7,28 @@ and nothing goes round for ever.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import anyio
 
 from wavewright.engine.bus.errors import BusError
+from wavewright.engine.daemon.job_documents import name_in
 from wavewright.engine.daemon.slots import Dispatcher
 from wavewright.engine.daemon.work import Workshop
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.engine.messages.refusals import Refused
 from wavewright.engine.messages.rules import WireRules
-from wavewright.executor.job_store.records import Receipt, Received
+from wavewright.engine.operations.message_log import log_received
+from wavewright.executor.job_store.records import (
+    DecisionMade,
+    JobRequested,
+    Receipt,
+    Received,
+    VerdictGiven,
+)
 from wavewright.executor.journal_errors import JournalError
 
 FIRST_PAUSE: Final = 0.5
@@ -73,6 +82,7 @@ class Intake:
         if receipt.action == "accept":
             self.workshop.nudge()
             self.dispatcher.wake()
+            await self._tell(received)
         else:
             self.workshop.watch.log.say(
                 "message_without_effect",
@@ -82,6 +92,21 @@ class Intake:
                 kind=receipt.kind,
             )
         return None
+
+    async def _tell(self, received: Received) -> None:
+        """Tell of a message that had its effect; what its job is about stands with the job."""
+        log, jobs = self.workshop.watch.log, self.workshop.jobs
+        match received.request:
+            case JobRequested(job=job, request=request):
+                log_received(log, received, job, name_in(request, job))
+            case VerdictGiven(job=job):
+                with suppress(JournalError):
+                    known = await jobs.find_job(job)
+                    log_received(log, received, job, name_in(known.request if known else {}, job))
+            case DecisionMade(decision=decision):
+                with suppress(JournalError):
+                    asked = await jobs.find_decision(decision)
+                    log_received(log, received, asked.job if asked else None)
 
     async def _receive(self, received: Received, delivery: Delivery) -> Receipt:
         """Take the effect of a message; where the store cannot be written, wait for it with the message in hand.

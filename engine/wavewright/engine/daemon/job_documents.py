@@ -10,7 +10,7 @@ import json
 
 from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.documents import Document, read_document
-from wavewright.executor.job_store.records import JobRow
+from wavewright.executor.job_store.records import JobId, JobRow
 from wavewright.planner.types import JsonObject
 
 
@@ -23,9 +23,14 @@ def document_of(job: JobRow, section: DaemonSection) -> Document:
 
 def name_of(job: JobRow) -> str:
     """Return what a job is about, in a word or two: its zone, or else its own name."""
-    given = job.request.get("job")
-    name = given.get("name") if isinstance(given, dict) else job.request.get("zone_name")
-    return name if isinstance(name, str) and name else job.job
+    return name_in(job.request, job.job)
+
+
+def name_in(request: JsonObject, job: JobId) -> str:
+    """Return what a request is about; the job's id where it does not say."""
+    given = request.get("job")
+    name = given.get("name") if isinstance(given, dict) else request.get("zone_name")
+    return name if isinstance(name, str) and name else job
 
 
 def _of_goal(request: JsonObject, section: DaemonSection) -> JsonObject:

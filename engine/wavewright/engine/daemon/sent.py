@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from wavewright.engine.operations.message_log import log_sent
 from wavewright.engine.operations.watch import Watch
 from wavewright.executor.job_store.port import JobStore
 from wavewright.executor.job_store.records import MessageId, Outgoing
@@ -38,5 +39,4 @@ class WatchedOutbox:
 
     def _tell(self, sent: Outgoing) -> None:
         self.watch.metrics.sent(sent.kind)
-        if sent.kind in {"package", "research_package"}:
-            self.watch.log.say("package_sent", job_id=sent.job, message_id=sent.message, bytes=len(sent.body))
+        log_sent(self.watch.log, sent)

@@ -78,6 +78,8 @@ class Dispatcher:
             if job is None:
                 await self._wait_for_work()
                 continue
+            if job.attempts > 1:
+                self._workshop.watch.metrics.begun_again()
             worked = self._running[job.job] = _Worked(job, Stopper())
             if self._is_stopping:
                 worked.stopper.stop()

@@ -7,8 +7,13 @@ address, `OTEL_EXPORTER_OTLP_HEADERS` for a login, `OTEL_SERVICE_NAME` for the n
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from typing import Final
+
+LAST_SECONDS: Final = 2.0
+"""For the last spans to go out once the block is over."""
 
 _ADDRESSES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
@@ -40,10 +45,13 @@ def exporting_traces(environment: Mapping[str, str] = os.environ) -> Generator[b
             f"pip install 'wavewright[otel]', or unset {named}"
         ) from error
     service = environment.get("OTEL_SERVICE_NAME", "").strip() or "wavewright"
-    provider = TracerProvider(resource=Resource.create({"service.name": service}))
+    provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
     try:
         yield True
     finally:
-        provider.shutdown()
+        # A collector that takes connections and says nothing must not keep the program from ending.
+        last = threading.Thread(target=provider.shutdown, daemon=True)
+        last.start()
+        last.join(LAST_SECONDS)

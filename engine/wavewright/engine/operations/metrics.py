@@ -44,11 +44,15 @@ class Metrics:
         """Begin with nothing counted."""
         self.registry = CollectorRegistry()
         self._jobs = self._gauge("jobs", "Jobs in the store", "state")
-        self._outbox = self._gauge("outbox_messages", "Messages that wait to be published")
         self._up = self._gauge("up", "Whether a part works: broker, store", "part")
         self._received = self._counter("messages_received", "Messages taken in", "type", "action")
         self._sent = self._counter("messages_sent", "Messages that the broker confirmed", "type")
-        self._taken_over = self._counter("jobs_taken_over", "Jobs that somebody else had begun")
+        self._buried = self._counter("messages_buried", "Messages laid aside as dead letters", "kind")
+        self._undeliverable = self._counter("messages_undeliverable", "Messages that no queue wanted")
+        self._begun_again = self._counter("jobs_begun_again", "Jobs that were begun before and did not end")
+        self._slots = self._gauge("slots", "Room for jobs", "state")
+        self._paused = self._gauge("paused", "Whether the budget of the day is spent")
+        self._lag = self._gauge("loop_lag_seconds", "How late the event loop was when it was looked at last")
         self._runs = self._counter("runs_finished", "Runs that ended", "status")
         self._plans = self._counter("plans_accepted", "Plans that runs followed", "rung")
         self._steps = self._counter("steps_finished", "Steps that ended", "tool", "status")
@@ -73,11 +77,10 @@ class Metrics:
         """Return everything as Prometheus reads it."""
         return generate_latest(self.registry)
 
-    def states(self, counts: Mapping[JobState, int], *, outbox: int) -> None:
-        """Set how many jobs and messages there are."""
+    def states(self, counts: Mapping[JobState, int]) -> None:
+        """Set how many jobs there are."""
         for state in _STATES:
             self._jobs.labels(state).set(counts.get(state, 0))
-        self._outbox.set(outbox)
 
     def part(self, name: str, *, works: bool) -> None:
         """Set whether a part works."""
@@ -91,9 +94,27 @@ class Metrics:
         """Count a message that went out."""
         self._sent.labels(kind).inc()
 
-    def taken_over(self) -> None:
-        """Count a job that somebody else had begun."""
-        self._taken_over.inc()
+    def buried(self, kind: str) -> None:
+        """Count a message that was laid aside."""
+        self._buried.labels(kind).inc()
+
+    def undeliverable(self) -> None:
+        """Count a message that no queue wanted."""
+        self._undeliverable.inc()
+
+    def begun_again(self) -> None:
+        """Count a job that was begun before, here or elsewhere, and did not come to its end."""
+        self._begun_again.inc()
+
+    def slots(self, *, busy: int, free: int) -> None:
+        """Set how many slots work on jobs and how many could."""
+        self._slots.labels("busy").set(busy)
+        self._slots.labels("free").set(free)
+
+    def loop(self, *, lag: float, is_paused: bool) -> None:
+        """Set how late the event loop was, and whether work waits for another day."""
+        self._lag.set(lag)
+        self._paused.set(is_paused)
 
     def count(self, event: Event, tools: Mapping[StepId, str]) -> None:
         """Count an event of a run.

@@ -144,6 +144,8 @@ class RunLog:
                 self._say("checkpoint_loaded", step=len(self._begun), queue_size=self._left)
             case "question":
                 self._say("fork_detected", options=event.body.get("options"))
+            case "answer" | "approval":
+                self._say("user_decision_taken", subject=event.topic)
             case "recovery":
                 self._say("recovery_planned", reason=event.body.get("reason"), round=event.body.get("round"))
             case _:

@@ -1,0 +1,73 @@
+"""A budget is warned of before it is spent, once."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from wavewright.config.model_settings import BudgetSettings, BudgetsSection
+from wavewright.engine.operations.budget_watch import WarningPurse
+from wavewright.engine.operations.logs import Log
+from wavewright.executor.purse import MemoryPurse
+from wavewright.planner.model_port import ModelUse
+from wavewright.planner.models import Budget
+from wavewright.planner.spending import Account, Spend
+from wavewright.planner.types import JsonObject, RunId
+
+pytestmark = pytest.mark.anyio
+
+NOON = 1_800_014_400.0
+DAY = 86_400.0
+
+
+class Bench:
+    """A purse with a budget of the day, and what is said of it."""
+
+    def __init__(self, tokens: int) -> None:
+        self.now = NOON
+        self._stream = io.StringIO()
+        budgets = BudgetsSection(day=BudgetSettings(tokens=tokens))
+        log = Log(agent="a", domain="d", stream=self._stream)
+        self.purse = WarningPurse(MemoryPurse(budgets, clock=self.clock), log, self.clock)
+
+    def clock(self) -> float:
+        return self.now
+
+    async def spend(self, tokens: int, run: str = "run_1") -> None:
+        amount = Spend(calls=1, tokens=tokens)
+        put_aside = await self.purse.reserve(Account(run=RunId(run), role="reviewer"), amount)
+        use = ModelUse(role="worker", name="w", model="m", outcome="answered", input_tokens=tokens)
+        await self.purse.settle(put_aside, amount, use)
+
+    @property
+    def warnings(self) -> list[tuple[object, object, object]]:
+        lines: list[JsonObject] = [json.loads(line) for line in self._stream.getvalue().splitlines()]
+        assert all((line["event"], line["level"]) == ("budget_warning", "warning") for line in lines)
+        return [(line["budget_type"], line["used"], line["remaining"]) for line in lines]
+
+
+async def test_a_day_is_warned_of_when_a_tenth_is_left_and_not_again_before_the_next_day() -> None:
+    bench = Bench(tokens=1_000)
+    await bench.spend(899)
+    before = bench.warnings
+    await bench.spend(1, "run_2")
+    await bench.spend(50, "run_3")
+    once = bench.warnings
+    bench.now += DAY
+    await bench.spend(950)
+
+    assert before == []
+    assert once == [("day tokens", 900, 100)]
+    assert bench.warnings == [*once, ("day tokens", 950, 50)]
+
+
+async def test_each_run_is_warned_of_by_itself() -> None:
+    bench = Bench(tokens=1_000_000)
+    for run in ("run_1", "run_2"):
+        bench.purse.limit_run(RunId(run), Budget(tokens=100))
+        await bench.spend(95, run)
+        await bench.spend(1, run)
+
+    assert bench.warnings == [("run tokens", 95, 5)] * 2
