@@ -5,7 +5,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment run test check check-format check-lint check-types check-imports format bench docs lock clean
+.PHONY: help environment run test crash check check-format check-lint check-types check-imports format bench docs lock clean
 
 BIN := .venv/bin
 JOB ?= plans/stocks.job.yaml
@@ -26,6 +26,11 @@ test: environment ## Run every test
 	@sh .ci/postgres
 	@sh .ci/rabbitmq
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+
+crash: environment ## Run the whole crash programme: kills, faults of disk, network and clock (about half an hour)
+	@sh .ci/postgres
+	@sh .ci/rabbitmq
+	@WAVEWRIGHT_CRASH=1 $(BIN)/python -m pytest tests/crash --numprocesses 2 --dist worksteal $(ARGS)
 
 check: check-format check-lint check-types check-imports ## Check format, lint, types and the order of imports
 

@@ -1,0 +1,201 @@
+"""Let a daemon die at its first, second, third … place, and look each time what the next one makes of it.
+
+A program of its own, run by the tests: it has one thread, so it can be copied cheaply for every death. It prints a
+line of JSON for each place, and ends after the first at which nobody died any more.
+
+    python -m tests.crash.forks '{"kind": "points", "folder": "/tmp/x", "numbers": [17]}'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from tests.crash import oracle, points, sqlite_shim
+from tests.crash.file_broker import FileBroker
+from tests.crash.little_daemon import Agreeing, little_daemon
+from tests.crash.mutants import plant
+from tests.crash.workplace import add_line, job_id, read_lines, request_of, whole_job, write_workplace
+from wavewright.executor import journal_store
+
+Kind = Literal["points", "writes"]
+ROOT = Path(__file__).parents[2]
+SMALL_LOG = 40_000
+"""Bytes after which the write-ahead log is copied: so small that a job sees it happen again and again."""
+TRACE = "died_at.jsonl"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is to be done."""
+
+    folder: str
+    kind: Kind = "points"
+    lane: int = 0
+    lanes: int = 1
+    numbers: tuple[int, ...] = ()
+    """Places to die at; all of this lane where none is given."""
+    mutant: str | None = None
+    again: bool = False
+    """Whether whoever goes on dies as well, once, at a place drawn from the number."""
+    stops_at_violation: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of one death."""
+
+    number: int
+    place: str
+    violations: tuple[str, ...]
+    deaths: int
+
+
+def deaths(spec: Spec) -> Iterator[Report]:
+    """Run the program and return what it reports."""
+    command = [sys.executable, "-m", "tests.crash.forks", json.dumps(asdict(spec))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            report = json.loads(line)
+            yield Report(report["number"], report["place"], tuple(report["violations"]), report["deaths"])
+    assert running.returncode == 0, f"it ended with {running.returncode}"
+
+
+def again(spec: Spec, number: int) -> str:
+    """Return the command that repeats one death."""
+    one = {"kind": spec.kind, "folder": "/tmp/again", "numbers": [number], "again": spec.again}  # noqa: S108
+    return f"python -m tests.crash.forks '{json.dumps(one)}'"
+
+
+def _main(spec: Spec) -> None:
+    _warm_up(Path(spec.folder) / f"warm-{spec.lane}")
+    numbers: Iterable[int] = spec.numbers or count(1 + spec.lane, spec.lanes)
+    for number in numbers:
+        folder = Path(spec.folder) / f"{spec.kind}-{number}"
+        report = _die(spec, folder, number)
+        if report is None:
+            return
+        print(json.dumps(asdict(report)), flush=True)
+        if not report.violations:
+            shutil.rmtree(folder)
+        elif spec.stops_at_violation:
+            return
+
+
+def _warm_up(folder: Path) -> None:
+    """Do one job here, so that no copy has to load what it takes."""
+    write_workplace(folder, {"validation": {"iterations": 2}})
+    job = job_id(0)
+    FileBroker(folder / "broker").put(request_of(job, whole_job(job)))
+    asyncio.run(_serve(folder))
+    assert threading.active_count() == 1, "a program with threads cannot be copied"
+    shutil.rmtree(folder)
+    gc.freeze()
+
+
+def _die(spec: Spec, folder: Path, number: int) -> Report | None:
+    """Let one daemon die at that place and others go on; nothing where it came to its end."""
+    shutil.rmtree(folder, ignore_errors=True)
+    write_workplace(folder, {"validation": {"iterations": 2}})
+    job = job_id(number)
+    FileBroker(folder / "broker").put(request_of(job, whole_job(job)))
+    ends = [_child(spec, folder, number)]
+    if ends == [0]:
+        return None
+    if spec.again:
+        second = random.Random(f"{spec.kind} {number}").randrange(1, 150)  # noqa: S311 - only a place to die at
+        ends.append(_child(spec, folder, second))
+    # Whoever opens the store must get through however the last one left it.
+    ends.append(_child(spec, folder, None))
+    return _report(folder, job, number, ends)
+
+
+def _report(folder: Path, job: str, number: int, ends: list[int]) -> Report:
+    died = ends.count(points.DIED)
+    broker = FileBroker(folder / "broker")
+    sent = [oracle.Message(sent.message, sent.kind, sent.sha256, sent.body) for sent in broker.sent()]
+    found = oracle.look(folder, [job], sent, broker.dead(), crashes=died)
+    broken = oracle.violations(found)
+    # A call that may have had its effect, and must not be made again, ends the job otherwise.
+    is_in_doubt = any(call.tool == "post" for call in found.ledger)
+    if not is_in_doubt and [row.state for row in found.rows] != ["completed"]:
+        broken.append(f"I1: the job came to no good end: {found.rows}")
+    if broker.waiting():
+        broken.append(f"I13: {len(broker.waiting())} messages were left in the queue")
+    if ends[-1] != 0 or set(ends) - {0, points.DIED}:
+        errors = folder / "error.txt"
+        text = errors.read_text()[-1500:] if errors.exists() else "without a word"
+        broken.append(f"I13: daemons ended with {ends}: {text}")
+    places = [str(line["place"]) for line in read_lines(folder / TRACE)]
+    return Report(number, " then ".join(places), tuple(broken), died)
+
+
+def _child(spec: Spec, folder: Path, number: int | None) -> int:
+    """Run a daemon in a copy of this program; return how it ended."""
+    child = os.fork()
+    if child == 0:
+        _live(spec, folder, number)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _live(spec: Spec, folder: Path, number: int | None) -> NoReturn:
+    """Be a daemon until everything is done, or until the place to die at."""
+    code = 1
+    try:
+        journal_store._LONG_LOG = SMALL_LOG  # type: ignore[misc]
+        if number is not None:
+            _arm(spec.kind, number, folder)
+        plant(spec.mutant)
+        asyncio.run(_serve(folder))
+        code = 0
+    except BaseException:  # noqa: BLE001 - it is a program of its own, and this its edge
+        (folder / "error.txt").write_text(traceback.format_exc())
+    finally:
+        os._exit(code)
+
+
+async def _serve(folder: Path) -> None:
+    async with little_daemon(folder) as daemon:
+        await daemon.serve(Agreeing())
+
+
+def _arm(kind: Kind, number: int, folder: Path) -> None:
+    if kind == "points":
+        points.at_points(_dying(number, folder))
+        return
+    die = _dying(number, folder)
+
+    def strike(what: str, changes: int) -> int:
+        die(what, changes)
+        return 0
+
+    sqlite_shim.Shim(strike)
+
+
+def _dying(number: int, folder: Path) -> Callable[[str, int], None]:
+    def act(name: str, reached: int) -> None:
+        if reached == number:
+            add_line(folder / TRACE, {"place": name})
+            os._exit(points.DIED)
+
+    return act
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    _main(Spec(**(given | {"numbers": tuple(given.get("numbers", ()))})))

@@ -1,0 +1,218 @@
+"""What must be true after every fault, judged from outside the daemon.
+
+The *oracle* reads the tools' ledger, what the broker has confirmed in both directions, and the store's file, each by
+itself; none of the daemon's code decides whether the daemon was right. A *violation* names the invariant it breaks.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.crash.workplace import JOURNAL, Called, read_ledger
+from wavewright.executor.events import Event, ItemFinished, RunFinished, StepFinished
+from wavewright.executor.journal import summarize_run
+from wavewright.executor.journal_reader import JournalReader
+from wavewright.planner.types import JsonObject, RunId
+
+ENDS = {"completed", "failed", "dead"}
+PARKED = {"parked", "awaiting"}
+TOLD_ENDS = {"JOB_COMPLETED", "JOB_PARTIALLY_COMPLETED", "JOB_FAILED"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A job, as the store has it."""
+
+    job: str
+    run: str
+    state: str
+    attempts: int = 0
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message that the broker has confirmed to the daemon."""
+
+    id: str
+    kind: str
+    sha256: str
+    body: JsonObject
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that can be seen of what happened."""
+
+    submitted: Sequence[str]
+    """Jobs whose requests the broker has confirmed."""
+    ledger: Sequence[Called]
+    sent: Sequence[Message]
+    dead: Sequence[str]
+    """Jobs in the dead-letter queue."""
+    rows: Sequence[Row]
+    events: dict[str, list[Event]] = field(default_factory=dict[str, list[Event]])
+    """Of each job's run."""
+    crashes: int = 0
+    """Each of which may have hit a step in flight."""
+    faults: Sequence[str] = ()
+    """What is wrong with the store itself."""
+    has_true_clock: bool = True
+    """Whether the daemon's clock is the one of the ledger."""
+
+
+def violations(found: Findings) -> list[str]:
+    """Return what is broken, most telling first; nothing where all is well."""
+    return [
+        *found.faults,
+        *_jobs_lost(found),
+        *_identities(found),
+        *_steps_again(found),
+        *_effects(found),
+        *_left_over(found),
+    ]
+
+
+def _jobs_lost(found: Findings) -> Iterable[str]:
+    rows = {row.job: row for row in found.rows}
+    told = {
+        str(payload["job_id"])
+        for message in found.sent
+        if isinstance(payload := message.body.get("payload"), dict) and payload.get("status") in TOLD_ENDS
+    }
+    for job in found.submitted:
+        row = rows.get(job)
+        if row is None and job not in found.dead:
+            yield f"I1: job {job} is lost: neither in the store nor a dead letter"
+        elif row is not None and row.state in ENDS and job not in told:
+            yield f"I1: job {job} is {row.state}, and nobody was told"
+
+
+def _identities(found: Findings) -> Iterable[str]:
+    texts = defaultdict[str, set[str]](set)
+    packages = defaultdict[tuple[str, str], set[str]](set)
+    for message in found.sent:
+        texts[message.id].add(message.sha256)
+        payload = message.body.get("payload")
+        if message.kind in ("package", "research_package") and isinstance(payload, dict):
+            about = (str(payload["job_id"]), str(payload.get("iteration")))
+            packages[about].add(f"{payload['package_id']} {message.id} {message.sha256}")
+    for id_, seen in texts.items():
+        if len(seen) > 1:
+            yield f"I2: message {id_} went out with {len(seen)} different texts"
+    for (job, iteration), seen in packages.items():
+        if len(seen) > 1:
+            yield f"I2: package {iteration} of job {job} went out as {len(seen)} different messages"
+
+
+def _steps_again(found: Findings) -> Iterable[str]:
+    starts = defaultdict[tuple[str, str], list[float]](list)
+    for call in found.ledger:
+        if call.event == "start":
+            starts[call.job, call.key].append(call.at)
+    for (job, key), times in starts.items():
+        if len(times) > 1 + found.crashes:
+            yield f"I4: a step of job {job} was begun {len(times)} times in {found.crashes} crashes (key {key})"
+    if found.has_true_clock:
+        yield from _late_starts(found.events, starts)
+    journaled = set[str]()
+    for call in found.ledger:
+        if call.event == "journaled":
+            journaled.add(call.key)
+        elif call.event == "start" and call.key in journaled:
+            yield f"I3: a step of job {call.job} was begun after it was journaled (key {call.key})"
+
+
+def _late_starts(events: dict[str, list[Event]], starts: dict[tuple[str, str], list[float]]) -> Iterable[str]:
+    for job, told in events.items():
+        for event in told:
+            if isinstance(event, StepFinished | ItemFinished) and event.status in ("ok", "empty"):
+                late = [at for at in starts.get((job, str(event.key)), ()) if at > event.at]
+                if late:
+                    yield f"I3: step {event.step} of job {job} was begun {len(late)} times after it was journaled"
+
+
+def _effects(found: Findings) -> Iterable[str]:
+    effects = Counter((call.job, call.tool) for call in found.ledger if call.event == "effect")
+    keys = defaultdict[str, set[str]](set)
+    for call in found.ledger:
+        if call.tool == "keep" and call.event == "effect":
+            keys[call.job].add(call.key)
+    for (job, tool), count in effects.items():
+        if tool == "post" and count > 1:
+            yield f"I5: job {job} posted {count} times"
+    for job, events in found.events.items():
+        done = {
+            event.key
+            for event in events
+            if isinstance(event, StepFinished) and event.status == "ok" and event.key in keys[job]
+        }
+        ended = any(isinstance(event, RunFinished) and event.status == "achieved" for event in events)
+        if ended and len(done) != len(keys[job]):
+            yield f"I5: job {job} kept {len(keys[job])} texts under keys of their own, and journaled {len(done)}"
+
+
+def _left_over(found: Findings) -> Iterable[str]:
+    for row in found.rows:
+        if row.state not in ENDS | PARKED:
+            yield f"I13: job {row.job} is still {row.state} after the last fault"
+
+
+def look(
+    folder: Path,
+    submitted: Sequence[str],
+    sent: Sequence[Message],
+    dead: Sequence[str],
+    *,
+    crashes: int,
+    has_true_clock: bool = True,
+) -> Findings:
+    """Return what can be seen in a project's folder."""
+    path = folder / JOURNAL
+    if not path.exists():
+        return Findings(submitted, read_ledger(folder), sent, dead, (), crashes=crashes)
+    rows, faults = _rows(path)
+    events = dict[str, list[Event]]()
+    for row in rows:
+        events[row.job], more = _run(path, row.run)
+        faults += more
+    return Findings(submitted, read_ledger(folder), sent, dead, rows, events, crashes, faults, has_true_clock)
+
+
+def _rows(path: Path) -> tuple[list[Row], list[str]]:
+    with closing(sqlite3.connect(path, timeout=10)) as connection:
+        (sound,) = connection.execute("PRAGMA integrity_check").fetchone()
+        faults = [] if sound == "ok" else [f"I12: the file is damaged: {sound}"]
+        for run, events, last in connection.execute(
+            "SELECT run, count(*), max(seq) FROM event GROUP BY run HAVING max(seq) <> count(*) - 1"
+        ):
+            faults.append(f"I12: run {run} has {events} events, the last of which is number {last}")
+        rows = [
+            Row(job, run, state, attempts)
+            for job, run, state, attempts in connection.execute("SELECT job, run, state, attempts FROM job")
+        ]
+    return rows, faults
+
+
+def _run(path: Path, run: str) -> tuple[list[Event], list[str]]:
+    """Return the run's events, and how they differ from its row, which is derived from them."""
+    with JournalReader.open(path) as reader:
+        events, fault = reader.salvage(RunId(run))
+        listed = {row.run: row for row in reader.list_runs()}.get(RunId(run))
+    if fault is not None:
+        return events, [f"I12: run {run} cannot be read: {fault}"]
+    if listed is None or not events:
+        return events, []
+    folded = summarize_run(RunId(run), events, is_owned=False)
+    same = (folded.status, folded.steps, folded.ok, folded.failed) == (
+        listed.status,
+        listed.steps,
+        listed.ok,
+        listed.failed,
+    )
+    is_open = listed.status in ("running", "interrupted")
+    return events, [] if same or is_open else [f"I12: the row of run {run} is not what its events say"]
