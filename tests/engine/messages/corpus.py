@@ -140,17 +140,22 @@ class Desk:
             await self.stores.jobs.change(JobChange(job.job, "queued", is_failed_attempt=True))
 
 
+async def furnished(stores: Stores, agreed: Contract) -> Desk:
+    """Put into a store what the contract says that it holds, and sit down before it."""
+    now = datetime.fromisoformat(agreed["now"]).timestamp()
+    desk = Desk(stores, rules_of(agreed), now)
+    await _furnish(desk, agreed["default_state"])
+    return desk
+
+
 @asynccontextmanager
 async def open_desk(path: Path, agreed: Contract) -> AsyncGenerator[Desk]:
-    """Open a store that holds what the contract says."""
-    now = datetime.fromisoformat(agreed["now"]).timestamp()
+    """Open a SQLite file that holds what the contract says."""
     async with SqliteJournal(path) as journal, SqlitePurse(path) as purse:
-        desk = Desk(Stores(journal, SqliteJobStore(journal, clock=lambda: now), purse), rules_of(agreed), now)
-        await furnish(desk, agreed["default_state"])
-        yield desk
+        yield await furnished(Stores(journal, SqliteJobStore(journal), purse), agreed)
 
 
-async def furnish(desk: Desk, state: _State) -> None:
+async def _furnish(desk: Desk, state: _State) -> None:
     jobs = desk.stores.jobs
     for name, stated in state["jobs"].items():
         seen = MessageId(state["seen"][0] if stated["status"] == "completed" else name)

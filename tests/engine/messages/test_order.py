@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import permutations
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -23,8 +22,7 @@ from wavewright.executor.job_store.records import (
     Request,
     VerdictGiven,
 )
-from wavewright.executor.job_store.sqlite import SqliteJobStore
-from wavewright.executor.journal_sqlite import SqliteJournal
+from wavewright.executor.stores import Stores
 
 
 def question_of(job: JobId) -> DecisionId:
@@ -53,9 +51,9 @@ def messages_of(job: JobId) -> list[Received]:
 class Daemon:
     """Does what a daemon would: asks its question, then sends a package, and another one for each verdict."""
 
-    def __init__(self, journal: SqliteJournal) -> None:
-        self._journal = journal
-        self.jobs = SqliteJobStore(journal)
+    def __init__(self, stores: Stores) -> None:
+        self._journal = stores.journal
+        self.jobs = stores.jobs
 
     async def take(self, received: Received) -> None:
         receipt = await self.jobs.receive(received)
@@ -89,20 +87,19 @@ class Daemon:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("first", range(5))
-async def test_any_order_of_the_messages_of_a_job_leads_to_the_same_end(first: int, tmp_path: Path) -> None:
+async def test_any_order_of_the_messages_of_a_job_leads_to_the_same_end(first: int, stores: Stores) -> None:
     orders = [order for order in permutations(range(5)) if order[0] == first]
 
-    async with SqliteJournal(tmp_path / "journal.sqlite") as journal:
-        daemon = Daemon(journal)
-        for number, order in enumerate(orders):
-            job = JobId(str(UUID(int=number)))
-            messages = messages_of(job)
-            for place in order:
-                await daemon.take(messages[place])
-                await daemon.take(messages[place])
+    daemon = Daemon(stores)
+    for number, order in enumerate(orders):
+        job = JobId(str(UUID(int=number)))
+        messages = messages_of(job)
+        for place in order:
+            await daemon.take(messages[place])
+            await daemon.take(messages[place])
 
-            is_accepted = order.index(3) < order.index(4)
-            state, packages = ("completed", 2) if is_accepted else ("awaiting", 3)
-            verdicts = (verdict(job, 1, accepted=False), verdict(job, 2, accepted=is_accepted))
-            end = (state, packages, package_id(job, packages), verdicts, "north", "ada")
-            assert await daemon.end_of(job) == end, order
+        is_accepted = order.index(3) < order.index(4)
+        state, packages = ("completed", 2) if is_accepted else ("awaiting", 3)
+        verdicts = (verdict(job, 1, accepted=False), verdict(job, 2, accepted=is_accepted))
+        end = (state, packages, package_id(job, packages), verdicts, "north", "ada")
+        assert await daemon.end_of(job) == end, order

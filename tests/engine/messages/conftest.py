@@ -1,0 +1,30 @@
+"""Stores of both kinds, for what must be so in each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.postgres import PostgresServer
+from wavewright.executor.job_store.sqlite import SqliteJobStore
+from wavewright.executor.journal_sqlite import SqliteJournal
+from wavewright.executor.postgres.jobs import PostgresJobStore
+from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.postgres.purse import PostgresPurse
+from wavewright.executor.purse_sqlite import SqlitePurse
+from wavewright.executor.stores import Stores
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
+    if request.param == "sqlite":
+        path = tmp_path / "journal.sqlite"
+        async with SqliteJournal(path) as journal, SqlitePurse(path) as purse:
+            yield Stores(journal, SqliteJobStore(journal), purse)
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    url = server.database()
+    async with PostgresJournal(url) as in_database, PostgresPurse(url) as shared:
+        yield Stores(in_database, PostgresJobStore(in_database), shared)
