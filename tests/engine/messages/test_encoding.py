@@ -8,7 +8,7 @@ from random import Random
 from typing import cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.engine.messages.letters import JOB, NOW, RULES
@@ -35,6 +35,7 @@ from wavewright.engine.messages.requests import (
     UserDecisionResponse,
     ValidationResult,
 )
+from wavewright.engine.messages.wire_json import read_wire_json
 from wavewright.executor.job_store.records import (
     DecisionMade,
     JobId,
@@ -169,6 +170,21 @@ def test_a_report_can_be_read_by_its_own_model(payload: ReportPayload) -> None:
         outgoing.kind: type(payload)
     }
     assert type(payload).model_validate(envelope.payload) == payload
+
+
+@given(st.dictionaries(st.text(max_size=4), st.text(st.characters(), max_size=8), max_size=4))
+@example({"a": "half of a pair: \ud83d", "b\0": "nothing: \0", "c": "whole: \U0001f600"})
+def test_texts_that_go_out_can_be_read_as_strictly_as_those_that_come_in(found: dict[str, str]) -> None:
+    package = Package(job_id=JOB, package_id="p", iteration=1, package={"found": {**found}})
+
+    document = read_wire_json(sent(package).body, max_depth=32)
+
+    shown = {fit(name): fit(text) for name, text in found.items()}
+    assert cast("JsonObject", document["payload"])["package"] == {"found": shown}
+
+
+def fit(text: str) -> str:
+    return "".join("\ufffd" if char == "\0" or "\ud800" <= char <= "\udfff" else char for char in text)
 
 
 @given(reports, st.randoms(use_true_random=False))

@@ -7,6 +7,7 @@ out of sentences also what only looks like one, out of packages those that are k
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,6 +32,8 @@ from wavewright.planner.types import Json, JsonObject
 
 _encode: Final = make_encoder(sort_keys=True)
 _KNOWING_NONE: Final = Redactor()
+_DOUBTFUL_ESCAPE: Final = re.compile(r"\\u(?:0000|d[89a-f])")
+"""What stands in the text of a document that may hold NUL or half of a surrogate pair."""
 _OUR_WORDS: Final = frozenset({"job_id", "status", "package_id", "decision_id"})
 """Fields of statuses and questions that hold ids and words from a fixed list: there is nothing to be taken out."""
 
@@ -86,7 +89,7 @@ def encode(
         payload=_without_secrets(payload, address.redactor),
     )
     document: JsonObject = envelope.model_dump(mode="json")
-    body = _encode(document).encode("ascii")
+    body = _body(document)
     return Outgoing(
         message=message,
         kind=kind,
@@ -127,6 +130,19 @@ def _without_secrets(payload: ReportPayload | RequestPayload, redactor: Redactor
         case _:
             # A request holds what its sender wants to be read.
             return document
+
+
+def _body(document: JsonObject) -> bytes:
+    """Return a document's bytes; a text that a strict reader refuses, whatever tool has found it, is made fit."""
+    text = _encode(document)
+    if _DOUBTFUL_ESCAPE.search(text):
+        text = _encode(_with_texts(document, _fit_text))
+    return text.encode("ascii")
+
+
+def _fit_text(text: str) -> str:
+    """Return a text in which NUL and halves of surrogate pairs are replaced by the sign for what cannot be shown."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
 
 
 def _with_texts(value: JsonObject, replace: Callable[[str], str]) -> JsonObject:
