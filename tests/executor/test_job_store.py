@@ -7,13 +7,26 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
+import anyio
 import pytest
 
-from tests.executor.stores_contract import Daemons, JobStoreContract
+from tests.executor.event_examples import run_started
+from tests.executor.stores_contract import (
+    Daemons,
+    JobStoreContract,
+    job_id,
+    received,
+    request_of,
+    tell_state,
+)
+from wavewright.config.settings import load_settings
+from wavewright.executor.job_store.records import JobChange, JobRequested, JobRow, Outgoing
 from wavewright.executor.job_store.sqlite import SqliteJobStore
+from wavewright.executor.journal_errors import JournalNotWritten
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.executor.purse_sqlite import SqlitePurse
-from wavewright.executor.stores import Stores
+from wavewright.executor.stores import Stores, open_stores
+from wavewright.planner.spending import Account, Spend
 
 
 class SqliteDaemons:
@@ -31,14 +44,15 @@ class SqliteDaemons:
     async def bury(self, stores: Stores) -> None:
         """Write down another start of its process than its own, as if its pid had gone to a later one."""
         assert isinstance(stores.journal, SqliteJournal)
-        self.write("UPDATE run SET born = 'before' WHERE owner = ?", stores.journal.store.token)
+        write(self.path, "UPDATE run SET born = 'before' WHERE owner = ?", stores.journal.store.token)
 
     async def let_leases_pass(self) -> None:
-        self.write("UPDATE outbox SET leased = leased - 3600")
+        write(self.path, "UPDATE outbox SET leased = leased - 3600")
 
-    def write(self, statement: str, *values: object) -> None:
-        with closing(sqlite3.connect(self.path, timeout=10)) as connection, connection:
-            connection.execute(statement, values)
+
+def write(path: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(path, timeout=10)) as connection, connection:
+        connection.execute(statement, values)
 
 
 @pytest.fixture
@@ -54,3 +68,162 @@ def check_shape(daemons: SqliteDaemons) -> Daemons:
 
 class TestSqliteJobStore(JobStoreContract):
     """The contract."""
+
+
+@pytest.fixture
+def seconds() -> list[float]:
+    """The time, to be moved."""
+    return [1000.0]
+
+
+@pytest.fixture
+async def stores(tmp_path: Path, seconds: list[float]) -> AsyncIterator[tuple[SqliteJournal, SqliteJobStore]]:
+    async with SqliteJournal(tmp_path / "journal.sqlite", clock=lambda: seconds[0]) as journal:
+        yield journal, SqliteJobStore(journal, clock=lambda: seconds[0])
+
+
+@pytest.mark.anyio
+async def test_a_clock_that_went_back_keeps_no_job_and_no_message_waiting(
+    stores: tuple[SqliteJournal, SqliteJobStore], seconds: list[float]
+) -> None:
+    journal, jobs = stores
+    await jobs.receive(request_of(1), tell_state)
+    job = await jobs.claim()
+    assert job is not None
+    await jobs.change(JobChange(job.job, "queued", not_before=1060.0))
+    # As another daemon would have left it.
+    write(journal.path, "UPDATE outbox SET owner = 'another', leased = 1000.0")
+
+    waiting = await jobs.claim(), await jobs.pending()
+    seconds[0] = 400.0
+
+    assert waiting == (None, [])
+    assert await jobs.claim() is not None
+    assert len(await jobs.pending()) == 1
+
+
+@pytest.mark.anyio
+async def test_the_body_of_a_message_is_kept_until_it_was_sent(
+    stores: tuple[SqliteJournal, SqliteJobStore],
+) -> None:
+    journal, jobs = stores
+    await jobs.receive(request_of(1), tell_state)
+    await jobs.receive(request_of(2), tell_state)
+    first, second = await jobs.pending()
+
+    await jobs.mark_sent([first.message])
+
+    with closing(sqlite3.connect(journal.path)) as connection:
+        bodies = connection.execute("SELECT body FROM outbox_body").fetchall()
+    assert bodies == [(second.body,)]
+
+
+@pytest.mark.anyio
+async def test_a_claim_that_could_not_be_told_of_leaves_the_job_to_others(
+    stores: tuple[SqliteJournal, SqliteJobStore],
+) -> None:
+    journal, jobs = stores
+    for number in (1, 2):
+        await jobs.receive(request_of(number))
+    # The first is worn out and would be told of as dead, the second claimed.
+    write(journal.path, "UPDATE job SET attempts = 5 WHERE job = ?", job_id(1))
+
+    def stumble(job: JobRow) -> list[Outgoing]:
+        raise LookupError(job.job)
+
+    with pytest.raises(LookupError):
+        await jobs.claim(tell=stumble)
+
+    job = await jobs.claim(tell=tell_state)
+    assert job is not None
+    assert (job.job, job.attempts) == (job_id(2), 1)
+    assert [message.kind for message in await jobs.pending()] == ["dead"]
+
+
+@pytest.mark.anyio
+async def test_an_owner_on_another_machine_is_watched_from_one_claim_to_the_next(
+    stores: tuple[SqliteJournal, SqliteJobStore], seconds: list[float]
+) -> None:
+    journal, jobs = stores
+    await jobs.receive(request_of(1))
+    job = await jobs.claim()
+    assert job is not None
+    elsewhere = (
+        "UPDATE run SET owner = 'other', host = 'far', realm = 'far', lease = 0.0, beat = 7, beat_at = ?"
+    )
+    await journal.close_run(job.run)
+    write(journal.path, elsewhere, seconds[0])
+    believed = await jobs.claim()
+    seconds[0] += 1
+
+    first = await jobs.claim()
+    write(journal.path, "UPDATE run SET beat = 8")
+    after_a_beat = await jobs.claim()
+    after_silence = await jobs.claim()
+
+    assert (believed, first, after_a_beat) == (None, None, None)
+    assert after_silence is not None
+    assert after_silence.attempts == 2
+
+
+@pytest.mark.anyio
+async def test_who_is_cancelled_while_claiming_still_gets_the_job(
+    stores: tuple[SqliteJournal, SqliteJobStore],
+) -> None:
+    _, jobs = stores
+    await jobs.receive(request_of(1))
+    claimed = list[JobRow | None]()
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        claimed.append(await jobs.claim())
+
+    assert [job and job.job for job in claimed] == [job_id(1)]
+
+
+@pytest.mark.anyio
+async def test_a_full_disk_takes_no_message_and_spoils_none(
+    stores: tuple[SqliteJournal, SqliteJobStore],
+) -> None:
+    journal, jobs = stores
+    await jobs.receive(request_of(1))
+    connection = journal.store._connection  # pyright: ignore[reportPrivateUsage] - a limit is a connection's own
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    large = received(JobRequested(job_id(2), {"text": "x" * 1_000_000}), message=2)
+
+    with pytest.raises(JournalNotWritten, match="the disk is full"):
+        await jobs.receive(large, tell_state)
+    connection.execute("PRAGMA max_page_count = 1000000")
+
+    assert [job.job for job in await jobs.list_jobs()] == [job_id(1)]
+    assert (await jobs.receive(large, tell_state)).action == "accept"
+
+
+@pytest.mark.anyio
+async def test_a_message_waits_for_another_programs_lock_and_is_then_taken(tmp_path: Path) -> None:
+    async with SqliteJournal(tmp_path / "journal.sqlite", patience=0.05) as journal:
+        jobs = SqliteJobStore(journal)
+        with closing(sqlite3.connect(journal.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(JournalNotWritten, match="locked"):
+                await jobs.receive(request_of(1))
+            other.execute("ROLLBACK")
+
+        assert (await jobs.receive(request_of(1))).action == "accept"
+
+
+@pytest.mark.anyio
+async def test_the_stores_of_a_project_share_one_file(tmp_path: Path) -> None:
+    (tmp_path / "wavewright.yaml").write_text("journal: here.sqlite\n", encoding="utf-8")
+
+    async with open_stores(load_settings(tmp_path)) as opened:
+        await opened.jobs.receive(request_of(1))
+        job = await opened.jobs.claim()
+        assert job is not None
+        await opened.journal.append(job.run, [run_started(job.run)])
+        await opened.purse.reserve(Account(run=job.run), Spend(tokens=5))
+
+    with closing(sqlite3.connect(tmp_path / "here.sqlite")) as connection:
+        counts = "SELECT (SELECT count(*) FROM job), (SELECT count(*) FROM event), (SELECT count(*) FROM purse_entry)"
+        assert connection.execute(counts).fetchone() == (1, 1, 1)
