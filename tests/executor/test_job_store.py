@@ -15,11 +15,13 @@ from tests.executor.stores_contract import (
     Daemons,
     JobStoreContract,
     job_id,
+    outgoing,
     received,
     request_of,
     tell_state,
 )
 from wavewright.config.settings import load_settings
+from wavewright.executor.job_store.port import Tell
 from wavewright.executor.job_store.records import JobChange, JobRequested, JobRow, Outgoing
 from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal_errors import JournalNotWritten
@@ -118,9 +120,20 @@ async def test_the_body_of_a_message_is_kept_until_it_was_sent(
     assert bodies == [(second.body,)]
 
 
+def stumble(job: JobRow) -> list[Outgoing]:
+    raise LookupError(job.job)
+
+
+def tell_what_is_not_json(job: JobRow) -> list[Outgoing]:
+    return [outgoing(1, headers={"x": float("nan")})]
+
+
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("tell", "fault"), [(stumble, LookupError), (tell_what_is_not_json, JournalNotWritten)]
+)
 async def test_a_claim_that_could_not_be_told_of_leaves_the_job_to_others(
-    stores: tuple[SqliteJournal, SqliteJobStore],
+    stores: tuple[SqliteJournal, SqliteJobStore], tell: Tell, fault: type[Exception]
 ) -> None:
     journal, jobs = stores
     for number in (1, 2):
@@ -128,11 +141,8 @@ async def test_a_claim_that_could_not_be_told_of_leaves_the_job_to_others(
     # The first is worn out and would be told of as dead, the second claimed.
     write(journal.path, "UPDATE job SET attempts = 5 WHERE job = ?", job_id(1))
 
-    def stumble(job: JobRow) -> list[Outgoing]:
-        raise LookupError(job.job)
-
-    with pytest.raises(LookupError):
-        await jobs.claim(tell=stumble)
+    with pytest.raises(fault):
+        await jobs.claim(tell=tell)
 
     job = await jobs.claim(tell=tell_state)
     assert job is not None
