@@ -192,3 +192,28 @@ async def test_connections_are_told_of_without_a_password(
 
     assert notices.names() == ["broker_connected", "broker_connected"]
     assert "tester-of-loopback" not in repr(notices.told)
+
+
+def with_encryption(broker: Broker | RunningBroker) -> Broker:
+    if not isinstance(broker, Broker):
+        pytest.skip("the broker of WAVEWRIGHT_TEST_AMQP_URL may have no encrypted line")
+    return broker
+
+
+@pytest.mark.anyio
+async def test_messages_go_over_an_encrypted_line(broker: Broker | RunningBroker, topology: Topology) -> None:
+    own = with_encryption(broker)
+    url = f"{own.encrypted_url}?cafile={own.authority}"
+
+    async with open_bus(BusSettings(url, topology)) as bus:
+        await bus.publish(message(topology, 1))
+        assert (await bus.take()).body == b"1"
+
+
+@pytest.mark.anyio
+async def test_a_broker_that_nobody_vouches_for_is_refused(broker: Broker | RunningBroker) -> None:
+    error = await why_not(BusSettings(with_encryption(broker).encrypted_url))
+
+    assert isinstance(error, BusMisconfigured)
+    assert "the broker's certificate is not trusted" in error.message
+    assert "cafile" in error.mend

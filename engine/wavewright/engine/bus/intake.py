@@ -21,8 +21,10 @@ from wavewright.engine.bus.topology import Topology
 from wavewright.engine.bus.wire import delivery_of
 from wavewright.engine.messages.delivery import Delivery
 
-FIRST_PAUSE: Final = 0.05
-LONGEST_PAUSE: Final = 1.0
+SHORT_PAUSE: Final = 0.02
+SOON: Final = 20
+"""Failures in a row after which it is no longer tried again at once."""
+LONG_PAUSE: Final = 1.0
 
 Bury: TypeAlias = Callable[[Delivery, str, str], Awaitable[None]]
 
@@ -57,15 +59,16 @@ class Intake:
             await delivery.requeue()
 
     async def _take_any(self) -> Delivery:
-        pause = FIRST_PAUSE
+        failures = 0
         while True:
             try:
                 return await self._take_once()
             except BusError:
                 # Where the connection is gone its line makes a new one; where only the channel is, the queue is
-                # declared again, for somebody may have deleted it.
-                await anyio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                # declared again, for somebody may have deleted it. A message that the library cannot read ends the
+                # connection a few times until the broker gives it up: that shall not keep the next one waiting.
+                await anyio.sleep(SHORT_PAUSE if failures < SOON else LONG_PAUSE)
+                failures += 1
 
     async def _take_once(self) -> Delivery:
         hand = await self._free_hand()

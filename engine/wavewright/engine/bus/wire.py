@@ -6,6 +6,7 @@ it, and a message that is laid aside keeps its bytes but not what would send it 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from typing import Final, cast
 from aio_pika import Message
 from aio_pika.abc import AbstractIncomingMessage, DeliveryMode
 from pamqp.common import FieldValue
+from pamqp.encode import encode_table_value
 
 from wavewright.engine.bus.errors import BusError
 from wavewright.engine.bus.guard import guarded
@@ -29,7 +31,8 @@ _ROUTING_HEADERS: Final = frozenset({"cc", "bcc"})
 """With these a sender has the broker deliver copies elsewhere: a dead letter must not do that in our name."""
 _LONGEST_REASON: Final = 500
 _DEEPEST: Final = 8
-_MOST_HEADERS: Final = 64
+_HEADER_BYTES: Final = 32 * 1024
+"""All properties of a message are one frame, and the broker breaks the connection over one that is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +132,36 @@ def _date(seconds: float | None) -> datetime | None:
 
 
 def _harmless(headers: Mapping[str, object]) -> dict[str, FieldValue]:
-    kept = [name for name in headers if name.lower() not in _ROUTING_HEADERS][:_MOST_HEADERS]
-    return {name: _field(headers[name], _DEEPEST) for name in kept}
+    """Return headers that can be sent again and route nothing, as many as fit beside the reason."""
+    kept = dict[str, FieldValue]()
+    room = _HEADER_BYTES
+    for name, value in headers.items():
+        if name.lower() in _ROUTING_HEADERS:
+            continue
+        field = _sendable(value)
+        size = len(name.encode()) + len(encode_table_value(field))
+        if size <= room:
+            kept[name] = field
+            room -= size
+    return kept
+
+
+def _sendable(value: object) -> FieldValue:
+    """Return a header's value as it is, or as text where it could be received and cannot be sent."""
+    field = _field(value, _DEEPEST)
+    try:
+        encode_table_value(field)
+    except (TypeError, ValueError, OverflowError, struct.error):
+        return repr(value)[:_LONGEST_REASON]
+    return field
 
 
 def _field(value: object, depth: int) -> FieldValue:
-    """Return a header's value in a form that can be sent again; what has none is written as text."""
     match value:
-        case None | bool() | float() | str() | bytes() | datetime():
+        case bytes() | bytearray():
+            return bytearray(value)
+        case None | bool() | int() | float() | str() | datetime() | Decimal():
             return value
-        case int() if -(2**63) <= value < 2**63:
-            return value
-        case Decimal():
-            return str(value)
         case Mapping() if depth:
             table = cast("Mapping[str, object]", value)
             return {str(name): _field(inner, depth - 1) for name, inner in table.items()}
