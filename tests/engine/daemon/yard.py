@@ -53,7 +53,9 @@ def say(text: str) -> str:
 def hold(text: str) -> str:
     """Say a text once a file called `gate` is there."""
     _note(f"hold {text}")
-    while not (_HERE / "gate").exists():
+    for _ in range(6_000):
+        if (_HERE / "gate").exists():
+            break
         time.sleep(0.01)
     _note(f"held {text}")
     return text
@@ -136,6 +138,11 @@ class Yard:
     def settings(self) -> Settings:
         return load_settings(self.folder, self.environment)
 
+    def whole_environment(self) -> dict[str, str]:
+        """Return the environment of a process in this project."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
+        return kept | self.environment
+
     def calls(self) -> Counter[str]:
         """Return the calls of tools so far."""
         with suppress(FileNotFoundError):
@@ -215,6 +222,14 @@ class Counterpart:
                         return one
                 await anyio.sleep(0.02)
 
+    async def until_asked(self, count: int) -> list[JsonObject]:
+        """Read until so many questions were put to people, and return them."""
+        with anyio.fail_after(PATIENCE):
+            while len(self.questions) < count:
+                await self.read()
+                await anyio.sleep(0.02)
+        return self.questions
+
     async def dead_letters(self, count: int) -> list[AbstractIncomingMessage]:
         """Return so many dead letters, waiting for them."""
         source = await self._channel.get_queue(self._yard.topology.dead_queue, ensure=False)
@@ -239,12 +254,11 @@ class DaemonProcess:
     """The real daemon, as a process."""
 
     def __init__(self, yard: Yard, *arguments: str, **environment: str) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
         self._log = (yard.folder / f"log-{uuid4().hex[:6]}.txt").open("w+b")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "wavewright.engine.main", "daemon", *arguments],
             cwd=yard.folder,
-            env=kept | yard.environment | environment,
+            env=yard.whole_environment() | environment,
             stdout=self._log,
             stderr=self._log,
             start_new_session=True,

@@ -19,10 +19,9 @@ from wavewright.engine.bus.errors import BusError, BusMisconfigured
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError, print_error
 from wavewright.engine.cli.project import project_settings
-from wavewright.engine.cli.tail_command import show
+from wavewright.engine.cli.tail_command import envelope_in, show
 from wavewright.engine.daemon.daemon import bus_settings_of
 from wavewright.engine.daemon.faults import refuse_no_broker
-from wavewright.engine.daemon.listening import listening
 from wavewright.engine.document_kinds import is_job
 from wavewright.engine.inline_jobs import read_inline_order
 from wavewright.engine.jobs import read_file
@@ -126,7 +125,6 @@ def _submission(
 
 async def _send(submission: Submission, settings: Settings) -> int:
     section = settings.daemon
-    assert section.amqp_url is not None
     if not submission.waits:
         async with open_bus(bus_settings_of(section, "wavewright submit")) as bus:
             await bus.publish(submission.message)
@@ -135,13 +133,14 @@ async def _send(submission: Submission, settings: Settings) -> int:
     async with (
         open_bus(bus_settings_of(section, "wavewright submit")) as bus,
         # Whoever looks on begins before the job is sent, or would miss how it starts.
-        listening(section.amqp_url, section.exchange, [section.queues.status]) as told,
+        bus.watch(section.queues.status) as watcher,
     ):
         await bus.publish(submission.message)
         _say(submission)
-        async for envelope in told:
-            payload = envelope["payload"]
-            if isinstance(payload, dict) and payload.get("job_id") == submission.job:
+        async for delivery in watcher:
+            envelope = envelope_in(delivery)
+            payload = envelope["payload"] if envelope is not None else None
+            if envelope is not None and isinstance(payload, dict) and payload.get("job_id") == submission.job:
                 show(envelope, as_json=submission.as_json)
                 if (code := ENDS.get(str(payload.get("status")))) is not None:
                     return code

@@ -8,14 +8,16 @@ import sys
 import anyio
 
 from wavewright.config.settings import Settings
+from wavewright.engine.bus.bus import open_bus
 from wavewright.engine.bus.errors import BusError, BusMisconfigured
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import project_settings
+from wavewright.engine.daemon.daemon import bus_settings_of
 from wavewright.engine.daemon.faults import refuse_no_broker
-from wavewright.engine.daemon.listening import listening
+from wavewright.engine.messages.delivery import Delivery
 from wavewright.planner.rendering import printable
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject
 
 _SHOWN_FIRST = ("zone_name", "target", "step", "decision_id", "reason")
 
@@ -41,16 +43,25 @@ def tail(job: str | None, *, packages: bool, as_json: bool) -> int:
 
 async def _tail(settings: Settings, job: str | None, packages: bool, as_json: bool) -> None:  # noqa: FBT001 - as anyio.run calls it
     section = settings.daemon
-    assert section.amqp_url is not None
     keys = [section.queues.status, section.queues.decisions]
     if packages:
         keys.append(section.queues.packages)
-    async with listening(section.amqp_url, section.exchange, keys) as told:
+    async with open_bus(bus_settings_of(section, "wavewright tail")) as bus, bus.watch(*keys) as watcher:
         sys.stderr.write(f"listening to {section.exchange}; Ctrl-C ends it\n")
         sys.stderr.flush()
-        async for envelope in told:
-            if job is None or _is_about(envelope, job):
+        async for delivery in watcher:
+            envelope = envelope_in(delivery)
+            if envelope is not None and (job is None or _is_about(envelope, job)):
                 show(envelope, as_json=as_json)
+
+
+def envelope_in(delivery: Delivery) -> JsonObject | None:
+    """Return the envelope that a message holds; none where it holds something else."""
+    try:
+        value: Json = json.loads(delivery.body)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and isinstance(value.get("payload"), dict) else None
 
 
 def _is_about(envelope: JsonObject, job: str) -> bool:

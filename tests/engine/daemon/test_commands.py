@@ -1,0 +1,192 @@
+"""`wavewright daemon`, `submit` and `tail`, as people call them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from tests.engine.conftest import CommandLine
+from tests.engine.daemon.conftest import InProcess, StartDaemon
+from tests.engine.daemon.yard import PATIENCE, Counterpart, Yard
+
+JOB = "name: one thing\nplan: parts/plan.yaml\n"
+PLAN = "steps: [{id: it, tool: say, params: {text: it}}]\nresult: ${steps.it}\n"
+
+Call = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def call(yard: Yard) -> Call:
+    """Call the command line as a process of its own, in the project."""
+    (yard.folder / "jobs" / "parts").mkdir(parents=True)
+    (yard.folder / "jobs" / "one.yaml").write_text(JOB)
+    (yard.folder / "jobs" / "parts" / "plan.yaml").write_text(PLAN)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "wavewright.engine.main", *arguments],
+            cwd=yard.folder,
+            env=yard.whole_environment(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.anyio
+async def test_a_job_is_submitted_with_its_plan_and_waited_for(
+    yard: Yard, call: Call, in_process: InProcess
+) -> None:
+    async with in_process():
+        waited = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait")
+        as_json = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait", "--json")
+
+    assert waited.returncode == 0, waited.stderr
+    first, *lines = waited.stdout.splitlines()
+    assert len(first) == 36
+    assert [line.split()[3] for line in lines][-1] == "JOB_COMPLETED"
+    assert all(line.split()[2] == first[:8] for line in lines)
+    told = [json.loads(line) for line in as_json.stdout.splitlines()]
+    assert told[0].keys() == {"job_id"}
+    assert told[-1]["payload"]["status"] == "JOB_COMPLETED"
+    assert yard.calls() == {"say it": 2}
+
+
+@pytest.mark.anyio
+async def test_a_job_that_fails_is_exit_code_1_and_says_why(
+    yard: Yard, call: Call, in_process: InProcess
+) -> None:
+    (yard.folder / "jobs" / "one.yaml").write_text("name: x\nplan: {steps: [{id: a, tool: nobody}]}\n")
+    async with in_process():
+        failed = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait")
+
+    assert failed.returncode == 1
+    assert "JOB_FAILED" in failed.stdout
+    assert "nobody" in failed.stdout
+
+
+@pytest.mark.anyio
+async def test_a_job_sent_twice_under_one_id_is_done_once(
+    yard: Yard, counterpart: Counterpart, call: Call, start: StartDaemon
+) -> None:
+    one = "4a7b0000-0000-4000-8000-00000000000A"
+    for _ in range(2):
+        sent = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--id", one)
+        assert (sent.returncode, sent.stdout) == (0, f"{one}\n")
+    await start().started()
+    await counterpart.until_told(one.lower(), "JOB_COMPLETED")
+    marker = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml")
+    await counterpart.until_told(marker.stdout.strip(), "JOB_COMPLETED")
+
+    assert yard.calls() == {"say it": 2}
+
+
+@pytest.mark.anyio
+async def test_whoever_looks_on_sees_every_status_and_takes_none_away(
+    yard: Yard, counterpart: Counterpart, call: Call, in_process: InProcess
+) -> None:
+    tail = subprocess.Popen(  # noqa: ASYNC220 - it begins at once
+        [sys.executable, "-m", "wavewright.engine.main", "tail", "--packages"],
+        cwd=yard.folder,
+        env=yard.whole_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert tail.stderr is not None
+    await anyio.to_thread.run_sync(tail.stderr.readline)
+    async with in_process():
+        sent = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml")
+        await counterpart.until_told(sent.stdout.strip(), "JOB_COMPLETED")
+    tail.send_signal(signal.SIGINT)
+    shown, _ = await anyio.to_thread.run_sync(tail.communicate)
+
+    assert tail.returncode == 0
+    assert [line.split()[3] for line in shown.splitlines()] == [
+        "ACCEPTED",
+        "JOB_STARTED",
+        "STEP_PROGRESS",
+        "package",
+        "PACKAGE_SENT",
+        "JOB_COMPLETED",
+    ]
+    assert counterpart.statuses(sent.stdout.strip())[0] == "ACCEPTED"
+
+
+def test_everything_that_is_wrong_with_a_daemons_settings_is_told_at_once(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "wavewright.yaml").write_text(
+        "model: openai\ndaemon: {goal_template: nowhere, validation: {iterations: 1}}\n"
+    )
+
+    answer = wavewright("daemon")
+
+    assert answer.code == 2
+    for said in ("there is no address of a broker", "WAVEWRIGHT_AMQP_URL", "nowhere", "openai"):
+        assert said in answer.err
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize("command", [["daemon"], ["submit", "job.yaml"], ["tail"]], ids=lambda it: it[0])
+def test_a_broker_that_refuses_guests_from_afar_is_never_asked(
+    wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    (tmp_path / "job.yaml").write_text("name: x\nplan: {steps: [{id: a, tool: say}]}\n")
+    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", "amqp://guest:only-for-me@queue.example/")
+
+    answer = wavewright(*command)
+
+    assert answer.code == 2
+    assert "'guest' is refused" in answer.err
+    assert "only-for-me" not in answer.err
+
+
+def test_a_job_that_leads_out_of_the_project_is_not_sent(
+    wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", "amqp://localhost:1/")
+    (tmp_path / "job.yaml").write_text(
+        "name: x\ntools: {equities: {prices: /etc}}\nplan: {steps: [{id: a, tool: say}]}\n"
+    )
+
+    answer = wavewright("submit", "job.yaml")
+
+    assert answer.code == 2
+    assert "'/etc' leads out of the project's folder" in answer.err
+
+
+def test_an_id_that_is_no_uuid_is_refused(
+    wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", "amqp://localhost:1/")
+    (tmp_path / "job.yaml").write_text("name: x\nplan: {steps: [{id: a, tool: say}]}\n")
+
+    answer = wavewright("submit", "job.yaml", "--id", "mine")
+
+    assert (answer.code, "'mine' is no UUID" in answer.err) == (2, True)
+
+
+def test_the_jobs_that_ship_can_be_submitted_where_their_files_are(tmp_path: Path) -> None:
+    from wavewright.config.settings import load_settings
+    from wavewright.engine.cli.submit_command import portable
+    from wavewright.engine.inline_jobs import read_inline_order
+    from wavewright.engine.jobs import read_file
+
+    plans = Path(__file__).parents[3] / "plans"
+    settings = load_settings(plans.parent, {})
+    for file in sorted(plans.glob("*.job.yaml")):
+        order = read_inline_order(portable(read_file(file), file, settings), settings)
+
+        assert order.goal.job, file
