@@ -79,6 +79,7 @@ class ApproveChoice(StrEnum):
     ask = "ask"
     always = "always"
     never = "never"
+    wait = "wait"
 
 
 class SchemaName(StrEnum):
@@ -110,7 +111,10 @@ OutputOption = Annotated[
 JsonLines = Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")]
 ApproveOption = Annotated[
     ApproveChoice,
-    typer.Option(help="What to answer where a plan or a patch needs approval; 'ask' asks on a terminal."),
+    typer.Option(
+        help="What to answer where a plan or a patch needs approval; 'ask' asks on a terminal, 'wait' waits for "
+        "`wavewright answer`."
+    ),
 ]
 AnswerOption = Annotated[
     list[str] | None,
@@ -490,6 +494,38 @@ def tail(
     from wavewright.engine.cli import tail_command
 
     raise typer.Exit(tail_command.tail(job, packages=packages, as_json=as_json))
+
+
+@app.command()
+def decisions(
+    decision: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Only this one, with all that would be done.")
+    ] = None,
+    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+) -> None:
+    """List what waits for a person's answer.
+
+    Questions of planners and approvals, of the daemon's jobs and of runs.
+    """
+    from wavewright.engine.cli import decisions_command
+
+    raise typer.Exit(decisions_command.list_decisions(decision, output_format=format.value))
+
+
+@app.command()
+def answer(
+    decision: Annotated[
+        str, typer.Argument(metavar="ID", help="A decision or a run, or the beginning of its id.")
+    ],
+    choice: Annotated[str, typer.Argument(metavar="CHOICE", help="An option, its number, or a text.")],
+) -> None:
+    """Answer a question, so that its job or run can go on.
+
+    The first answer stands. A job of the daemon goes on by itself; a run goes on with `wavewright resume`.
+    """
+    from wavewright.engine.cli import decisions_command
+
+    raise typer.Exit(decisions_command.give_answer(decision, choice))
 
 
 @app.command()

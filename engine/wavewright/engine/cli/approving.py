@@ -43,8 +43,22 @@ class TerminalApprover:
             return await anyio.to_thread.run_sync(_ask, request, abandon_on_cancel=True)
 
 
+@dataclass(frozen=True, slots=True)
+class LaterAnswer:
+    """Answers nothing: the run waits until somebody does."""
+
+    progress: Progress
+
+    async def approve(self, request: ApprovalRequest) -> bool | None:
+        """Say what a person is asked, and that nobody has answered."""
+        self.progress.say(f"{request.subject} waits for a person's word: {'; '.join(request.needs)}")
+        return None
+
+
 def approver_of(choice: str, progress: Progress, interruption: Interruption) -> Approver:
     """Return who answers for `--approve`; where nobody can be asked, nothing is approved."""
+    if choice == "wait":
+        return LaterAnswer(progress)
     if choice != "ask":
         return FixedAnswer(choice == "always", f"--approve {choice}", progress)
     if sys.stdin.isatty() and sys.stderr.isatty():

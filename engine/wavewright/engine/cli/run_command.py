@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from wavewright.engine.approvals import WANTED
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.approving import approver_of
 from wavewright.engine.cli.asking import asker_of
@@ -162,6 +163,8 @@ def _exit_code(outcome: PipelineRun[RunContext]) -> int:
         last = context.state.notes[-1] if context.state.notes else None
         if last is not None and last.topic == "question":
             return _unanswered(context.run)
+        if last is not None and last.topic == WANTED:
+            return _unapproved(context.run)
         return _interrupted(context.run)
     if outcome.halted is not None:
         print_error(outcome.halted)
@@ -181,4 +184,10 @@ def _interrupted(run: RunId | None) -> int:
 def _unanswered(run: RunId) -> int:
     hint = f"go on with: wavewright resume {run} --answer TEXT"
     print_error(f"run {run} waits for the answer to its planner's question", hint)
+    return exit_codes.INTERRUPTED
+
+
+def _unapproved(run: RunId) -> int:
+    hint = f"`wavewright decisions {run}` shows it; then: wavewright answer {run} approve; wavewright resume {run}"
+    print_error(f"run {run} waits for a person's word", hint)
     return exit_codes.INTERRUPTED

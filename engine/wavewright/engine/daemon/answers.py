@@ -6,13 +6,15 @@ the run journals it, so one answer is used once, and an approval only for exactl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from wavewright.engine.approvals import APPROVE, is_for
 from wavewright.engine.context import ApprovalRequest
 from wavewright.engine.daemon.outbox_journal import OutboxJournal
-from wavewright.engine.daemon.parking import APPROVE
+from wavewright.engine.daemon.parking import LONGEST_QUESTION
 from wavewright.executor.job_store.port import JobStore
-from wavewright.executor.job_store.records import Decision
+from wavewright.executor.job_store.records import Decision, DecisionId
 from wavewright.planner.planning import UserQuestion
 
 
@@ -22,22 +24,38 @@ class Answers:
 
     jobs: JobStore
     journal: OutboxJournal
+    clock: Callable[[], float]
 
     async def ask(self, question: UserQuestion) -> str | None:
         """Return what a person has answered to the question that the run waits with."""
         wanted = self.journal.wanted
-        if wanted is None or wanted.subject != "question" or wanted.question != question.question:
+        asked = question.question[:LONGEST_QUESTION]
+        if wanted is None or wanted.subject != "question" or wanted.question != asked:
+            await self._drop_stale(None)
             return None
         return await self._choice(wanted)
 
     async def approve(self, request: ApprovalRequest) -> bool | None:
         """Return a person's word for exactly this plan or patch."""
         wanted = self.journal.wanted
-        if wanted is None or wanted.subject != request.subject or wanted.binding != request.binding:
+        if wanted is None or wanted.subject != request.subject or not is_for(wanted.binding, request.binding):
+            await self._drop_stale(None)
             return None
         choice = await self._choice(wanted)
         return None if choice is None else choice == APPROVE
 
     async def _choice(self, wanted: Decision) -> str | None:
         known = await self.jobs.find_decision(wanted.id)
-        return None if known is None or known.used is not None else known.choice
+        if known is None or known.used is not None or known.choice is None or self._has_expired(known):
+            await self._drop_stale(wanted.id)
+            return None
+        return known.choice
+
+    def _has_expired(self, decision: Decision) -> bool:
+        return decision.expires is not None and self.clock() >= decision.expires
+
+    async def _drop_stale(self, wanted: DecisionId | None) -> None:
+        """Use up the answers to questions that the run asks no more: a job with one is never left parked."""
+        for decision in await self.jobs.list_decisions(is_open=False):
+            if decision.run == self.journal.run and decision.used is None and decision.id != wanted:
+                await self.jobs.take_answer(decision.id)

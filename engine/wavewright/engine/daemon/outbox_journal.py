@@ -34,6 +34,11 @@ class OutboxJournal:
         """Whether the run's end has given the job up: nothing is left to be said of it."""
 
     @property
+    def run(self) -> RunId:
+        """The job's run."""
+        return self._run
+
+    @property
     def wanted(self) -> Decision | None:
         """The decision that the run waits for; none where it has asked nothing, or has its answer."""
         return self._account.wanted

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from wavewright.engine.approvals import APPROVAL_SECONDS, APPROVE, REFUSE
 from wavewright.engine.messages.ids import decision_id
 from wavewright.executor.events import Noted
 from wavewright.executor.job_store.records import Decision, DecisionId, JobRow
 from wavewright.planner.hashing import content_hash
 from wavewright.planner.types import JsonObject
 
-APPROVE: Final = "approve"
-REFUSE: Final = "refuse"
-APPROVAL_SECONDS: Final = 86_400.0
-"""How long a question for an approval may be answered; it is asked anew after that."""
 LONGEST_QUESTION: Final = 4_000
 
 

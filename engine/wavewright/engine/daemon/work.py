@@ -101,7 +101,7 @@ class Workshop:
         self.nudge()
 
     async def _attempt(self, job: JobRow, outbox: OutboxJournal, stopper: Stopper) -> JobChange | None:
-        answers = Answers(self.jobs, outbox)
+        answers = Answers(self.jobs, outbox, self.clock)
         with (
             self.watch.run(job.job, name_of(job)) as watched,
             self.day.stopping(job.run, stopper),

@@ -6,11 +6,20 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from wavewright.engine.approvals import (
+    TAKEN,
+    WANTED,
+    binding_of,
+    given_word,
+    has_expired,
+    is_for,
+    open_approval,
+    with_nonce,
+)
 from wavewright.engine.context import ApprovalRequest, Ports, RunContext
 from wavewright.engine.pipeline import StepResult, branch, go_on, halt
 from wavewright.engine.recording import end_interrupted, note, record
-from wavewright.executor.events import RunFinished
-from wavewright.planner.hashing import content_hash, plan_hash
+from wavewright.executor.events import Noted, RunFinished
 from wavewright.planner.models import Step
 from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.rendering import printable
@@ -34,14 +43,17 @@ class Approve:
         if not needs:
             return go_on(context)
         text = _text(context, tuple(asked))
-        binding = _binding(context, tuple(asked))
+        assert context.candidate is not None
+        binding = binding_of(context.run, context.candidate, tuple(asked))
         request = ApprovalRequest("patch" if context.patch else "plan", text, needs, binding)
-        approved = await self.ports.approver.approve(request)
+        approved = self._word(context, request)
+        if approved is None:
+            approved = await self.ports.approver.approve(request)
         body: JsonObject = {"subject": request.subject, "needs": [*needs]}
         if approved is None:
-            return await self._park(context, {**body, "text": text, "binding": binding}, needs)
+            return await self._park(context, {**body, "text": text}, request)
         body["approved"] = approved
-        context = await note(self.ports, context, "approval", body)
+        context = await note(self.ports, context, TAKEN, body)
         if approved:
             return go_on(context)
         if context.patch is None:
@@ -51,22 +63,27 @@ class Approve:
         context = replace(context, candidate=None, patch=None, side_effects=())
         return branch(context, "build_package", "the recovery patch was not approved")
 
+    def _word(self, context: RunContext, request: ApprovalRequest) -> bool | None:
+        """Return the word that somebody has left in the journal for exactly this."""
+        wanted = self._pending(context, request)
+        return None if wanted is None else given_word(context.state, wanted)
+
+    def _pending(self, context: RunContext, request: ApprovalRequest) -> Noted | None:
+        """Return the question that the run has asked for exactly this and that may be answered still."""
+        wanted = open_approval(context.state)
+        if wanted is None or has_expired(wanted, self.ports.clock().timestamp()):
+            return None
+        return wanted if is_for(wanted.body.get("binding"), request.binding) else None
+
     async def _park(
-        self, context: RunContext, body: JsonObject, needs: tuple[str, ...]
+        self, context: RunContext, body: JsonObject, request: ApprovalRequest
     ) -> StepResult[RunContext]:
         """End the run for now: nobody has answered, and whoever does will find what was asked in the journal."""
-        context = await note(self.ports, context, "approval_wanted", body)
-        reason = "a person must agree: " + "; ".join(needs)
+        if self._pending(context, request) is None:
+            body = {**body, "binding": with_nonce(request.binding)}
+            context = await note(self.ports, context, WANTED, body)
+        reason = "a person must agree: " + "; ".join(request.needs)
         return halt(await end_interrupted(self.ports, context, reason), reason)
-
-
-def _binding(context: RunContext, asked: Collection[StepId]) -> JsonObject:
-    assert context.candidate is not None
-    steps: JsonObject = {
-        step: content_hash(context.candidate.step(step).model_dump(mode="json", by_alias=True))
-        for step in asked
-    }
-    return {"plan_hash": plan_hash(context.candidate), "steps": steps}
 
 
 def _steps_to_ask_for(context: RunContext) -> dict[StepId, str]:

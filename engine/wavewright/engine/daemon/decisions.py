@@ -1,0 +1,73 @@
+"""Approvals that nobody gave in time are asked for anew.
+
+A question for an approval *expires*; its job stays parked, and whoever answers late is told so. From then on the job
+waits for nobody, so the daemon queues it: its run asks again, with a nonce of its own. A question of a planner never
+expires, and its job waits as long as it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from wavewright.executor.job_store.port import JobStore
+from wavewright.executor.job_store.records import Decision, JobChange
+from wavewright.executor.journal import Journal
+from wavewright.executor.journal_errors import JournalError, RunBusy, RunLost
+
+LOOK_SECONDS: Final = 30.0
+"""How often it is looked whether a question has expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """Queues the jobs whose question nobody may answer any more."""
+
+    jobs: JobStore
+    journal: Journal
+    clock: Callable[[], float]
+    on_fault: Callable[[JournalError], None]
+
+    async def run(self) -> None:
+        """Look again and again, until this is cancelled."""
+        while True:
+            try:
+                await self.renew()
+            except JournalError as fault:
+                self.on_fault(fault)
+            await anyio.sleep(LOOK_SECONDS)
+
+    async def renew(self) -> int:
+        """Queue them and return how many there were."""
+        now, renewed = self.clock(), 0
+        for decision in newest(await self.jobs.list_decisions()):
+            if decision.expires is not None and decision.expires <= now:
+                renewed += await self._queue(decision)
+        return renewed
+
+    async def _queue(self, decision: Decision) -> bool:
+        job = await self.jobs.find_job(decision.job)
+        if job is None or job.state != "parked":
+            return False
+        try:
+            await self.journal.open_run(job.run)
+        except RunBusy:
+            # Another daemon has seen it first.
+            return False
+        try:
+            job = await self.jobs.find_job(decision.job)
+            if job is None or job.state != "parked":
+                await self.journal.close_run(decision.run)
+                return False
+            await self.jobs.change(JobChange(decision.job, "queued", reason="nobody has answered in time"))
+        except RunLost:
+            return False
+        return True
+
+
+def newest(decisions: list[Decision]) -> list[Decision]:
+    """Return the last question of each job: those before it wait for no answer any more."""
+    return [*{decision.job: decision for decision in decisions}.values()]

@@ -1,0 +1,216 @@
+"""Questions that wait for a person, wherever they were asked: by a job of the daemon, or by a run of its own.
+
+A job's question is a *decision* in the job store. A run that no daemon works on has its question in its journal, and
+an answer is journaled there for whoever resumes it. Both are listed and answered alike, and both kinds of approval are
+bound alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from wavewright.engine.approvals import (
+    APPROVAL_SECONDS,
+    APPROVE,
+    GIVEN,
+    REFUSE,
+    given_word,
+    has_expired,
+    open_approval,
+    word,
+)
+from wavewright.executor.events import Noted
+from wavewright.executor.job_store.port import JobStore
+from wavewright.executor.job_store.records import Decision, DecisionId, DecisionMade, JobRow
+from wavewright.executor.journal import Journal
+from wavewright.executor.state import RunState, fold
+from wavewright.planner.types import JsonObject, RunId
+
+Subject: TypeAlias = Literal["question", "plan", "patch"]
+MOST_RUNS = 200
+"""Interrupted runs, the newest first, that are looked at for questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A question that nobody has answered."""
+
+    id: str
+    """Of the decision; of the run where no daemon works on it."""
+    run: RunId
+    job: str
+    subject: Subject
+    question: str
+    options: tuple[str, ...]
+    context: str
+    asked: float
+    expires: float | None
+    is_of_job: bool
+    """Whether it is a daemon's job that waits; else a run that somebody must resume."""
+
+
+class NotAnswered(Exception):
+    """An answer that has no effect, and why; `mend` says what to do instead."""
+
+    def __init__(self, message: str, mend: str) -> None:
+        self.message = message
+        self.mend = mend
+        super().__init__(message)
+
+
+async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[OpenQuestion]:
+    """Return the questions that may be answered now, those of jobs first, in the order in which they were asked."""
+    rows = {row.job: row for row in await jobs.list_jobs()}
+    found = [
+        _of_decision(decision, rows[decision.job])
+        for decision in await jobs.list_decisions()
+        if decision.job in rows and _is_waited_for(decision, rows[decision.job], now)
+    ]
+    # Of one job only the last is in hand: what it asked before it has asked anew since.
+    last = {question.run: question for question in found}
+    return [*last.values(), *await _of_runs(journal, {row.run for row in rows.values()}, now)]
+
+
+async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: float) -> OpenQuestion | Decision:
+    """Return the question with that id, or of that run; the decision itself where it is no longer open.
+
+    Raises:
+        JournalError: there is none, or there are several.
+        NotAnswered: the run waits for nobody.
+    """
+    decision = await jobs.find_decision(prefix)
+    if decision is None:
+        run = await journal.find_run(prefix)
+        row = next((row for row in await jobs.list_jobs() if row.run == run), None)
+        if row is None:
+            question = question_of(fold(await journal.load(run)), now)
+            if question is None:
+                raise NotAnswered(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
+            return question
+        asked = [one for one in await jobs.list_decisions() if one.run == run]
+        if not asked:
+            raise NotAnswered(f"job {row.job} waits for no answer", f"it is {row.state}")
+        decision = asked[-1]
+    job = await jobs.find_job(decision.job)
+    return decision if job is None or decision.choice is not None else _of_decision(decision, job)
+
+
+async def answer(
+    journal: Journal, jobs: JobStore, question: OpenQuestion, choice: str, *, by: str, now: float
+) -> None:
+    """Answer a question.
+
+    Raises:
+        NotAnswered: the answer has no effect.
+        RunBusy: somebody works on the run.
+        JournalError: the answer could not be written.
+    """
+    if question.options and choice not in question.options:
+        raise NotAnswered(
+            f"{choice!r} is none of the options", f"answer with one of: {', '.join(question.options)}"
+        )
+    if question.is_of_job:
+        receipt = await jobs.decide(DecisionMade(DecisionId(question.id), choice, by))
+        if receipt.action != "accept":
+            raise NotAnswered(receipt.reason, "`wavewright decisions` lists what may be answered")
+        return
+    await _answer_run(journal, question, choice, by, now)
+
+
+async def _answer_run(journal: Journal, question: OpenQuestion, choice: str, by: str, now: float) -> None:
+    # Opened before it is read: nobody answers it twice, and nobody answers while it is resumed.
+    await journal.open_run(question.run)
+    try:
+        state = fold(await journal.load(question.run))
+        still = question_of(state, now)
+        if still is None or (still.asked, still.question) != (question.asked, question.question):
+            raise NotAnswered(
+                f"run {question.run} does not wait for this any more",
+                "`wavewright decisions` lists what does",
+            )
+        await journal.append(question.run, [_noted_answer(state, still, choice, by, now)])
+    finally:
+        await journal.close_run(question.run)
+
+
+def _noted_answer(state: RunState, question: OpenQuestion, choice: str, by: str, now: float) -> Noted:
+    if question.subject == "question":
+        body: JsonObject = {"question": question.question, "options": [*question.options]}
+        return Noted(now, "answer", {**body, "answer": choice, "by": by})
+    wanted = open_approval(state)
+    assert wanted is not None
+    return Noted(now, GIVEN, word(wanted, choice, by))
+
+
+def question_of(state: RunState, now: float) -> OpenQuestion | None:
+    """Return what a run waits for that no daemon works on; none where somebody has answered."""
+    if state.started is None or not state.is_interrupted:
+        return None
+    last = next(
+        (noted for noted in reversed(state.notes) if noted.topic in {"question", "answer"}),
+        None,
+    )
+    wanted = open_approval(state)
+    if wanted is not None:
+        is_open = given_word(state, wanted) is None and not has_expired(wanted, now)
+        return _of_approval(state, wanted) if is_open else None
+    if state.plan is not None or last is None or last.topic == "answer":
+        return None
+    options = last.body.get("options")
+    return _of_note(
+        state, last, "question", str(last.body["question"]), options if isinstance(options, list) else ()
+    )
+
+
+def _of_approval(state: RunState, wanted: Noted) -> OpenQuestion:
+    subject: Subject = "patch" if wanted.body.get("subject") == "patch" else "plan"
+    needs = wanted.body.get("needs")
+    reasons = "; ".join(map(str, needs)) if isinstance(needs, list) else ""
+    return _of_note(
+        state, wanted, subject, f"May this {subject} go ahead? {reasons}".rstrip(), (APPROVE, REFUSE)
+    )
+
+
+def _of_note(
+    state: RunState, noted: Noted, subject: Subject, question: str, options: Sequence[object]
+) -> OpenQuestion:
+    assert state.started is not None
+    return OpenQuestion(
+        id=state.started.run,
+        run=state.started.run,
+        job=state.started.job,
+        subject=subject,
+        question=question,
+        options=tuple(map(str, options)),
+        context=str(noted.body.get("text", "")),
+        asked=noted.at,
+        expires=None if subject == "question" else noted.at + APPROVAL_SECONDS,
+        is_of_job=False,
+    )
+
+
+async def _of_runs(journal: Journal, of_jobs: set[RunId], now: float) -> list[OpenQuestion]:
+    waiting = [row.run for row in await journal.list_runs() if row.status == "interrupted"][:MOST_RUNS]
+    states = [fold(await journal.load(run)) for run in reversed(waiting) if run not in of_jobs]
+    return [question for state in states if (question := question_of(state, now)) is not None]
+
+
+def _is_waited_for(decision: Decision, job: JobRow, now: float) -> bool:
+    return job.state in {"parked", "running"} and (decision.expires is None or now < decision.expires)
+
+
+def _of_decision(decision: Decision, job: JobRow) -> OpenQuestion:
+    return OpenQuestion(
+        id=decision.id,
+        run=decision.run,
+        job=job.job,
+        subject=decision.subject,
+        question=decision.question,
+        options=decision.options,
+        context=decision.context,
+        asked=decision.asked,
+        expires=decision.expires,
+        is_of_job=True,
+    )

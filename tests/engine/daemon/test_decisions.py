@@ -1,0 +1,206 @@
+"""Questions to people: the job is parked until somebody answers, by message or at the command line."""
+
+from __future__ import annotations
+
+import time
+from uuid import uuid4
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from tests.engine.conftest import CommandLine
+from tests.engine.daemon.conftest import InProcess, StartDaemon
+from tests.engine.daemon.yard import Counterpart, Yard, job
+from tests.support.scripted_model import ScriptedServer, asked_for
+from wavewright.engine.approvals import APPROVAL_SECONDS
+from wavewright.engine.daemon.decisions import Renewal
+from wavewright.engine.messages.requests import JobRequest, UserDecisionResponse
+from wavewright.executor.job_store.records import DecisionId, DecisionMade, JobId, JobRow
+from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.stores import open_stores
+from wavewright.planner.types import JsonObject
+
+pytestmark = pytest.mark.anyio
+
+KEY = "0123456789abcdef"
+ASK: JsonObject = {"ask": {"question": "Which text?", "options": ["one", "two"]}}
+PLAN: JsonObject = {
+    "reasoning": "It was said which.",
+    "steps": [{"why": "asked for", "id": "say", "tool": "say", "params": {"text": "two"}}],
+    "result": "${steps.say}",
+}
+REVIEW: JsonObject = {
+    "goal_achieved": True,
+    "confidence": 0.9,
+    "summary": "It was said.",
+    "missing_data": [],
+    "recovery_actions": [],
+}
+TEMPLATE = """\
+name: saying
+goal: Say a text
+available_tools: [{name: say}]
+"""
+
+
+@pytest.fixture
+def cautious(yard: Yard) -> Yard:
+    """A project in which nothing is said without a person's word; messages are signed."""
+    yard.write(functions="say: {needs_approval: true}")
+    yard.environment["WAVEWRIGHT_HMAC_KEY"] = KEY
+    return yard
+
+
+@pytest.fixture
+def at_the_yard(wavewright: CommandLine, yard: Yard, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command line in the daemon's project."""
+    monkeypatch.chdir(yard.folder)
+    for name, value in yard.environment.items():
+        monkeypatch.setenv(name, value)
+    return wavewright
+
+
+def answer_to(asked: JsonObject, choice: str) -> UserDecisionResponse:
+    return UserDecisionResponse(decision_id=str(asked["decision_id"]), choice=choice)
+
+
+async def row_of(yard: Yard, wanted: str) -> JobRow:
+    async with open_stores(yard.settings) as stores:
+        row = await stores.jobs.find_job(JobId(wanted))
+    assert row is not None
+    return row
+
+
+async def test_an_approval_by_message_is_taken_once_by_the_job_that_asked(
+    cautious: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    wanted, message = str(uuid4()), str(uuid4())
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
+        asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
+        for _ in range(3):
+            await counterpart.send(answer_to(asked, "approve"), message=message, key=KEY.encode())
+        await counterpart.send(answer_to(asked, "refuse"), key=KEY.encode())
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+    async with open_stores(cautious.settings) as stores:
+        [decision] = await stores.jobs.list_decisions(is_open=False)
+
+    assert cautious.calls() == {"say it": 1}
+    assert len(counterpart.questions) == 1
+    assert (decision.choice, decision.by) == ("approve", "tester")
+    assert set(decision.binding) == {"run", "plan_hash", "steps", "nonce"}
+    assert decision.expires == decision.asked + APPROVAL_SECONDS
+
+
+async def test_a_word_that_nobody_vouches_for_approves_nothing(
+    cautious: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    del cautious.environment["WAVEWRIGHT_HMAC_KEY"]
+    wanted = str(uuid4())
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))))
+        asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
+        await counterpart.send(answer_to(asked, "approve"))
+        [letter] = await counterpart.dead_letters(1)
+
+    assert str(letter.headers["x-wavewright-reason"]).startswith("wrong_identity")
+    assert (await row_of(cautious, wanted)).state == "parked"
+    assert cautious.calls() == {}
+
+
+async def test_an_answer_that_was_not_offered_is_laid_aside_and_the_job_waits_on(
+    cautious: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    wanted = str(uuid4())
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
+        asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
+        await counterpart.send(answer_to(asked, "perhaps"), key=KEY.encode())
+        [letter] = await counterpart.dead_letters(1)
+
+    assert str(letter.headers["x-wavewright-reason"]).startswith("bad_payload")
+    assert (await row_of(cautious, wanted)).state == "parked"
+
+
+async def test_a_parked_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
+    cautious: Yard, counterpart: Counterpart, start: StartDaemon, at_the_yard: CommandLine
+) -> None:
+    wanted = str(uuid4())
+    first = start()
+    await first.started()
+    await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
+    asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
+    first.close()
+    listed = await anyio.to_thread.run_sync(at_the_yard, "decisions")
+    answered = await anyio.to_thread.run_sync(at_the_yard, "answer", str(asked["decision_id"])[:8], "1")
+    again = await anyio.to_thread.run_sync(at_the_yard, "answer", str(asked["decision_id"]), "refuse")
+    left = await anyio.to_thread.run_sync(at_the_yard, "decisions")
+    calls_before = cautious.calls()
+    start()
+    await counterpart.until_told(wanted, "JOB_COMPLETED")
+
+    assert f"wavewright answer {str(asked['decision_id'])[:8]} approve" in listed.out
+    assert "answered 'approve'" in answered.out
+    assert again.code == 1
+    assert "that answer stands" in again.err
+    assert left.out == "nothing waits for an answer\n"
+    assert calls_before == {}
+    assert cautious.calls() == {"say it": 1}
+
+
+async def test_a_planners_question_parks_the_job_until_it_is_answered(
+    yard: Yard, counterpart: Counterpart, in_process: InProcess, model_server: ScriptedServer
+) -> None:
+    yard.environment.update(model_server.environment())
+    (yard.folder / "saying.yaml").write_text(TEMPLATE)
+    model_server.answer(ASK, PLAN, when=asked_for("plan"))
+    model_server.answer(REVIEW, when=asked_for("review"))
+    wanted = str(uuid4())
+    async with in_process():
+        await counterpart.send(
+            JobRequest(job_id=wanted, job={"name": "saying", "goal_template": "saying.yaml"})
+        )
+        asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
+    async with in_process():
+        # Nobody vouches for the sender, and a question takes an answer from anybody.
+        await counterpart.send(answer_to(asked, "two"))
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+
+    assert [one["question"] for one in counterpart.questions] == ["Which text?"]
+    assert "two" in model_server.requests[1].text
+    assert yard.calls() == {"say two": 1}
+
+
+async def test_an_approval_that_came_too_late_counts_for_nothing_and_is_asked_for_anew(
+    cautious: Yard, counterpart: Counterpart, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = str(uuid4())
+    with monkeypatch.context() as hasty:
+        hasty.setattr("wavewright.engine.daemon.parking.APPROVAL_SECONDS", 0.1)
+        async with in_process():
+            await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it"))), key=KEY.encode())
+            asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
+    monkeypatch.setattr("wavewright.engine.approvals.APPROVAL_SECONDS", 0.1)
+    await anyio.sleep(0.1)
+    late, renewed = await answer_late(cautious, asked)
+    async with in_process():
+        [_, anew] = await counterpart.until_asked(2)
+        await counterpart.send(answer_to(anew, "approve"), key=KEY.encode())
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+
+    assert (late, renewed) == ("ignore_stale", [1, 0])
+    assert anew["decision_id"] != asked["decision_id"]
+    assert cautious.calls() == {"say it": 1}
+
+
+async def answer_late(yard: Yard, asked: JsonObject) -> tuple[str, list[int]]:
+    """Answer a question that has expired, and look twice for such; return what came of it."""
+    faults = list[JournalError]()
+    async with open_stores(yard.settings) as stores:
+        made = DecisionMade(DecisionId(str(asked["decision_id"])), "approve", "somebody")
+        receipt = await stores.jobs.decide(made)
+        renewal = Renewal(stores.jobs, stores.journal, time.time, faults.append)
+        renewed = [await renewal.renew(), await renewal.renew()]
+    assert faults == []
+    return receipt.action, renewed
