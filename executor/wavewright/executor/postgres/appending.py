@@ -12,11 +12,13 @@ from functools import partial
 from typing import Final, Self
 
 from wavewright.executor.events import RunStarted
+from wavewright.executor.job_store.texts import OutgoingRow
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_leases import Held
 from wavewright.executor.journal_rows import Entry
 from wavewright.executor.postgres.job_beside import put_beside
 from wavewright.executor.postgres.job_tables import JobTables
+from wavewright.executor.postgres.outbox_tables import OutboxTables
 from wavewright.executor.postgres.session import Connection, TurnTaken, transaction
 from wavewright.executor.postgres.texts import plain
 from wavewright.planner.types import RunId
@@ -118,6 +120,7 @@ class Append:
                 if self.holds[entry.run].no in held:
                     await _mark(connection, entry, self.holds[entry.run].no)
             given_up = [await self._put_beside(connection, entry, held) for entry in self.beyond]
+            await OutboxTables(connection).put(self._messages(held))
             # Whichever attempt comes as far as here gives up the same.
             self.given_up[:] = [run for run in given_up if run is not None]
         return held
@@ -133,6 +136,10 @@ class Append:
         if run is not None:
             await connection.execute(_GIVE_UP, run)
         return run
+
+    def _messages(self, held: set[int]) -> list[OutgoingRow]:
+        besides = [entry.beside for entry in self.beyond if self.holds[entry.run].no in held]
+        return [message for beside in besides if beside is not None for message in beside.messages]
 
     async def _insert(self, connection: Connection, opening: int, turn: int) -> set[int]:
         numbers = [hold.no for hold in self.holds.values()]

@@ -37,6 +37,10 @@ _BROKEN: Final = (
 """What another try may not meet: the connection, not the request, is at fault."""
 
 
+class Unreachable(JournalNotWritten):
+    """The database does not answer, and was waited for: nobody else need wait for it now."""
+
+
 def is_collision(error: Exception) -> bool:
     """Return whether another transaction was in the way, so that this one, undone, may succeed now."""
     return isinstance(error, pg.DeadlockDetectedError | pg.SerializationError)
@@ -109,7 +113,7 @@ def unreachable(error: Exception, place: str) -> JournalError:
             reason = error.strerror
         case _:
             reason = "the connection broke"
-    return JournalNotWritten(
+    return Unreachable(
         f"the database cannot be reached: {reason}",
         place=place,
         mend="start the server or mend the way to it, then go on; all that was journaled before is safe",

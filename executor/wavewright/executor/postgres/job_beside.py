@@ -19,7 +19,7 @@ from wavewright.planner.types import RunId
 async def put_beside(
     tables: JobTables, beside: Beside, check: Callable[[RunId], Awaitable[None]]
 ) -> RunId | None:
-    """Write what goes beside events, and return the run that is to be given up: that of a job nobody works on now.
+    """Write what goes beside events, but for messages; return the run of a job that nobody works on any more.
 
     Args:
         tables: The job store's, in the transaction of the events.
@@ -30,6 +30,9 @@ async def put_beside(
         RunLost: the job that is changed is not held here.
         JournalError: there is no such job, it has ended otherwise, or an answer is not there to be taken.
     """
+    await tables.ask(beside.decisions)
+    if not beside.taken and beside.change is None:
+        return None
     now = await tables.now()
     for decision in beside.taken:
         if not await tables.take(decision, now):
@@ -37,8 +40,6 @@ async def put_beside(
                 f"the answer to decision {decision} cannot be taken: it was taken before, has expired or was not given",
                 mend="resume the run; it asks again",
             )
-    await tables.ask(beside.decisions)
-    await tables.outbox.put(beside.messages)
     if beside.change is None:
         return None
     job = await known_job(tables, beside.change.job)

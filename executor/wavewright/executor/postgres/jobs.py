@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import anyio
-from asyncpg import exceptions as pg
 
 from wavewright.executor.job_store.port import Tell, tell_nobody
 from wavewright.executor.job_store.records import (
@@ -29,16 +28,14 @@ from wavewright.executor.job_store.records import (
 )
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.postgres.job_tables import JobTables
-from wavewright.executor.postgres.job_transactions import OUTBOX_LEASE, JobTransactions
+from wavewright.executor.postgres.job_transactions import OUTBOX_LEASE, Claimed, JobTransactions
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.postgres.outbox_tables import OutboxTables
 from wavewright.executor.postgres.session import Connection
+from wavewright.planner.types import RunId
 
 _T = TypeVar("_T")
 _Work = Callable[[Connection], Awaitable[_T]]
-
-_MOST_TRIES: Final = 5
-"""Times that a transaction is begun which meets another one that writes the same new row."""
 
 
 class PostgresJobStore:
@@ -63,7 +60,7 @@ class PostgresJobStore:
         """
         caller = _Caller(tell)
         return await caller.served(
-            self._transact(partial(self._do.receive, message=message, tell=caller.tell))
+            self._journal.transact(partial(self._do.receive, message=message, tell=caller.tell))
         )
 
     async def claim(self, *, most_weight: float | None = None, tell: Tell = tell_nobody) -> JobRow | None:
@@ -72,20 +69,18 @@ class PostgresJobStore:
         Raises:
             JournalError: nothing was written.
         """
+        # Looking costs the database no commit, and nothing to do is what a daemon finds most of the time.
+        if not await self._read(partial(self._do.may_claim, most_weight=most_weight)):
+            return None
         caller = _Caller(tell)
-
-        async def take() -> JobRow | None:
-            session = self._store.session
-            if not await session.read(partial(self._do.may_claim, most_weight=most_weight)):
-                return None
-            claimed = await self._once(partial(self._do.claim, most_weight=most_weight, tell=caller.tell))
-            if claimed is None:
-                return None
-            self._store.hold(claimed.job.run, claimed.held)
-            return claimed.job
-
+        work = partial(self._do.claim, most_weight=most_weight, tell=caller.tell)
         # Else a cancellation would leave the job held, and nobody would know of it.
-        return await caller.served(self._to_the_end(take))
+        claimed = await caller.served(self._to_the_end(self._journal.transact(work, self._note)))
+        return None if claimed is None else claimed.job
+
+    def _note(self, claimed: Claimed | None) -> None:
+        if claimed is not None:
+            self._store.hold(claimed.job.run, claimed.held)
 
     async def change(self, change: JobChange, tell: Tell = tell_nobody) -> None:
         """Say how a job stands that is held here, and give its run up unless it is `running` still.
@@ -95,13 +90,12 @@ class PostgresJobStore:
             JournalError: its events could not be written, or it has ended otherwise.
         """
         caller = _Caller(tell)
+        work = partial(self._do.change, change=change, tell=caller.tell)
+        await caller.served(self._journal.transact(work, self._drop))
 
-        async def say() -> None:
-            run = await self._once(partial(self._do.change, change=change, tell=caller.tell))
-            if run is not None:
-                self._store.drop(run)
-
-        await caller.served(self._journal.ask(say))
+    def _drop(self, run: RunId | None) -> None:
+        if run is not None:
+            self._store.drop(run)
 
     async def find_job(self, job: JobId) -> JobRow | None:
         """Return one job."""
@@ -130,17 +124,20 @@ class PostgresJobStore:
             JournalError: nothing was written.
         """
         caller = _Caller(tell)
-        return await caller.served(self._transact(partial(self._do.decide, made=made, tell=caller.tell)))
+        return await caller.served(
+            self._journal.transact(partial(self._do.decide, made=made, tell=caller.tell))
+        )
 
     async def take_answer(self, decision: DecisionId) -> Decision | None:
         """Return an answered decision that was not taken before and has not expired, and mark it as taken."""
-        return await self._to_the_end(lambda: self._once(partial(self._do.take_answer, decision=decision)))
+        work = partial(self._do.take_answer, decision=decision)
+        return await self._to_the_end(self._journal.transact(work))
 
     async def pending(self, most: int = 100) -> list[Outgoing]:
         """Return messages of the outbox in their order, and lease them to this owner for a few seconds."""
         if not await self._read(lambda connection: OutboxTables(connection).has_messages()):
             return []
-        return await self._transact(partial(self._do.pending, most=most))
+        return await self._journal.transact(partial(self._do.pending, most=most))
 
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
         """Note that the broker has confirmed these messages."""
@@ -149,11 +146,13 @@ class PostgresJobStore:
             tables = JobTables(connection)
             await tables.outbox.mark_sent(messages, await tables.now())
 
-        await self._transact(mark)
+        await self._journal.transact(mark)
 
     async def mark_refused(self, message: MessageId, reason: str) -> None:
         """Keep a message that the broker cannot deliver out of the way until somebody looks."""
-        await self._transact(lambda connection: OutboxTables(connection).mark_refused(message, reason))
+        await self._journal.transact(
+            lambda connection: OutboxTables(connection).mark_refused(message, reason)
+        )
 
     async def list_refused(self) -> list[Outgoing]:
         """Return the messages that the broker could not deliver, in their order."""
@@ -166,23 +165,12 @@ class PostgresJobStore:
     async def _read(self, ask: _Work[_T]) -> _T:
         return await self._journal.ask(lambda: self._store.session.read(ask))
 
-    async def _transact(self, work: _Work[_T]) -> _T:
-        return await self._journal.ask(lambda: self._once(work))
-
-    async def _once(self, work: _Work[_T]) -> _T:
-        """Return what the transaction brings; one that met the same new row of another's looks at it anew."""
-        for _ in range(_MOST_TRIES - 1):
-            try:
-                return await self._store.session.transact(work)
-            except pg.UniqueViolationError:
-                continue
-        return await self._store.session.transact(work)
-
-    async def _to_the_end(self, work: Callable[[], Awaitable[_T]]) -> _T:
+    @staticmethod
+    async def _to_the_end(work: Awaitable[_T]) -> _T:
         """Return what the work brings even to who is cancelled meanwhile; it takes as long as one transaction."""
         brought = list[_T]()
         with anyio.CancelScope(shield=True):
-            brought.append(await self._journal.ask(work))
+            brought.append(await work)
         return brought[0]
 
 

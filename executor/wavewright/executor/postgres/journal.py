@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import groupby
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -27,9 +28,14 @@ from wavewright.executor.postgres import reader
 from wavewright.executor.postgres.desk import Desk, Duties
 from wavewright.executor.postgres.session import PATIENCE, Connection
 from wavewright.executor.postgres.store import PostgresStore
+from wavewright.executor.postgres.wishes import Wish, grant, refuse, wish
 from wavewright.planner.types import RunId, StepKey
 
 _T = TypeVar("_T")
+
+
+def _forget(_: object) -> None:
+    """Do nothing with it."""
 
 
 class PostgresJournal:
@@ -47,10 +53,10 @@ class PostgresJournal:
         self.place = self.store.place
         """The address as it may be shown."""
         self._gathering: Batch | None = None
-        self._desk = Desk[Batch](
+        self._desk = Desk[Batch | Wish](
             "journal",
             self.place,
-            Duties(self._write, _refuse, self.store.session.beat, self.store.close),
+            Duties(self._obey, _refuse, self.store.session.beat, self.store.close),
             pause=lease / 3,
         )
 
@@ -149,6 +155,26 @@ class PostgresJournal:
         self._hand_over()
         return await self._desk.ask(answer)
 
+    async def transact(
+        self, work: Callable[[Connection], Awaitable[_T]], after: Callable[[_T], None] = _forget
+    ) -> _T:
+        """Return what the work does in a transaction, after all that was appended before.
+
+        What others want while the last transaction is written is done in the same one.
+
+        Args:
+            work: Perhaps called twice, the first time in vain.
+            after: Called with what it brought, on the journal's thread, once that is committed.
+
+        Raises:
+            JournalError: it could not be written, or what the work itself raised; nothing was written.
+        """
+        self._desk.check_open()
+        self._hand_over()
+        order, waiting = wish(work, after)
+        self._desk.put(order)
+        return await waiting
+
     async def _read(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
         return await self.ask(lambda: self.store.session.read(ask))
 
@@ -157,13 +183,26 @@ class PostgresJournal:
         if batch is not None:
             self._desk.put(batch)
 
+    async def _obey(self, orders: Sequence[Batch | Wish]) -> None:
+        """Write what was appended and grant what was wished, in their order, as much at once as may be."""
+        for is_wish, group in groupby(orders, lambda order: isinstance(order, Wish)):
+            together = list(group)
+            if is_wish:
+                await grant(self.store.session, [order for order in together if isinstance(order, Wish)])
+            else:
+                await self._write([order for order in together if isinstance(order, Batch)])
+
     async def _write(self, batches: Sequence[Batch]) -> None:
         faults = await self.store.write([entry for batch in batches for entry in batch.entries])
         for batch in batches:
             call_back(batch.loop, report, batch, faults)
 
 
-def _refuse(batch: Batch, fault: JournalError) -> None:
+def _refuse(order: Batch | Wish, fault: JournalError) -> None:
+    if isinstance(order, Wish):
+        refuse(order, fault)
+        return
+    batch = order
     call_back(batch.loop, report, batch, {entry.run: fault for entry in batch.entries})
 
 
