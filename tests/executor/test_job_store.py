@@ -224,6 +224,18 @@ async def test_a_message_waits_for_another_programs_lock_and_is_then_taken(tmp_p
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(("count", "size"), [(60, 200_000), (400, 10)])
+async def test_the_write_ahead_log_is_copied_however_it_has_grown(
+    stores: tuple[SqliteJournal, SqliteJobStore], count: int, size: int
+) -> None:
+    journal, jobs = stores
+    for number in range(count):
+        await jobs.receive(received(JobRequested(job_id(number), {"text": "x" * size}), message=number))
+
+    assert journal.path.with_name("journal.sqlite-wal").stat().st_size < 6 * 2**20
+
+
+@pytest.mark.anyio
 async def test_the_stores_of_a_project_share_one_file(tmp_path: Path) -> None:
     (tmp_path / "wavewright.yaml").write_text("journal: here.sqlite\n", encoding="utf-8")
 

@@ -7,6 +7,8 @@ answer or an error; answers for a loop that is closed, and for those who no long
 from __future__ import annotations
 
 import asyncio
+import queue
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
@@ -54,6 +56,49 @@ class Stop:
 
 
 Order: TypeAlias = Batch | Question | Wish | Stop
+_Like = TypeVar("_Like", Batch, Wish)
+
+
+class OrderQueue:
+    """Orders on their way to the one thread that carries them out."""
+
+    def __init__(self) -> None:
+        self._orders = queue.SimpleQueue[Order]()
+        self._taken: Order | None = None
+        """An order that was taken off the queue and not given out yet."""
+
+    def put(self, order: Order) -> None:
+        """Add an order, from any thread."""
+        self._orders.put(order)
+
+    def next(self, until: float) -> Order | None:
+        """Return the next order; none where there is none until then, by the monotonic clock."""
+        if self._taken is not None:
+            return self.next_at_once()
+        try:
+            return self._orders.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            return None
+
+    def next_at_once(self) -> Order | None:
+        """Return the next order, if there is one."""
+        order, self._taken = self._taken, None
+        if order is not None:
+            return order
+        try:
+            return self._orders.get_nowait()
+        except queue.Empty:
+            return None
+
+    def with_its_like(self, first: _Like) -> list[_Like]:
+        """Return an order with those of its kind that follow it at once."""
+        found = [first]
+        while (order := self.next_at_once()) is not None:
+            if not isinstance(order, type(first)):
+                self._taken = order
+                break
+            found.append(order)
+        return found
 
 
 def call_back(loop: asyncio.AbstractEventLoop, back: Callable[..., None], *arguments: object) -> None:

@@ -9,7 +9,6 @@ takes half as long as the disk itself. Done means synced: what an `append` repor
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,6 +27,7 @@ from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_orders import (
     Batch,
     Order,
+    OrderQueue,
     Question,
     Stop,
     Wish,
@@ -49,7 +49,6 @@ _LONE_EVENTS: Final = 4
 """A step that ends a wave, with the start of the next and its first call."""
 
 _T = TypeVar("_T")
-_Like = TypeVar("_Like", Batch, Wish)
 
 
 class SqliteJournal:
@@ -81,7 +80,7 @@ class SqliteJournal:
         self._store_lock = threading.Lock()
         """Held while the store is used: by the writer, or by the loop for a lone append."""
         self._quick = quick
-        self._orders = queue.SimpleQueue[Order]()
+        self._orders = OrderQueue()
         self._gathering: Batch | None = None
         self._ahead = 0
         """Batches handed to the writer that have not come back; a lone append must not overtake them."""
@@ -94,8 +93,6 @@ class SqliteJournal:
         """Whether the writer takes no more orders; set before it answers those that are left."""
         self._ended_by: BaseException | None = None
         """The fault of our own at which it ended, if it did."""
-        self._taken: Order | None = None
-        """An order that the writer took off the queue and has not looked at yet."""
         # A daemon: a program that forgets to close the journal must still be able to end.
         self._writer = threading.Thread(
             target=self._write_orders, name=f"journal {self.path.name}", daemon=True
@@ -330,11 +327,11 @@ class SqliteJournal:
         pause = self._store.lease / 3
         next_beat = time.monotonic() + pause
         while True:
-            match self._await_order(next_beat):
+            match self._orders.next(next_beat):
                 case Batch() as batch:
-                    self._write(self._with_its_like(batch))
+                    self._write(self._orders.with_its_like(batch))
                 case Wish() as wanted:
-                    self._grant(self._with_its_like(wanted))
+                    self._grant(self._orders.with_its_like(wanted))
                 case Question() as asked:
                     asked.answer()
                 case Stop():
@@ -347,43 +344,15 @@ class SqliteJournal:
                     self._store.beat()
                 next_beat = time.monotonic() + pause
 
-    def _await_order(self, until: float) -> Order | None:
-        """Return the next order; none where there is none until then."""
-        order, self._taken = self._taken, None
-        if order is not None:
-            return order
-        try:
-            return self._orders.get(timeout=max(0.0, until - time.monotonic()))
-        except queue.Empty:
-            return None
-
-    def _with_its_like(self, first: _Like) -> list[_Like]:
-        """Return the order with those of its kind that follow it at once."""
-        found = [first]
-        while (order := self._next_order()) is not None:
-            if not isinstance(order, type(first)):
-                self._taken = order
-                break
-            found.append(order)
-        return found
-
     def _refuse_rest(self) -> None:
-        order, self._taken = self._taken or self._next_order(), None
-        while order is not None:
+        while (order := self._orders.next_at_once()) is not None:
             if isinstance(order, Batch):
                 self._refuse(order, self._closed())
             elif isinstance(order, Question | Wish):
                 order.give_up(self._closed())
-            order = self._next_order()
 
     def _refuse(self, batch: Batch, fault: JournalError) -> None:
         call_back(batch.loop, self._come_back, [batch], {entry.run: fault for entry in batch.entries})
-
-    def _next_order(self) -> Order | None:
-        try:
-            return self._orders.get_nowait()
-        except queue.Empty:
-            return None
 
     def _write(self, batches: Sequence[Batch]) -> None:
         try:

@@ -34,6 +34,9 @@ _LONG_LOG: Final = 4 * 2**20
 _COMMIT_BYTES: Final = 3 * 4096
 """What a commit adds to the log beside the events' texts: the last page of the table, of its index, and a run's."""
 
+_CHANGE_BYTES: Final = 3 * 4096
+"""What a changed row of the job store adds, beside long texts: its table's page, and those of its indexes."""
+
 _INSERT: Final = """
     INSERT INTO event (run, seq, at, kind, step, status, key, crc, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
@@ -176,11 +179,15 @@ class JournalStore:
         be carried out twice, the first time in vain.
         """
         held = self._held.copy()
+        changes = self._connection.total_changes
         try:
             self._check_place()
             self._make_room()
             with self._transaction(self._patience):
-                return [wish() for wish in wishes]
+                granted: list[_T | JournalError] = [wish() for wish in wishes]
+            self._logged += _CHANGE_BYTES * (self._connection.total_changes - changes)
+            self._logged += self.jobs.take_written()
+            return granted
         except sqlite3.Error as error:
             self._held = held
             return [explain_use(error, self.path, self._connection)] * len(wishes)
@@ -307,6 +314,7 @@ class JournalStore:
                 after[entry.run] = (seq, self._mark(entry, held[entry.run].no, is_finished=is_finished))
             left = [self._put_beside(entry.beside, held) for entry in entries if entry.beside is not None]
         self._logged += _COMMIT_BYTES + sum(len(row.body) for entry in entries for row in entry.rows)
+        self._logged += self.jobs.take_written()
         for run, (seq, is_finished) in after.items():
             hold = self._held[run] = held[run]
             hold.seq, hold.is_finished = seq, is_finished
@@ -325,7 +333,6 @@ class JournalStore:
         given_up = put_beside(self.jobs, beside, self._clock(), check)
         if given_up is not None:
             self._leases.give_up(held.get(given_up) or self._held[given_up])
-        self._logged += beside.size
         return given_up
 
     def _check_place(self) -> None:

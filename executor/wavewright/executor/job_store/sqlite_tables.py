@@ -108,6 +108,12 @@ class JobTables:
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Read and write through this connection, within the caller's transactions."""
         self._connection = connection
+        self._written = 0
+
+    def take_written(self) -> int:
+        """Return the bytes of the long texts that were written since this was last asked."""
+        written, self._written = self._written, 0
+        return written
 
     # Jobs
 
@@ -135,6 +141,7 @@ class JobTables:
             _INSERT_JOB, (job.job, job.run, job.state, job.received, job.weight, *_changing(job)[1:])
         )
         self._connection.execute("INSERT INTO job_request VALUES (?, ?)", (cursor.lastrowid, request))
+        self._written += len(request)
 
     def save_job(self, job: JobRow) -> None:
         """Write how a job stands now."""
@@ -241,6 +248,7 @@ class JobTables:
             )
             if cursor.rowcount == 1:
                 self._connection.execute("INSERT INTO outbox_body VALUES (?, ?)", (cursor.lastrowid, body))
+                self._written += len(body)
 
     def lease_messages(self, owner: str, now: float, seconds: float, most: int) -> list[Outgoing]:
         """Return messages that no other owner has leased, and lease them."""

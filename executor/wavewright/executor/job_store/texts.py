@@ -221,11 +221,6 @@ class Beside(NamedTuple):
     taken: Sequence[DecisionId]
     change: JobChange | None
 
-    @property
-    def size(self) -> int:
-        """Bytes of the messages, near enough."""
-        return sum(len(row.body) + len(row.headers) for row in self.messages)
-
 
 def write_beside(alongside: Alongside) -> Beside | None:
     """Return it as rows; nothing where it is empty.
