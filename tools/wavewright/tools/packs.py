@@ -6,8 +6,10 @@ imported only when a job, a goal template or a plan needs it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -112,7 +114,14 @@ def find_template(name: str, settings: Mapping[str, JsonObject], root: Path | No
     return None
 
 
-def _entries() -> dict[str, EntryPoint]:
+def _entries() -> Mapping[str, EntryPoint]:
+    return _entries_on(tuple(sys.path))
+
+
+@lru_cache(maxsize=8)
+def _entries_on(places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """Return the entry points of what is installed; it reads some hundred files, and a daemon asks for each job."""
     from importlib.metadata import entry_points  # loads the parser of e-mail: only for whoever asks for packs
 
+    del places  # they are where it looks
     return {entry.name: entry for entry in entry_points(group=PACK_GROUP)}

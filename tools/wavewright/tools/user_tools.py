@@ -16,6 +16,7 @@ import sys
 import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, cast
@@ -70,15 +71,47 @@ class UserModule(Model):
 def load_user_tools(entries: Sequence[Json], root: Path) -> tuple[Tool, ...]:
     """Return the tools of a project: `entries` are mappings (`path` or `module`, `functions`), or the bare text of one.
 
+    A file is imported again when it has changed; else one program imports it once, like any other module.
+
     Raises:
         ToolDefinitionError: an entry is wrong, a module cannot be imported, or a function cannot be a tool.
     """
     found: list[Tool] = []
     for position, entry in enumerate(entries):
-        user_module = _read_entry(entry, f"tools[{position}]")
-        for module in _modules_of(user_module, root, f"tools[{position}]"):
-            found += _tools_of(module, user_module)
+        user_module, where = _read_entry(entry, f"tools[{position}]"), f"tools[{position}]"
+        if user_module.module is not None:
+            with _searched_last(root):
+                found += _tools_of(_imported(user_module.module, root), user_module)
+            continue
+        for file in _files_of(user_module, root, where):
+            found += _tools_in(file, user_module)
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a file brought when it was imported."""
+
+    entry: UserModule
+    state: tuple[int, int, int]
+    """Inode, time of the last change and size of the file then."""
+    module: ModuleType
+    tools: tuple[Tool, ...]
+
+
+_KNOWN: dict[Path, _Known] = {}
+
+
+def _tools_in(file: Path, entry: UserModule) -> tuple[Tool, ...]:
+    stat = file.stat()
+    state = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    known = _KNOWN.get(file)
+    if known is not None and (known.state, known.entry) == (state, entry):
+        return known.tools
+    module = known.module if known is not None and known.state == state else _imported_file(file)
+    tools = tuple(_tools_of(module, entry))
+    _KNOWN[file] = _Known(entry, state, module, tools)
+    return tools
 
 
 def _read_entry(entry: Json, where: str) -> UserModule:
@@ -101,21 +134,16 @@ def _read_entry(entry: Json, where: str) -> UserModule:
     return read
 
 
-def _modules_of(entry: UserModule, root: Path, where: str) -> list[ModuleType]:
-    if entry.module is not None:
-        with _searched_last(root):
-            return [_imported(entry.module, root)]
+def _files_of(entry: UserModule, root: Path, where: str) -> list[Path]:
     path = (root / str(entry.path)).resolve()
     if path.is_dir():
-        files = sorted(file for file in path.glob("*.py") if not file.name.startswith("_"))
-    elif path.is_file():
-        files = [path]
-    else:
-        raise ToolDefinitionError(
-            f"setting {where!r}: there is no file or folder {entry.path!r}",
-            hint=f"it was looked for at {path}",
-        )
-    return [_imported_file(file) for file in files]
+        return sorted(file for file in path.glob("*.py") if not file.name.startswith("_"))
+    if path.is_file():
+        return [path]
+    raise ToolDefinitionError(
+        f"setting {where!r}: there is no file or folder {entry.path!r}",
+        hint=f"it was looked for at {path}",
+    )
 
 
 def _imported(name: str, root: Path) -> ModuleType:

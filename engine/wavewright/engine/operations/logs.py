@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, TextIO, TypeAlias, cast
 
 import structlog
@@ -22,6 +23,11 @@ Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 _LONGEST = 2_000
 """Characters of one text in a line: a log is read by people."""
+_SHORT = 200
+"""Characters of a text that is remembered with what became of it."""
+_REMEMBERED = 4_096
+_HARMLESS_DIGITS = 5
+"""Of a number that is a count or a level, and no secret, whatever its field is called."""
 _QUIET = ("aio_pika", "aiormq", "uvicorn", "asyncio", "httpx", "httpx2", "mcp", "asyncpg")
 """Libraries that say at `info` what the daemon says itself."""
 
@@ -48,10 +54,10 @@ class Log:
             stream: Where lines go.
         """
         last: list[Processor] = [
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.add_log_level,
             _with_fault,
             _Redact(redactor or Redactor()),
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.add_log_level,
             structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
         ]
         out = stream or sys.stderr
@@ -115,18 +121,31 @@ def _with_fault(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
 
 
 class _Redact:
-    """Takes secrets out of every text of a line."""
+    """Takes secrets out of every text of a line; names of fields are the code's own and stay."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
+        # The lines of a run say the same job, zone and tools again and again.
+        self._known = lru_cache(_REMEMBERED)(self._redacted)
 
     def __call__(self, _: WrappedLogger, __: str, line: EventDict) -> EventDict:
         plain = cast("Mapping[str, Any]", line)
         return {name: self._clean(name, value) for name, value in plain.items()}
 
     def _clean(self, name: str, value: Any) -> Any:
-        if name.endswith("tokens") and isinstance(value, int):
-            # Counts of tokens, which the redactor would take for one.
+        match value:
+            case bool() | None:
+                return value
+            case int() | float():
+                # Counts of tokens are numbers that the redactor would take for one.
+                return value if name.endswith("tokens") else self._redacted(name, value)
+            case str() if len(value) <= _SHORT:
+                return self._known(name, value)
+            case _:
+                return self._redacted(name, value)
+
+    def _redacted(self, name: str, value: Any) -> Any:
+        if isinstance(value, (int, float)) and len(str(value)) <= _HARMLESS_DIGITS:
             return value
         cleaned = self._redactor.redact_json({name: value})
         inner = cast("dict[str, Any]", cleaned).get(name)
