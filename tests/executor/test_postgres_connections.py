@@ -88,13 +88,15 @@ async def test_a_request_that_arrives_after_it_was_repeated_changes_nothing(post
             await append
             line.let_through()
             # The late request has been answered once its connection is gone.
-            await until(lambda: len(postgres.fetch(_CONNECTIONS)) == 1)
+            await until(lambda: len(postgres.fetch(_CONNECTIONS, url)) == 1)
             await journal.append(RUN, steps(1, start=2))
 
     assert await seen_from_outside(url) == [run_started(RUN), *steps(3)]
 
 
-_CONNECTIONS = "SELECT pid FROM pg_stat_activity WHERE datname LIKE 'test_%'"
+_CONNECTIONS = (
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
 
 
 async def test_connections_that_break_all_the_time_lose_and_repeat_nothing(postgres: PostgresServer) -> None:
