@@ -227,6 +227,18 @@ def test_a_body_that_is_not_one_sound_json_object_is_refused(body: bytes, kind: 
     assert refusal(delivered(body)) == kind
 
 
+@pytest.mark.parametrize(("lists", "kind"), [(29, None), (30, "too_deep")])
+def test_a_body_may_be_as_deep_as_the_rules_say_and_no_deeper(lists: int, kind: str | None) -> None:
+    nested: object = 1
+    for _ in range(lists):
+        nested = [nested]
+    # Envelope, payload and job are three more.
+    document = envelope({"job_id": JOB, "job": {"inputs": nested}})
+
+    assert RULES.max_depth == 32
+    assert refusal(delivered(document)) == kind
+
+
 @pytest.mark.parametrize(
     "goal", ["\U0001f600", "\\ud83d\\ude00", "\\\\u0000", "back\\\\slash", "\u202e", "\\u00e9"]
 )
