@@ -180,3 +180,13 @@ def test_nothing_can_be_approved_ahead_of_being_asked(subject: str) -> None:
 
     assert judge(message(ANSWER), view).action == "accept"
     assert judge_kept(message(ANSWER), view).action == "ignore_stale"
+
+
+@pytest.mark.parametrize(("subject", "action"), [("question", "accept"), ("plan", "dead_letter")])
+def test_a_name_that_nobody_vouches_for_may_answer_and_not_approve(subject: str, action: str) -> None:
+    asked = replace(QUESTION, subject="plan" if subject == "plan" else "question", options=())
+    view = ReceptionView(now=NOW, job=AT_WORK, decision=asked)
+
+    receipt = judge(message(replace(ANSWER, is_vouched_for=False)), view)
+
+    assert (receipt.action, receipt.kind) == (action, "wrong_identity" if action == "dead_letter" else None)

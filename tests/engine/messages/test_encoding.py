@@ -239,6 +239,14 @@ def test_a_research_package_is_told_field_by_field() -> None:
     assert set(cast("JsonObject", read(sent(package))["payload"])) == set(ResearchPackage.model_fields)
 
 
+def test_a_target_is_told_of_by_its_name_whatever_characters_it_has() -> None:
+    names = ["soft\u00adhyphen", "a\nb", "x" * 500, ""]
+
+    told = [sent(JobStatusUpdate(job_id=JOB, status="TARGET_FAILED", target=name)) for name in names]
+
+    assert [cast("JsonObject", read(one)["payload"])["target"] for one in told] == names
+
+
 def test_failed_zones_are_told_with_why() -> None:
     status = JobStatusUpdate(
         job_id=JOB,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from wavewright.config.daemon_settings import DaemonSection, IdentitySettings
-from wavewright.engine.messages.rules import Identity, rules_of
+from wavewright.engine.messages.envelope import RequestType
+from wavewright.engine.messages.rules import Identity, WireRules, rules_of
+
+ALL: frozenset[RequestType] = frozenset({"job_request", "user_decision_response"})
 
 
 def test_the_settings_say_what_a_message_must_be_like() -> None:
@@ -35,3 +40,19 @@ def test_without_settings_everybody_is_believed_and_only_job_documents_are_taken
 
     assert (dict(rules.identities), rules.key, rules.takes_goals) == ({}, None, False)
     assert (rules.max_body, rules.max_depth, rules.max_age, rules.skew) == (1_048_576, 32, 604_800, 300)
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_vouched_for"),
+    [
+        pytest.param(WireRules("us"), False, id="nothing"),
+        pytest.param(WireRules("us", key=b"a key"), True, id="a signature"),
+        pytest.param(WireRules("us", identities={"ui": Identity("svc_ui", ALL)}), True, id="its user"),
+        pytest.param(WireRules("us", identities={"ui": Identity(None, ALL)}), False, id="any user"),
+        pytest.param(
+            WireRules("us", identities={"other": Identity("svc_ui", ALL)}), False, id="another's user"
+        ),
+    ],
+)
+def test_a_sender_is_vouched_for_by_its_signature_or_its_user(rules: WireRules, is_vouched_for: bool) -> None:
+    assert rules.vouch_for("ui") == is_vouched_for

@@ -1,7 +1,8 @@
 """What the daemon tells: how jobs stand, what came out, and what a person must decide.
 
 A *report* is made of what is journaled, never of what the clock says when it is sent. Fields that do not apply are left
-out of a status, so that a reader sees what it is about.
+out of a status, so that a reader sees what it is about; and no text is refused here, for what tools have found must be
+told whatever it looks like.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from wavewright.engine.messages.envelope import ReportType
-from wavewright.engine.messages.fields import Name, Text, Uuid, WireModel
+from wavewright.engine.messages.fields import Uuid, WireModel
 from wavewright.planner.types import JsonObject
 
 JobStatus: TypeAlias = Literal[
@@ -41,7 +42,7 @@ _Count: TypeAlias = Annotated[int, Field(ge=0)]
 class ZoneFailure(WireModel):
     """A zone of which nothing came."""
 
-    zone_name: Name
+    zone_name: str
     error: str
     """Why, without what a tool or a page said."""
 
@@ -49,7 +50,7 @@ class ZoneFailure(WireModel):
 class TargetFailure(WireModel):
     """A target of which nothing came."""
 
-    target: Name
+    target: str
     error: str
     """Why, without what a tool or a page said."""
 
@@ -61,19 +62,19 @@ class JobStatusUpdate(WireModel):
     """The job, by its sender's id."""
     status: JobStatus
     """What has happened."""
-    zone_name: Name | None = None
+    zone_name: str | None = None
     """The zone that it happened to."""
     zones_completed: _Count | None = None
     zones_total: _Count | None = None
     """Zones that are known so far; each wave may add some."""
     zones_failed: list[ZoneFailure] | None = None
-    target: Name | None = None
+    target: str | None = None
     """The target that it happened to."""
     targets_completed: _Count | None = None
     targets_total: _Count | None = None
     """Targets that are known so far; each wave may add some."""
     targets_failed: list[TargetFailure] | None = None
-    step: Name | None = None
+    step: str | None = None
     """The step that has ended last."""
     steps_completed: _Count | None = None
     steps_total: _Count | None = None
@@ -108,7 +109,7 @@ class ResearchPackage(WireModel):
     """Made of job and iteration: a repeat has the same one, and the same bytes."""
     iteration: Annotated[int, Field(ge=1)]
     """Which package of the job it is: 1 is the first."""
-    zone_name: Name
+    zone_name: str
     zone_data: JsonObject
     npcs: list[JsonObject] = []
     factions: list[JsonObject] = []
@@ -127,7 +128,7 @@ class ResearchPackage(WireModel):
 class UserDecisionRequired(WireModel):
     """`user_decision_required`: the job is parked until a person has answered."""
 
-    question: Text
+    question: str
     options: list[str]
     """What can be answered; empty where any text will do."""
     context: str
