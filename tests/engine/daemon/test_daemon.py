@@ -12,6 +12,7 @@ from tests.engine.daemon.yard import Counterpart, Yard, job
 from wavewright.engine.messages.requests import GoalRequest, JobRequest
 from wavewright.executor.job_store.records import DecisionId, DecisionMade, JobId
 from wavewright.executor.stores import open_stores
+from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio
 
@@ -169,3 +170,33 @@ async def test_two_daemons_on_one_store_do_each_job_once(
 
     assert yard.calls() == {f"say {number}": 1 for number in range(8)}
     assert len({message.message_id for message in counterpart.packages}) == 8
+
+
+def large_job(text: str) -> JsonObject:
+    """Return a job that holds, and then does a dozen things at once."""
+    many: list[JsonObject] = [
+        {"id": f"m{number}", "tool": "say", "params": {"text": "more"}, "depends_on": ["first"]}
+        for number in range(12)
+    ]
+    first: JsonObject = {"id": "first", "tool": "hold", "params": {"text": text}}
+    return {"name": text, "plan": {"steps": [first, *many]}}
+
+
+async def test_the_last_slot_is_for_small_jobs_while_large_ones_hold_the_others(
+    yard: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    yard.write(daemon="slots: 2")
+    large, waiting, small = (str(uuid4()) for _ in range(3))
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=large, job=large_job("large")))
+        await yard.until(lambda: yard.calls()["hold large"] == 1)
+        await counterpart.send(JobRequest(job_id=waiting, job=large_job("waiting")))
+        await counterpart.until_told(waiting, "ACCEPTED")
+        await counterpart.send(JobRequest(job_id=small, job=job(("say", "small"))))
+        await counterpart.until_told(small, "JOB_COMPLETED")
+        before_the_gate = yard.calls()
+        yard.open_gate()
+        await counterpart.until_told(large, "JOB_COMPLETED")
+        await counterpart.until_told(waiting, "JOB_COMPLETED")
+
+    assert before_the_gate == {"hold large": 1, "say small": 1}

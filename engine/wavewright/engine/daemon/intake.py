@@ -31,6 +31,8 @@ from wavewright.executor.job_store.records import (
 )
 from wavewright.executor.journal_errors import JournalError
 
+AT_ONCE: Final = 4
+"""Messages that are on their way in at the same time; each of them has a slot kept free."""
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
 
@@ -61,10 +63,15 @@ class Intake:
     dispatcher: Dispatcher
 
     async def run(self) -> None:
-        """Take messages in whenever a slot wants work, until this is cancelled."""
+        """Take messages in, several at once, until this is cancelled."""
+        async with anyio.create_task_group() as taking:
+            for _ in range(AT_ONCE):
+                taking.start_soon(self._take)
+
+    async def _take(self) -> None:
         while True:
-            await self.dispatcher.is_idle()
-            await self.take_in(await self.inlet.take())
+            async with self.dispatcher.room():
+                await self.take_in(await self.inlet.take())
 
     async def take_in(self, delivery: Delivery) -> None:
         """Bring one message to its end: its effect, or its place among the dead letters."""
@@ -81,7 +88,10 @@ class Intake:
         await delivery.ack()
         if receipt.action == "accept":
             self.workshop.nudge()
-            self.dispatcher.wake()
+            if isinstance(received.request, JobRequested):
+                self.dispatcher.add()
+            else:
+                self.dispatcher.wake()
             await self._tell(received)
         else:
             self.workshop.watch.log.say(

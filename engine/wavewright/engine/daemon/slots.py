@@ -1,13 +1,14 @@
 """Jobs are begun as slots become free.
 
 A *slot* is room for one job. One *dispatcher* a daemon claims the next job whenever a slot is free, so that claims
-never race; the last free slot is kept for small jobs while large ones hold the others. The dispatcher is *idle* when
-it has a free slot and nothing to do: only then is a message taken in, and what this daemon cannot begin now stays with
-the broker, for others.
+never race; the last free slot is kept for small jobs while large ones hold the others. A message is taken in only
+where a slot is free for the job that it may bring: what this daemon cannot begin now stays with the broker, for others.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,9 +36,15 @@ class Dispatcher:
         self._workshop = workshop
         self._slots = slots
         self._running = dict[JobId, _Worked]()
-        self._freed = anyio.Event()
-        self._woken = anyio.Event()
-        self._idle = anyio.Event()
+        self._taking = 0
+        """Messages that are being taken in; each may bring a job."""
+        self._backlog = 0
+        """Jobs that were taken in and not begun yet."""
+        self._large = 0
+        """Jobs that were taken in and wait, because the last free slot is for small ones."""
+        self._is_drained = False
+        """Whether the store has nothing else to do that may be begun now."""
+        self._changed = anyio.Event()
         self._claiming = anyio.CancelScope()
         self._is_stopping = False
 
@@ -48,13 +55,33 @@ class Dispatcher:
 
     def wake(self) -> None:
         """Say that there may be something to do."""
-        self._idle = anyio.Event()
-        self._woken.set()
+        self._is_drained = False
+        self._tell_change()
 
-    async def is_idle(self) -> None:
-        """Wait until a slot is free and nothing waits for one."""
-        while not self._idle.is_set():
-            await self._idle.wait()
+    def add(self) -> None:
+        """Say that one more job waits to be begun."""
+        self._backlog += 1
+        self._tell_change()
+
+    @asynccontextmanager
+    async def room(self) -> AsyncGenerator[None]:
+        """Wait until a slot is free for what one message may bring, and keep it free while the block runs."""
+        await self._until(lambda: self._has_room)
+        self._taking += 1
+        try:
+            yield
+        finally:
+            self._taking -= 1
+            self._tell_change()
+
+    @property
+    def _has_room(self) -> bool:
+        return (
+            self._is_drained
+            and self._workshop.day.until is None
+            and self._large < self._slots
+            and len(self._running) + self._backlog + self._taking < self._slots
+        )
 
     def stop(self) -> None:
         """Begin no more jobs and stop those that run; `run` returns when they have ended."""
@@ -71,12 +98,14 @@ class Dispatcher:
 
     async def _begin_jobs(self, working: anyio.abc.TaskGroup) -> None:
         while True:
-            await self._slot_is_free()
+            await self._until(lambda: len(self._running) < self._slots)
             await self._workshop.day.has_begun()
-            self._woken = anyio.Event()
-            job = await self._claim()
+            with anyio.move_on_after(LOOK_SECONDS):
+                await self._until(lambda: self._backlog > 0 or not self._is_drained)
+            most = self._most_weight()
+            job = await self._claim(most)
+            self._count(job, most)
             if job is None:
-                await self._wait_for_work()
                 continue
             if job.attempts > 1:
                 self._workshop.watch.metrics.begun_again()
@@ -85,16 +114,27 @@ class Dispatcher:
                 worked.stopper.stop()
             working.start_soon(self._work, worked)
 
-    async def _claim(self) -> JobRow | None:
+    def _count(self, job: JobRow | None, most: float | None) -> None:
+        """Take note of what a claim says of what is left to do."""
+        if job is None:
+            self._is_drained = True
+            self._large = self._large + self._backlog if most is not None else 0
+            self._backlog = 0
+        elif self._backlog:
+            self._backlog -= 1
+        else:
+            # It was none that was taken in just now, so there may be more.
+            self._is_drained = False
+        self._tell_change()
+
+    async def _claim(self, most: float | None) -> JobRow | None:
         pause = FIRST_PAUSE
         while True:
             try:
                 job: JobRow | None = None
                 # A job that was claimed is begun, whatever has happened meanwhile.
                 with anyio.CancelScope(shield=True):
-                    job = await self._workshop.jobs.claim(
-                        most_weight=self._most_weight(), tell=self._workshop.reporter.tell
-                    )
+                    job = await self._workshop.jobs.claim(most_weight=most, tell=self._workshop.reporter.tell)
             except JournalError as fault:
                 self._workshop.on_store(fault)
                 await anyio.sleep(pause)
@@ -114,18 +154,17 @@ class Dispatcher:
             await self._workshop.work_on(worked.job, worked.stopper)
         finally:
             del self._running[worked.job.job]
-            self._freed.set()
+            # Large jobs may be begun that had to wait.
+            self._is_drained = self._is_drained and self._large == 0
+            self._tell_change()
 
-    async def _slot_is_free(self) -> None:
-        while len(self._running) >= self._slots:
-            self._freed = anyio.Event()
-            await self._freed.wait()
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            await self._changed.wait()
 
-    async def _wait_for_work(self) -> None:
-        if not self._woken.is_set():
-            self._idle.set()
-        with anyio.move_on_after(LOOK_SECONDS):
-            await self._woken.wait()
+    def _tell_change(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
 
 
 @dataclass(frozen=True, slots=True)
