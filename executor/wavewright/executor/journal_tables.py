@@ -104,7 +104,8 @@ _JOB_TABLES: Final = (
     "CREATE INDEX job_turn ON job (turn, no, weight, not_before, since) WHERE state = 'queued'",
     # Apart, since a change of a row writes all of it anew, and a request can be long.
     "CREATE TABLE job_request (no INTEGER PRIMARY KEY REFERENCES job (no), request TEXT NOT NULL)",
-    # Messages that had an effect, and those that wait for their turn: these have a text in `kept`.
+    # Messages that had an effect, and those that wait for their turn: these have a text in `kept`. One is ripe when
+    # what it is about has changed, so that nobody looks through all that wait for what may never come.
     """
     CREATE TABLE inbox (
         no INTEGER PRIMARY KEY,
@@ -115,9 +116,11 @@ _JOB_TABLES: Final = (
         received REAL NOT NULL,
         subject TEXT NOT NULL,
         iteration INTEGER,
-        kept TEXT
+        kept TEXT,
+        is_ripe INTEGER NOT NULL DEFAULT 0
     )""",
     "CREATE INDEX inbox_kept ON inbox (subject, no) WHERE kept IS NOT NULL",
+    "CREATE INDEX inbox_ripe ON inbox (no) WHERE is_ripe = 1",
     """
     CREATE TABLE outbox (
         no INTEGER PRIMARY KEY,

@@ -11,6 +11,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple, cast
 
+from wavewright.executor.job_store.reception import ENDED
 from wavewright.executor.job_store.records import (
     Decision,
     DecisionId,
@@ -56,13 +57,8 @@ _WAITING: Final = """
     ORDER BY turn, no"""
 _BEGUN: Final = "SELECT job, run, turn, no FROM job WHERE state = 'running' AND weight <= ? ORDER BY turn, no"
 _RIPE: Final = """
-    SELECT inbox.no, inbox.message, inbox.kind, inbox.source, inbox.at, inbox.kept
-    FROM inbox INDEXED BY inbox_kept
-    LEFT JOIN job ON job.job = inbox.subject LEFT JOIN decision ON decision.id = inbox.subject
-    WHERE inbox.kept IS NOT NULL AND (
-        decision.id IS NOT NULL OR job.state IN ('completed', 'failed', 'dead')
-        OR (job.state = 'awaiting' AND inbox.iteration <= job.iteration))
-    ORDER BY inbox.no"""
+    SELECT no, message, kind, source, at, kept FROM inbox INDEXED BY inbox_ripe WHERE is_ripe = 1 ORDER BY no"""
+_RIPEN: Final = "UPDATE inbox INDEXED BY inbox_kept SET is_ripe = 1 WHERE kept IS NOT NULL AND subject = ?"
 _INSERT_MESSAGE: Final = """
     INSERT INTO inbox (message, kind, source, at, received, subject, iteration, kept) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
 _INSERT_DECISION: Final = f"""
@@ -144,8 +140,10 @@ class JobTables:
         self._written += len(request)
 
     def save_job(self, job: JobRow) -> None:
-        """Write how a job stands now."""
+        """Write how a job stands now; messages that wait for it to await or to end are ripe with that."""
         self._connection.execute(_UPDATE_JOB, (*_changing(job), job.job))
+        if job.state == "awaiting" or job.state in ENDED:
+            self._connection.execute(_RIPEN, (job.job,))
 
     def begun_jobs(self, most_weight: float) -> list[Waiting]:
         """Return jobs that somebody has begun, the longest waiting first."""
@@ -176,7 +174,7 @@ class JobTables:
         )
 
     def ripe_messages(self) -> list[KeptMessage]:
-        """Return kept messages whose job or decision is such that they may be judged again, in their order."""
+        """Return kept messages that are to be judged again since what they name has changed, in their order."""
         return [
             KeptMessage(no, Received(message, kind, source, at, request := read_kept(kept)), request)
             for no, message, kind, source, at, kept in self._rows(_RIPE)
@@ -193,15 +191,17 @@ class JobTables:
         requests = [read_kept(kept) for (kept,) in rows]
         return tuple(request for request in requests if isinstance(request, VerdictGiven))
 
-    def release_message(self, no: int) -> None:
-        """Note that a kept message had its effect, or never will."""
-        self._connection.execute("UPDATE inbox SET kept = NULL WHERE no = ?", (no,))
+    def set_judged(self, no: int, *, is_done: bool) -> None:
+        """Note that a kept message was judged again: it is done with, or waits for the next change."""
+        done = ", kept = NULL" if is_done else ""
+        self._connection.execute(f"UPDATE inbox SET is_ripe = 0{done} WHERE no = ?", (no,))  # noqa: S608
 
     # Decisions
 
     def ask(self, decisions: Sequence[tuple[object, ...]]) -> None:
-        """Write decisions, but for those that are known already."""
+        """Write decisions, but for those that are known already; answers that came ahead of them are ripe with that."""
         self._connection.executemany(_INSERT_DECISION, decisions)
+        self._connection.executemany(_RIPEN, [(decision[0],) for decision in decisions])
 
     def find_decision(self, decision: DecisionId) -> Decision | None:
         """Return one decision."""

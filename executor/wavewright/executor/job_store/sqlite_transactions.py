@@ -146,8 +146,7 @@ class JobTransactions:
             is_done = action != "defer"
             if action == "accept":
                 is_done = self._take_effect(kept.request, view, tell)
-            if is_done:
-                self._tables.release_message(kept.no)
+            self._tables.set_judged(kept.no, is_done=is_done)
 
     # Jobs
 
