@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
+from wavewright.engine.feedback import Feedback
 from wavewright.engine.jobs import PlanDraft
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event
@@ -125,6 +126,8 @@ class RunRequest:
     concurrency: int | None = None
     as_of: dt.datetime | None = None
     output_dir: Path | None = None
+    feedback: Feedback | None = None
+    """What was said of the package that the run has sent last, where it was rejected."""
 
 
 @dataclass(frozen=True, slots=True)

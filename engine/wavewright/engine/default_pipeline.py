@@ -14,6 +14,7 @@ from wavewright.engine.phases.package import BuildPackage, PublishPackage
 from wavewright.engine.phases.read_job import ReadJob
 from wavewright.engine.phases.recover import Recover, goal_not_achieved
 from wavewright.engine.phases.review_run import ReviewRun
+from wavewright.engine.phases.take_feedback import TakeFeedback, has_feedback
 from wavewright.engine.pipeline import Pipeline, PipelineBuilder
 
 
@@ -40,6 +41,7 @@ def default_pipeline(ports: Ports) -> Pipeline[RunContext]:
         .step(GatherTools(ports))
         .step(OpenRun(ports))
         .maybe(has_plan, RecheckPlan(ports))
+        .maybe(has_feedback, TakeFeedback(ports))
         .maybe(has_no_plan, MakePlan(ports))
         .when(has_candidate, steps=[CheckPlan(ports), Approve(ports), AcceptPlan(ports)])
         .step(ExecutePlan(ports))

@@ -118,7 +118,7 @@ def _steps_of(
     if params == old.params:
         return
     # Two gates may be red on one step: it is called again once, with what both recipes set.
-    new_id = old.id if gate.step in refetched else _next_id(plan.step(gate.step), plan, taken)
+    new_id = old.id if gate.step in refetched else next_id(plan.step(gate.step), plan, taken)
     taken.add(new_id.lower())
     new = old.model_copy(
         update={"id": new_id, "params": params, "supersedes": gate.step, "why": recipe.reason}
@@ -127,8 +127,8 @@ def _steps_of(
     yield new
 
 
-def _next_id(step: Step, plan: Plan, taken: set[str]) -> StepId:
-    """Return `<id>_2`, or the next number that is free, counted from the step that was there first."""
+def next_id(step: Step, plan: Plan, taken: set[str]) -> StepId:
+    """Return `<id>_2`, or the next number that is free of those taken, counted from the step that was there first."""
     first = step
     while first.supersedes is not None:
         first = plan.step(first.supersedes)

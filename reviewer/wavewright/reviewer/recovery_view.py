@@ -61,6 +61,16 @@ class WantedView:
 
 
 @dataclass(frozen=True, slots=True)
+class FeedbackView:
+    """That somebody has rejected a package; what was said of it is for steps to read."""
+
+    package: int
+    """Which package of the job it was, from 1."""
+    remarks: int
+    """How many things were said."""
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveryView:
     """All that a recovery planner may see of a run, besides the approved plan and the goal."""
 
@@ -68,12 +78,14 @@ class RecoveryView:
     steps: tuple[EndView, ...]
     red: tuple[RedGateView, ...]
     wanted: tuple[WantedView, ...] = ()
+    feedback: FeedbackView | None = None
+    """That a package was rejected, where it was."""
 
     @property
     def shows_something_to_mend(self) -> bool:
-        """Whether anything is red, has failed or is asked for."""
+        """Whether anything is red, has failed, is asked for or was rejected."""
         failed = any(step.status not in {*SUCCESSES, "skipped"} for step in self.steps)
-        return bool(self.red or self.wanted) or failed
+        return bool(self.red or self.wanted) or self.feedback is not None or failed
 
 
 def view_for_recovery(

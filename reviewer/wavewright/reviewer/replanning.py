@@ -30,15 +30,17 @@ from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import PromptError, Prompts
 from wavewright.reviewer.abridging import abridge
 from wavewright.reviewer.emitted_patches import patch_of, patch_schema
+from wavewright.reviewer.feedback import input_of, is_feedback, patch_from_feedback
 from wavewright.reviewer.model_answers import GivenUp, Misfit, Unfit, ask_until_fit, find_object, rung_seconds
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.recovery import propose_patch
-from wavewright.reviewer.recovery_view import RecoveryView, view_for_recovery
+from wavewright.reviewer.recovery_view import FeedbackView, RecoveryView, view_for_recovery
 from wavewright.reviewer.values import shorten
 
 _INPUT_ROOM = 8_000
 _PLAN_ROOM = 60_000
 _MOST_TOLD = 30
+_REJECTED: Final = "the package was rejected: what takes feedback is done again with it"
 _KEYS: Final = ("ops", "cannot_plan")
 
 
@@ -81,6 +83,7 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
     ladder: Ladder,
     history: CallHistory | None = None,
     seen: Collection[str] = frozenset(),
+    feedback: FeedbackView | None = None,
     on_use: OnUse | None = None,
     on_rung: Callable[[RungRecord], None] | None = None,
 ) -> Replanned:
@@ -97,20 +100,27 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
         ladder: The ladder `recovery`.
         history: How long such calls took before.
         seen: Fingerprints of what was tried.
+        feedback: That a package was rejected; none where it is the review that says no.
         on_use: Told of every call's cost.
         on_rung: Told of every rung that was tried.
     """
-    view = view_for_recovery(plan, goal, state, review)
+    view = replace(view_for_recovery(plan, goal, state, review), feedback=feedback)
     why_not = _why_not(goal, view, review)
     if why_not is not None:
         return Replanned(None, None, (why_not,), (), ())
-    workshop = _Workshop(plan, goal, view, tools, finished_steps(state), frozenset(seen))
+    workshop = _Workshop(
+        plan, goal, view, tools, finished_steps(state), frozenset(seen) if feedback is None else frozenset()
+    )
     refused: list[Diagnostic] = []
 
     async def by_recipe(_rung: Rung) -> CheckedPatch | Fallen:
-        patch = propose_patch(plan, goal, state, review, seen)
+        if feedback is not None:
+            patch = patch_from_feedback(plan, state, tools, feedback, _REJECTED)
+        else:
+            patch = propose_patch(plan, goal, state, review, seen)
         if patch is None:
-            return Fallen("no recipe mends what is missing")
+            takes_none = "no step of the plan takes feedback: no tool of it has a parameter 'feedback'"
+            return Fallen(takes_none if feedback is not None else "no recipe mends what is missing")
         checked, faults = workshop.check(patch)
         if faults:
             refused[:] = faults
@@ -170,13 +180,17 @@ def recovery_call(
     steps: list[Json] = [_as_json(asdict(step)) for step in view.steps]
     values = {
         "goal": goal.text,
-        "inputs": abridge(goal.inputs, _INPUT_ROOM),
+        # What was said of a package is read by steps, never by whoever plans.
+        "inputs": abridge(
+            {name: value for name, value in goal.inputs.items() if not is_feedback(name)}, _INPUT_ROOM
+        ),
         "plan": abridge(_plan_as_json(plan), _PLAN_ROOM),
         "steps": steps,
         "red": [_as_json(asdict(gate)) for gate in view.red],
         "wanted": [_as_json(asdict(wanted)) for wanted in view.wanted],
         "round": view.round + 1,
         "rounds": goal.limits.rounds,
+        "feedback": _feedback_as_json(view),
         "tools": entries,
         "max_steps": goal.limits.max_steps,
     }
@@ -195,7 +209,7 @@ def recovery_call(
 
 
 def _why_not(goal: Goal, view: RecoveryView, review: ReviewResult) -> str | None:
-    if review.goal_achieved:
+    if review.goal_achieved and view.feedback is None:
         return "the goal is achieved"
     if view.round >= goal.limits.rounds:
         return f"the {goal.limits.rounds} recovery rounds of the goal are used up"
@@ -208,6 +222,12 @@ def _as_json(value: Mapping[str, object]) -> JsonObject:
     """Return a part of the view without what says nothing."""
     told: JsonObject = json.loads(json.dumps(value))
     return {name: entry for name, entry in told.items() if entry is not None and entry != []}
+
+
+def _feedback_as_json(view: RecoveryView) -> JsonObject | None:
+    if view.feedback is None:
+        return None
+    return {"remarks": view.feedback.remarks, "input": input_of(view.feedback.package)}
 
 
 def _plan_as_json(plan: Plan) -> JsonObject:

@@ -15,6 +15,7 @@ from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import has_journal, no_journal, open_journal
 from wavewright.engine.dry_run_rerun import Rerun, judge_standings
+from wavewright.engine.feedback import goal_after
 from wavewright.engine.jobs import Order, PlanDraft, PlanOrigin, read_file
 from wavewright.engine.toolbox import signatures_to_check
 from wavewright.executor.state import RunState, fold
@@ -58,7 +59,8 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
     if state.plan is None:
         message = f"run {state.run!r} ended before it had a plan"
         raise CommandError(message, hint="look at its job: `wavewright dry-run JOB`")
-    goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.plan)
+    goal = goal_after(Goal.model_validate(state.started.goal), state)
+    plan = Plan.model_validate(state.plan)
     source = Source(f"the plan of run {state.run}", "")
     approvals: tuple[str, ...] = ()
     reason: str | None = None

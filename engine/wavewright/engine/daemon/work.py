@@ -17,6 +17,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.context import RunContext, RunRequest
 from wavewright.engine.daemon.answers import Answers
 from wavewright.engine.daemon.day import Day
+from wavewright.engine.daemon.feedback import feedback_of
 from wavewright.engine.daemon.job_documents import document_of, name_of
 from wavewright.engine.daemon.outbox_journal import OutboxJournal
 from wavewright.engine.daemon.reports import Reporter, shortened
@@ -115,7 +116,11 @@ class Workshop:
 
             try:
                 done = await run_request(
-                    RunRequest(job=document_of(job, self.settings.daemon), run=job.run),
+                    RunRequest(
+                        job=document_of(job, self.settings.daemon),
+                        run=job.run,
+                        feedback=feedback_of(job, self.settings.daemon),
+                    ),
                     settings=self.settings,
                     journal=outbox,
                     approver=answers,

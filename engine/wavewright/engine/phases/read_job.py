@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from wavewright.config.settings import Settings
 from wavewright.engine.context import Ports, RunContext, RunRequest
+from wavewright.engine.feedback import goal_after
 from wavewright.engine.inline_jobs import read_inline_order
 from wavewright.engine.jobs import read_order
 from wavewright.engine.pipeline import StepResult, go_on
@@ -40,7 +41,8 @@ class ReadJob:
     def _resumed(self, context: RunContext, state: RunState) -> RunContext:
         """Return the context of a run as its events tell it."""
         assert state.started is not None
-        goal = _as_requested(Goal.model_validate(state.started.goal), context.request, self.ports.settings)
+        goal = goal_after(Goal.model_validate(state.started.goal), state)
+        goal = _as_requested(goal, context.request, self.ports.settings)
         if state.plan is None:
             return replace(context, state=state, goal=goal, draft=noted_draft(state))
         return replace(context, state=state, goal=goal, plan=Plan.model_validate(state.plan))
