@@ -16,15 +16,13 @@ from wavewright.config.redaction import Redactor
 from wavewright.engine.bus.topology import KIND_HEADER, REASON_HEADER
 from wavewright.engine.messages.encoding import Address, correlation_of, encode, sender_of
 from wavewright.engine.messages.envelope import ReportType
-from wavewright.engine.messages.ids import message_id, package_id
+from wavewright.engine.messages.ids import message_id
+from wavewright.engine.messages.packaging import package_report
 from wavewright.engine.messages.reports import (
     JobStatus,
     JobStatusUpdate,
     ReportPayload,
     UserDecisionRequired,
-)
-from wavewright.engine.messages.reports import (
-    Package as PackageReport,
 )
 from wavewright.executor.job_store.records import Decision, JobRow, Outgoing
 from wavewright.planner.types import Json, JsonObject
@@ -67,13 +65,7 @@ class Reporter:
 
     def package(self, job: JobRow, package: Package, at: float) -> Outgoing:
         """Return the message that carries what came out; the next one after those that have gone out."""
-        iteration = job.iteration + 1
-        report = PackageReport(
-            job_id=job.job,
-            package_id=package_id(job.job, iteration),
-            iteration=iteration,
-            package=package.model_dump(mode="json"),
-        )
+        report = package_report(job.job, job.iteration + 1, package, zone=zone_of(job))
         section = self.section
         return self._message(
             job, report, at, section.queues.packages, section.validation.target_agent, "package"

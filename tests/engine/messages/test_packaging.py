@@ -1,0 +1,85 @@
+"""As which message a package goes out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.messages.letters import JOB
+from wavewright.engine.messages.ids import package_id
+from wavewright.engine.messages.packaging import package_report
+from wavewright.engine.messages.reports import Package, ResearchPackage
+from wavewright.executor.job_store.records import JobId
+from wavewright.planner.types import Json
+from wavewright.reviewer import records
+
+JOB_ID = JobId(JOB)
+FOUND: dict[str, Json] = {
+    "zone_data": {"name": "Westfall"},
+    "npcs": [{"name": "Gryan"}],
+    "confidence": {"npcs": 1},
+}
+
+
+def made(result: Json) -> records.Package:
+    return records.Package(
+        run="20260601-120000-3f2a7c",
+        job="Westfall",
+        goal="Tell its story",
+        status="achieved",
+        result=result,
+        warnings=("few sources",),
+        plan={},
+        plan_hash="0",
+        rung="given",
+        now="2026-06-01T12:00:00+00:00",
+    )
+
+
+def test_what_was_found_about_a_zone_goes_out_field_by_field() -> None:
+    report = package_report(JOB_ID, 2, made(FOUND), zone="Westfall")
+
+    assert report == ResearchPackage(
+        job_id=JOB,
+        package_id=package_id(JOB_ID, 2),
+        iteration=2,
+        zone_name="Westfall",
+        zone_data={"name": "Westfall"},
+        npcs=[{"name": "Gryan"}],
+        confidence={"npcs": 1.0},
+        quality_warnings=["few sources"],
+    )
+
+
+def test_a_result_has_its_own_word_before_the_runs_but_not_about_whose_it_is() -> None:
+    own: dict[str, Json] = {
+        "quality_warnings": [],
+        "zone_name": "The Westfall",
+        "job_id": "another",
+        "iteration": 9,
+    }
+
+    report = package_report(JOB_ID, 1, made({**FOUND, **own}), zone="Westfall")
+
+    assert isinstance(report, ResearchPackage)
+    assert (report.quality_warnings, report.zone_name) == ([], "The Westfall")
+    assert (report.job_id, report.iteration) == (JOB, 1)
+
+
+@pytest.mark.parametrize(
+    ("result", "zone"),
+    [
+        pytest.param(FOUND, None, id="asked about no zone"),
+        pytest.param("a story", "Westfall", id="text"),
+        pytest.param({"npcs": []}, "Westfall", id="nothing of the zone itself"),
+        pytest.param({**FOUND, "weather": "dry"}, "Westfall", id="more than is known of zones"),
+        pytest.param({**FOUND, "confidence": {"npcs": 2}}, "Westfall", id="too confident"),
+    ],
+)
+def test_anything_else_goes_out_whole(result: Json, zone: str | None) -> None:
+    package = made(result)
+
+    report = package_report(JOB_ID, 1, package, zone=zone)
+
+    assert report == Package(
+        job_id=JOB, package_id=package_id(JOB_ID, 1), iteration=1, package=package.model_dump(mode="json")
+    )
