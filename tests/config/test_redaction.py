@@ -394,3 +394,16 @@ def test_known_secrets_are_the_daemons_too_wherever_they_were_given(tmp_path: Pa
 
 def test_nothing_is_known_where_nothing_is_set() -> None:
     assert known_secrets(None, {}) == ()
+
+
+def test_an_address_that_was_taken_for_a_path_still_holds_a_password() -> None:
+    assert (
+        Redactor().redact("no file /srv/https:/user:Pa55word@host/x")
+        == f"no file /srv/https:/user:{MARK}@host/x"
+    )
+
+
+def test_a_form_to_fill_in_is_no_secret() -> None:
+    hint = "set WAVEWRIGHT_AMQP_URL=amqps://USER:PASSWORD@HOST/VHOST"
+
+    assert Redactor().redact(hint) == hint

@@ -61,7 +61,11 @@ _SHAPES = (
         "session= sessionid= session_id= sid=",
         r"(?i)(?P<kept>(?<![a-z0-9])(?:sessionid|session_id|session|sid)=)[^\s\"'\\,;&<>(){}\[\]]{8,}+",
     ),
-    _shape(":// :\\/\\/", r"(?P<kept>:(?:\\?/){2}[^\s/@:?#'\"<>\\]{0,200}:)[^\s/?#'\"<>\\]{1,400}(?=@)"),
+    # With one slash, too: that is left of an address which was taken for a path. `USER:PASSWORD@` is a form to fill in.
+    _shape(
+        ":/ :\\/",
+        r"(?P<kept>:(?:\\?/){1,2}[^\s/@:?#'\"<>\\]{0,200}:)(?!PASSWORD@)[^\s/?#'\"<>\\]{1,400}(?=@)",
+    ),
     _shape(":// :\\/\\/", rf"(?P<kept>:(?:\\?/){{2}}){_HAS_DIGIT}[A-Za-z0-9_-]{{20,200}}+(?=@)"),
     _shape(
         "key= code= sig= signature= auth=",

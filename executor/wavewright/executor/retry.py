@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import datetime as dt
 import email.utils
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
+from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.executor.events import ErrorKind, StepError
 from wavewright.planner.models import Retry
 from wavewright.tools.calls import ToolError
@@ -135,6 +137,8 @@ def _message(error: BaseException) -> str:
     else:
         words = str(error)
         text = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    # Libraries put addresses and headers into their words, and whatever failed is journaled and told.
+    text = Redactor(known_secrets(None, os.environ)).redact(text)
     return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from wavewright.engine.clean_tools import without_known_secrets
 from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.pipeline import StepResult, go_on
 from wavewright.engine.toolbox import gather_tools
@@ -21,4 +22,5 @@ class GatherTools:
         assert context.goal is not None
         services = self.ports.services.for_goal(context.goal)
         tools = gather_tools(context.goal, self.ports.settings, services)
-        return go_on(replace(context, tools=self.ports.tools_through(tools)))
+        reached = self.ports.tools_through(tools)
+        return go_on(replace(context, tools=without_known_secrets(reached, self.ports.settings)))
