@@ -11,15 +11,15 @@ import anyio
 import pytest
 
 from tests.executor.event_examples import run_started
-from tests.executor.stores_contract import (
+from tests.executor.job_examples import (
     Daemons,
-    JobStoreContract,
     job_id,
     outgoing,
     received,
     request_of,
     tell_state,
 )
+from tests.executor.stores_contract import JobStoreContract
 from wavewright.config.settings import load_settings
 from wavewright.executor.job_store.port import Tell
 from wavewright.executor.job_store.records import JobChange, JobRequested, JobRow, Outgoing

@@ -15,7 +15,7 @@ import pytest
 
 from tests.executor.both_stores import jobs_of, journal_at
 from tests.executor.event_examples import step_finished
-from tests.executor.stores_contract import job_id, outgoing, request_of, tell_state
+from tests.executor.job_examples import job_id, outgoing, request_of, tell_state
 from tests.support.postgres import PostgresServer
 from wavewright.executor.events import StepFinished
 from wavewright.executor.job_store.records import JobRow
@@ -27,7 +27,7 @@ JOBS, STEPS = 60, 6
 WORKER = """
 import os, signal, sys
 import anyio
-from tests.executor.stores_contract import outgoing, tell_state
+from tests.executor.job_examples import outgoing, tell_state
 from wavewright.executor.events import StepFinished
 from wavewright.executor.job_store.records import Alongside, JobChange
 from tests.executor.both_stores import jobs_of, journal_at
@@ -173,7 +173,7 @@ import os, signal, sys
 import anyio
 from tests.executor.both_stores import jobs_of, journal_at
 from tests.executor.event_examples import step_finished
-from tests.executor.stores_contract import outgoing, tell_state
+from tests.executor.job_examples import outgoing, tell_state
 from wavewright.executor import lease
 from wavewright.executor.job_store.records import Alongside, JobChange
 from wavewright.executor.journal_errors import RunLost

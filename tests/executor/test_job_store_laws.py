@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.executor.event_examples import step_finished
-from tests.executor.stores_contract import (
+from tests.executor.job_examples import (
     decision_of,
     job_id,
     outgoing,

@@ -11,10 +11,8 @@ import anyio
 import pytest
 
 from tests.executor.event_examples import step_finished
-from tests.executor.postgres_journals import each_lost_in_turn
-from tests.executor.stores_contract import (
+from tests.executor.job_examples import (
     Daemons,
-    JobStoreContract,
     claimed,
     job_id,
     outgoing,
@@ -25,6 +23,8 @@ from tests.executor.stores_contract import (
     told,
     verdict,
 )
+from tests.executor.postgres_journals import each_lost_in_turn
+from tests.executor.stores_contract import JobStoreContract
 from tests.support.lossy_line import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
 from wavewright.executor.job_store.records import Alongside, JobChange, JobRow

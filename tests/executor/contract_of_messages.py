@@ -1,0 +1,189 @@
+"""What every job store promises of messages: written with the events that they tell of, sent in order."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.executor.event_examples import run_started, step_finished
+from tests.executor.job_examples import (
+    Daemons,
+    StoresCase,
+    claimed,
+    job_id,
+    outgoing,
+    package_id,
+    received,
+    request_of,
+    row_of,
+    verdict,
+)
+from wavewright.executor.job_store.records import (
+    Alongside,
+    JobChange,
+    MessageId,
+    Outgoing,
+)
+from wavewright.executor.journal_errors import JournalError, RunLost
+from wavewright.executor.stores import Stores
+from wavewright.planner.types import RunId
+
+
+@pytest.mark.anyio
+class MessagesContract(StoresCase):
+    """Part of `JobStoreContract`."""
+
+    # -- alongside
+
+    async def test_what_goes_alongside_is_written_with_the_events_or_not_at_all(self, one: Stores) -> None:
+        await one.jobs.receive(request_of(1))
+        job = await claimed(one)
+        message = outgoing(1, body=b"\x00\xff {}", headers={"x-a": [1, "ü"]})
+
+        await one.journal.append(
+            job.run,
+            [run_started(job.run), step_finished("a")],
+            Alongside(messages=(message,), change=JobChange(job.job, "running", "halfway")),
+        )
+        with pytest.raises(JournalError):
+            await one.journal.append(
+                job.run,
+                [step_finished("b")],
+                Alongside(messages=(outgoing(2),), change=JobChange(job_id(99), "completed")),
+            )
+
+        assert await one.journal.load(job.run) == [run_started(job.run), step_finished("a")]
+        assert await one.jobs.pending() == [message]
+        assert (await row_of(one, 1)).reason == "halfway"
+
+    async def test_a_change_alongside_events_gives_the_run_up_with_them(
+        self, one: Stores, other: Stores
+    ) -> None:
+        await one.jobs.receive(request_of(1))
+        job = await claimed(one)
+        change = JobChange(job.job, "awaiting", iteration=1, package=package_id(1, 1))
+
+        # Both are one transaction: what comes after the change belongs to the same hold.
+        ended = one.journal.append(job.run, [step_finished("a")], Alongside(change=change))
+        noted = one.journal.append(job.run, [step_finished("b")])
+        await ended
+        await noted
+        await other.jobs.receive(received(verdict(1, 1), message=20))
+
+        again = await claimed(one, 1)
+        assert (again.run, again.attempts) == (job.run, 1)
+        await one.journal.append(
+            job.run, [step_finished("c")], Alongside(change=JobChange(job.job, "failed"))
+        )
+        await other.journal.open_run(job.run)
+        assert await other.journal.load(job.run) == [
+            step_finished("a"),
+            step_finished("b"),
+            step_finished("c"),
+        ]
+
+    async def test_what_is_not_json_is_refused_at_once(self, one: Stores) -> None:
+        bad = outgoing(1, headers={"x": float("nan")})
+
+        with pytest.raises(JournalError, match="cannot be written as JSON"):
+            one.journal.append(RunId("r"), [run_started("r")], Alongside(messages=(bad,)))
+
+    async def test_a_job_cannot_be_said_to_stand_otherwise_after_events_that_were_not_written(
+        self, one: Stores
+    ) -> None:
+        await one.jobs.receive(request_of(1))
+        job = await claimed(one)
+        with pytest.raises(JournalError):
+            await one.journal.append(
+                job.run, [step_finished("a")], Alongside(change=JobChange(job_id(9), "completed"))
+            )
+
+        with pytest.raises(JournalError, match="there is no job"):
+            await one.jobs.change(JobChange(job.job, "completed"))
+        await one.journal.close_run(job.run)
+
+        assert (await claimed(one, 1)).attempts == 2
+
+    async def test_a_job_is_not_changed_by_another_run_than_its_own_unless_that_is_held_too(
+        self, one: Stores, other: Stores
+    ) -> None:
+        await one.jobs.receive(request_of(1))
+        await claimed(one)
+        change = Alongside(change=JobChange(job_id(1), "completed"))
+        child = RunId("20261121-231907-3f2a7c")
+
+        with pytest.raises(RunLost):
+            await other.journal.append(child, [run_started(child)], change)
+        await other.journal.close_run(child)
+        await one.journal.append(child, [run_started(child)], change)
+
+        assert (await row_of(one, 1)).state == "completed"
+
+    # -- the outbox
+
+    async def test_messages_go_out_in_their_order_until_they_are_confirmed(self, one: Stores) -> None:
+        await self._put(one, *(outgoing(number, job=number % 2) for number in range(5)))
+
+        first = await one.jobs.pending(2)
+        again = await one.jobs.pending(2)
+        await one.jobs.mark_sent([message.message for message in first])
+
+        assert first == again == [outgoing(0, job=0), outgoing(1, job=1)]
+        assert [message.at for message in await one.jobs.pending()] == [2.0, 3.0, 4.0]
+
+    async def test_a_message_that_was_put_twice_goes_out_once(self, one: Stores) -> None:
+        await self._put(one, outgoing(1), outgoing(1))
+        first = await one.jobs.pending()
+        await one.jobs.mark_sent([message.message for message in first])
+        await self._put(one, outgoing(1))
+
+        assert len(first) == 1
+        assert await one.jobs.pending() == []
+
+    async def test_what_one_daemon_is_publishing_no_other_publishes_until_its_lease_ends(
+        self, one: Stores, other: Stores, daemons: Daemons
+    ) -> None:
+        await self._put(one, outgoing(1), outgoing(2, job=2))
+        leased = await one.jobs.pending(1)
+
+        elsewhere = await other.jobs.pending()
+        await daemons.let_leases_pass()
+        afterwards = await other.jobs.pending()
+
+        assert leased == [outgoing(1)]
+        assert elsewhere == [outgoing(2, job=2)]
+        assert afterwards == [outgoing(1), outgoing(2, job=2)]
+
+    async def test_the_messages_of_a_job_go_out_in_order_from_several_daemons(
+        self, one: Stores, other: Stores
+    ) -> None:
+        await self._put(one, outgoing(1), outgoing(2), outgoing(3, job=None), outgoing(4, job=None))
+        await one.jobs.pending(1)
+
+        elsewhere = await other.jobs.pending()
+        await one.jobs.mark_sent([outgoing(1).message])
+        afterwards = await other.jobs.pending()
+
+        assert elsewhere == [outgoing(3, job=None), outgoing(4, job=None)]
+        assert outgoing(2) in afterwards
+
+    async def test_a_message_that_the_broker_refuses_is_kept_aside_and_shown(self, one: Stores) -> None:
+        await self._put(one, outgoing(1), outgoing(2))
+        await one.jobs.pending()
+
+        await one.jobs.mark_refused(outgoing(1).message, "NO_ROUTE")
+
+        assert await one.jobs.pending() == [outgoing(2)]
+        (refused,) = await one.jobs.list_refused()
+        assert (refused.message, refused.body, refused.refused) == (outgoing(1).message, b"{}", "NO_ROUTE")
+
+    async def test_marking_a_message_twice_or_an_unknown_one_does_nothing(self, one: Stores) -> None:
+        await self._put(one, outgoing(1))
+        await one.jobs.mark_sent([outgoing(1).message, outgoing(1).message, MessageId("none")])
+        await one.jobs.mark_refused(outgoing(1).message, "late")
+
+        assert await one.jobs.pending() == []
+        assert await one.jobs.list_refused() == []
+
+    async def _put(self, stores: Stores, *messages: Outgoing) -> None:
+        run = RunId("20261121-231907-0b0b0b")
+        await stores.journal.append(run, [], Alongside(messages=messages))
