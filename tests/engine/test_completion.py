@@ -44,7 +44,13 @@ def completed(folder: Path, line: str, *, code: str = "") -> subprocess.Complete
 
 
 def test_commands_are_completed(tmp_path: Path) -> None:
-    assert completed(tmp_path, "wavewright d").stdout.split() == ["dry-run", "diff", "doctor", "daemon"]
+    assert completed(tmp_path, "wavewright d").stdout.split() == [
+        "dry-run",
+        "diff",
+        "doctor",
+        "daemon",
+        "decisions",
+    ]
 
 
 def test_runs_are_completed_without_importing_the_engine(wavewright: CommandLine, project: Path) -> None:

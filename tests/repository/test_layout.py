@@ -8,16 +8,20 @@ from tests.repository.tree import ROOMS, ROOT, project_files
 
 FOLDERS = {*ROOMS, "plans", "tests", "docs", "benchmarks", ".ci", ".github"}
 FILES = {
+    ".dockerignore",
     ".editorconfig",
     ".gitignore",
     ".pre-commit-hooks.yaml",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "Dockerfile",
     "LICENSE",
     "Makefile",
     "README.md",
+    "compose.yaml",
     "mkdocs.yml",
     "pyproject.toml",
+    "requirements-daemon.lock",
     "requirements.lock",
 }
 
