@@ -78,7 +78,13 @@ async def test_within_a_shield_of_a_cancelled_scope_the_library_still_cannot_can
 
 @pytest.mark.parametrize(
     "error",
-    [AMQPConnectionError("gone"), ChannelInvalidStateError("closed"), OSError("no route"), EOFError()],
+    [
+        AMQPConnectionError("gone"),
+        ChannelInvalidStateError("closed"),
+        OSError("no route"),
+        EOFError(),
+        Exception(),
+    ],
 )
 async def test_whatever_ends_a_connection_is_told_as_one_thing(error: Exception) -> None:
     with pytest.raises(BusDown) as caught:

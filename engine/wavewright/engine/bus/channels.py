@@ -9,9 +9,10 @@ from typing import Final
 
 import anyio
 from aio_pika.abc import AbstractChannel, AbstractConnection
+from aio_pika.exceptions import AMQPChannelError
 
-from wavewright.engine.bus.errors import BusError
-from wavewright.engine.bus.guard import guarded
+from wavewright.engine.bus.errors import BusDown
+from wavewright.engine.bus.guard import GONE, describe, guarded
 
 CLOSE_SECONDS: Final = 3.0
 """How long the broker has to agree; after that the channel goes when its connection goes."""
@@ -26,7 +27,10 @@ async def open_channel(
         BusDown: the connection is gone.
     """
     # `connection.channel()` looks at the connection before anything can be awaited.
-    return await guarded(_opened(connection, on_return_raises), place=place)
+    try:
+        return await guarded(_opened(connection, on_return_raises), place=place)
+    except AMQPChannelError as error:
+        raise BusDown(f"no channel could be opened: {describe(error)}", place=place) from error
 
 
 async def close_channel(channel: AbstractChannel, place: str) -> None:
@@ -36,7 +40,7 @@ async def close_channel(channel: AbstractChannel, place: str) -> None:
     with anyio.move_on_after(CLOSE_SECONDS, shield=True):
         try:
             await guarded(channel.close(), place=place)
-        except BusError:
+        except GONE:
             return
 
 

@@ -12,8 +12,8 @@ from aio_pika.exceptions import AMQPChannelError
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from wavewright.engine.bus.channels import CLOSE_SECONDS, close_channel
-from wavewright.engine.bus.errors import BusDown, BusError
-from wavewright.engine.bus.guard import describe, guarded
+from wavewright.engine.bus.errors import BusDown
+from wavewright.engine.bus.guard import GONE, describe, guarded
 from wavewright.engine.bus.wire import BrokerSettling
 
 
@@ -64,7 +64,7 @@ class Consumer:
                 if self._tag is not None and not self._channel.is_closed:
                     await guarded(self._queue.cancel(self._tag), place=self._place)
                 await self._give_back()
-            except (BusError, AMQPChannelError):
+            except GONE:
                 # The channel is gone, and what was on its way goes back to the queue.
                 return
         if patience.cancelled_caught:

@@ -1,22 +1,25 @@
 """One way of failing for everything that the broker's library does.
 
-A call of the library can end in dozens of exceptions, and, when its connection dies, in a `CancelledError` that
-nobody in this program asked for: a task group would take that for its own cancellation and end in silence. A *guarded*
-call ends with its result, with `BusDown`, with what the broker said about the message, or because its own task was
-cancelled, and in no other way.
+A call of the library can end in dozens of exceptions, the bare `Exception` among them, and, when its connection dies,
+in a `CancelledError` that nobody in this program asked for: a task group would take that for its own cancellation and
+end in silence. A *guarded* call ends with its result, with `BusDown`, with what the broker said about the message, or
+because its own task was cancelled, and in no other way.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from aio_pika.exceptions import CONNECTION_EXCEPTIONS, AMQPChannelError, DeliveryError
+from aio_pika.exceptions import CONNECTION_EXCEPTIONS, AMQPChannelError, AMQPError, DeliveryError
 
-from wavewright.engine.bus.errors import BusDown
+from wavewright.engine.bus.errors import BusDown, BusError
 
 T = TypeVar("T")
+
+GONE: Final = (BusError, AMQPError)
+"""How a guarded call ends on a channel or a connection that is gone: nothing is left there to be closed or settled."""
 
 
 async def guarded(call: Awaitable[T], *, place: str = "") -> T:
@@ -42,6 +45,12 @@ async def guarded(call: Awaitable[T], *, place: str = "") -> T:
         raise
     except (*CONNECTION_EXCEPTIONS, TimeoutError, EOFError) as error:
         raise BusDown(f"the connection to the broker was lost: {describe(error)}", place=place) from error
+    except Exception as error:
+        # What waits on a channel that is closed without a reason ends in the bare class.
+        # https://github.com/mosquito/aiormq, FutureStore.reject_all: `exception or Exception`
+        if type(error) is Exception:
+            raise BusDown("the connection to the broker was closed", place=place) from error
+        raise
 
 
 def describe(error: BaseException) -> str:

@@ -25,7 +25,7 @@ from aiormq.exceptions import ConnectionClosed, ConnectionNotAllowed
 
 from wavewright.engine.bus.address import Address
 from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
-from wavewright.engine.bus.guard import describe, guarded
+from wavewright.engine.bus.guard import GONE, describe, guarded
 from wavewright.engine.bus.notices import Notice
 
 # Whoever sets up logging sees what the library says; nobody else finds its tracebacks among a command's output.
@@ -152,7 +152,7 @@ class Line:
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             try:
                 await guarded(session.connection.close(), place=self.place)
-            except BusError:
+            except GONE:
                 # It is gone already: nothing is left to be closed.
                 return
 

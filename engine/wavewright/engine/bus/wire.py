@@ -18,8 +18,7 @@ from aio_pika.abc import AbstractIncomingMessage, DeliveryMode
 from pamqp.common import FieldValue
 from pamqp.encode import encode_table_value
 
-from wavewright.engine.bus.errors import BusError
-from wavewright.engine.bus.guard import guarded
+from wavewright.engine.bus.guard import GONE, guarded
 from wavewright.engine.bus.topology import KIND_HEADER, QUEUE_HEADER, REASON_HEADER, SENDER_HEADER
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.executor.job_store.records import Outgoing
@@ -44,14 +43,14 @@ class BrokerSettling:
     async def ack(self) -> None:
         try:
             await guarded(self.message.ack())
-        except BusError:
+        except GONE:
             # The channel is gone, and with it the right to settle: the broker delivers the message again.
             return
 
     async def requeue(self) -> None:
         try:
             await guarded(self.message.nack(requeue=True))
-        except BusError:
+        except GONE:
             return
 
 
