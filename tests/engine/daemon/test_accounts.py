@@ -148,6 +148,28 @@ def test_a_goal_that_is_not_achieved_is_said_to_be_so() -> None:
     assert (last["status"], last["reason"]) == ("JOB_PARTIALLY_COMPLETED", "gate fresh is red")
 
 
+def test_of_a_job_about_a_zone_its_zone_is_told_of_too() -> None:
+    zone = replace(JOB, request={"goal": "Research it", "zone_name": "Westfall"})
+
+    _, begun = tell(Account(zone), run_of(0)[:1], REPORTER, None)
+    _, ended = tell(Account(zone), run_of(0)[-1:], REPORTER, PACKAGE)
+    failed = REPORTER.tell(replace(zone, state="failed", reason="no tool"))
+
+    assert begun is not None
+    assert ended is not None
+    assert [(one["status"], one.get("zones_completed")) for one in statuses(begun.messages)] == [
+        ("JOB_STARTED", None),
+        ("ZONE_STARTED", 0),
+    ]
+    assert [one["status"] for one in statuses(ended.messages)] == [
+        "PACKAGE_SENT",
+        "ZONE_COMPLETED",
+        "JOB_COMPLETED",
+    ]
+    assert [one["status"] for one in statuses(failed)] == ["ZONE_FAILED", "JOB_FAILED"]
+    assert statuses(failed)[-1]["zones_failed"] == [{"zone_name": "Westfall", "error": "no tool"}]
+
+
 def test_a_run_that_was_interrupted_says_nothing_of_its_job() -> None:
     _, alongside = tell(Account(JOB), [RunFinished(9.0, "interrupted")], REPORTER, None)
 

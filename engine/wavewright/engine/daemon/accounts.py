@@ -117,7 +117,7 @@ def _tell_event(
     job = account.job
     match event:
         case RunStarted():
-            telling.messages.append(reporter.status(job, "JOB_STARTED", event.at))
+            telling.messages += reporter.started(job, event.at)
         case Noted(topic="resumed"):
             telling.messages.append(reporter.status(job, "JOB_RESUMED", event.at, repr(event.at)))
         case Noted(topic="question" | "approval_wanted"):
@@ -158,7 +158,7 @@ def _end(
         case "failed":
             reason = "; ".join(part for part in (event.reason, account.unsound) if part)
             failed = replace(account.job, state="failed", reason=shortened(reason), since=event.at)
-            telling.messages.append(reporter.failed(failed, event.at))
+            telling.messages += reporter.failed(failed, event.at)
             telling.change = JobChange(failed.job, "failed", reason=failed.reason)
         case "achieved" | "not_achieved":
             assert package is not None, "a run ends with its package"
@@ -181,7 +181,7 @@ def _send(job: JobRow, event: RunFinished, reporter: Reporter, package: Package,
         reporter.status(sent, "PACKAGE_SENT", event.at, iteration=iteration, package_id=sent.package),
     ]
     if state == "completed":
-        telling.messages.append(reporter.completed(sent, event.at, is_whole=event.status == "achieved"))
+        telling.messages += reporter.completed(sent, event.at, is_whole=event.status == "achieved")
     telling.change = JobChange(sent.job, state, reason=sent.reason, iteration=iteration, package=sent.package)
 
 

@@ -112,22 +112,35 @@ class Reporter:
             case "queued" if job.attempts == 0 and job.since == job.received:
                 return (self.status(job, "ACCEPTED", job.received),)
             case "completed":
-                return (self._verdict(job), self.completed(job, job.since))
+                return (self._verdict(job), *self.completed(job, job.since))
             case "failed":
-                return (self.failed(job, job.since),)
+                return self.failed(job, job.since)
             case "dead":
-                return (self.failed(job, job.since), self.dead_letter(job, job.since))
+                return (*self.failed(job, job.since), self.dead_letter(job, job.since))
             case _:
                 return ()
 
-    def completed(self, job: JobRow, at: float, *, is_whole: bool = True) -> Outgoing:
-        """Return the message that a job is done; not wholly where its package says that the goal is not achieved."""
-        status: JobStatus = "JOB_COMPLETED" if is_whole else "JOB_PARTIALLY_COMPLETED"
-        return self.status(job, status, at, package_id=job.package, iteration=job.iteration, **_reason(job))
+    def started(self, job: JobRow, at: float) -> tuple[Outgoing, ...]:
+        """Return the messages that the work on a job, and on its zone where it has one, has begun."""
+        return (self.status(job, "JOB_STARTED", at), *self._zone(job, "ZONE_STARTED", at, 0))
 
-    def failed(self, job: JobRow, at: float) -> Outgoing:
-        """Return the message that nothing more will come of a job."""
-        return self.status(job, "JOB_FAILED", at, **_reason(job))
+    def completed(self, job: JobRow, at: float, *, is_whole: bool = True) -> tuple[Outgoing, ...]:
+        """Return the messages that a job is done; not wholly where its package says that the goal is not achieved."""
+        status: JobStatus = "JOB_COMPLETED" if is_whole else "JOB_PARTIALLY_COMPLETED"
+        told = self.status(job, status, at, package_id=job.package, iteration=job.iteration, **_reason(job))
+        return (*self._zone(job, "ZONE_COMPLETED", at, 1), told)
+
+    def failed(self, job: JobRow, at: float) -> tuple[Outgoing, ...]:
+        """Return the messages that nothing more will come of a job."""
+        zone = zone_of(job)
+        failures: Json = None if zone is None else [{"zone_name": zone, "error": shortened(job.reason)}]
+        told = self.status(job, "JOB_FAILED", at, zones_failed=failures, **_reason(job))
+        return (*self._zone(job, "ZONE_FAILED", at, 0), told)
+
+    def _zone(self, job: JobRow, status: JobStatus, at: float, done: int) -> tuple[Outgoing, ...]:
+        if zone_of(job) is None:
+            return ()
+        return (self.status(job, status, at, zones_completed=done, zones_total=1),)
 
     def _verdict(self, job: JobRow) -> Outgoing:
         verdict = job.feedback[-1] if job.feedback else None
