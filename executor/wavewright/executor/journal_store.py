@@ -209,14 +209,19 @@ class JournalStore:
         self.faults.pop(run, None)
         return None
 
-    def check(self, run: RunId) -> None:
+    def check(self, run: RunId, *, despite_faults: bool = False) -> None:
         """Return, within a wish, where the run is held here and all that was appended to it is written.
+
+        Args:
+            run: The run.
+            despite_faults: Whether it does not matter that something could not be written.
 
         Raises:
             RunLost: it is not held, or another owner came.
             JournalError: something could not be written.
         """
-        if (fault := self.faults.get(run)) is not None:
+        fault = self.faults.get(run)
+        if isinstance(fault, RunLost) or (fault is not None and not despite_faults):
             raise fault
         held = self._held.get(run)
         if held is None:

@@ -92,23 +92,29 @@ class PostgresStore:
         """Take note of a run that was given up in another transaction of this session."""
         self._held.pop(run, None)
 
-    async def check(self, connection: Connection, run: RunId) -> None:
+    async def check(self, connection: Connection, run: RunId, *, despite_faults: bool = False) -> None:
         """Return, in a transaction, where the run is held here and all that was appended to it is written.
+
+        Args:
+            connection: Within a transaction.
+            run: The run.
+            despite_faults: Whether it does not matter that something could not be written.
 
         Raises:
             RunLost: it is not held, or another owner came.
             JournalError: something could not be written.
         """
-        if (fault := self.faults.get(run)) is not None:
+        fault = self.faults.get(run)
+        if isinstance(fault, RunLost) or (fault is not None and not despite_faults):
             raise fault
         held = self._held.get(run)
         if held is None:
             raise RunLost(f"run {run} is not open here", place=self.place, mend="open it first")
         await self.leases.check(connection, run, held)
 
-    def held(self, run: RunId) -> Held | None:
-        """Return how a run is held here, if it is."""
-        return None if run in self.faults else self._held.get(run)
+    def held(self, run: RunId, *, despite_faults: bool = False) -> Held | None:
+        """Return how a run is held here, if it is, and if all that was appended to it is written."""
+        return None if run in self.faults and not despite_faults else self._held.get(run)
 
     async def release(self, run: RunId) -> None:
         """Give the run up; nothing where it is not held."""
