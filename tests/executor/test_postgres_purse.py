@@ -9,7 +9,7 @@ import sys
 import anyio
 import pytest
 
-from tests.executor.postgres_journals import each_lost_in_turn
+from tests.executor.postgres_journals import each_lost_in_turn, until
 from tests.support.lossy_line import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
 from wavewright.config.model_settings import BudgetSettings, BudgetsSection
@@ -164,3 +164,25 @@ async def test_a_closed_purse_says_so(postgres: PostgresServer) -> None:
         await purse.reserve(WORK, Spend())
     with pytest.raises(JournalError, match="the purse is closed"):
         await purse.left(WORK)
+
+
+async def test_a_commit_that_never_arrives_holds_nobody_up_for_long(postgres: PostgresServer) -> None:
+    with LossyLine(postgres.database()) as line:
+        async with PostgresPurse(line.url) as purse:
+            await purse.reserve(WORK, Spend(tokens=1))
+            # The last of what one reservation asks, so that the server is left in the middle of it.
+            line.hold("requests", after=await requests_of_a_reservation(purse, line) - 1)
+            held = asyncio.ensure_future(purse.reserve(WORK, Spend(tokens=10)))
+            await until(line.kept_back.is_set)
+            line.cut_clients()
+            await held
+            line.let_through()
+
+            assert await spent(purse) == 21
+
+
+async def requests_of_a_reservation(purse: PostgresPurse, line: LossyLine) -> int:
+    """Make a reservation and return how many pieces it sends."""
+    line.hold("requests", after=1000)
+    await purse.reserve(WORK, Spend(tokens=10))
+    return 1000 - line.pieces_left("requests")

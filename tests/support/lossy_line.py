@@ -69,6 +69,10 @@ class LossyLine:
             link.pieces_left[direction] = after
             link.is_free[direction].clear()
 
+    def pieces_left(self, direction: Direction) -> int:
+        """Return how many pieces may pass yet over the latest connection."""
+        return self._links[-1].pieces_left[direction]
+
     def let_through(self) -> None:
         """Send on what was kept back, and everything after it."""
         for link in self._links:

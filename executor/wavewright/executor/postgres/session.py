@@ -45,7 +45,7 @@ _SETTINGS: Final = """
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
     SET default_transaction_isolation TO 'read committed';
     SET lock_timeout TO '10s';
-    SET idle_in_transaction_session_timeout TO '15s';
+    SET idle_in_transaction_session_timeout TO '5s';
 """
 _OPEN: Final = """
     INSERT INTO opening (token, host, pid, born, realm, beat_at, lease)
