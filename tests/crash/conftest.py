@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.crash.volume import IS_WHOLE
+
+if TYPE_CHECKING:
+    from tests.support.rabbitmq import Broker
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -15,3 +21,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("crash") is not None and "crash" in item.path.parts:
             item.add_marker(long)
+
+
+@pytest.fixture(scope="session")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that nobody else uses."""
+    from tests.support.rabbitmq import Broker, find_server
+
+    find_server()
+    broker = Broker.create(tmp_path_factory.mktemp("broker"))
+    broker.start()
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def broker_to_break(own_broker: Broker) -> Iterator[Broker]:
+    """A broker that may be stopped and killed; it runs again afterwards."""
+    yield own_broker
+    own_broker.start()

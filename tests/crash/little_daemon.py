@@ -204,6 +204,9 @@ class Agreeing:
 
     accepts: bool = True
 
+    intake: str = INTAKE
+    at: float = SENT_AT
+
     def answer(self, sent: Sequence[Sent]) -> list[Outgoing]:
         """Return answers and verdicts to whatever was sent, in its order."""
         return [said for message in sent if (said := self._reply(message)) is not None]
@@ -214,7 +217,7 @@ class Agreeing:
         correlation = str(message.body["correlation_id"])
         if message.kind == "user_decision_required":
             id_ = str(payload["decision_id"])
-            return _said(
+            return self._said(
                 "ui_backend", UserDecisionResponse(decision_id=id_, choice="approve"), correlation, id_
             )
         if message.kind == "package" and self.accepts:
@@ -225,17 +228,16 @@ class Agreeing:
                 iteration=int(str(payload["iteration"])),
                 feedback=[],
             )
-            return _said(VALIDATOR, verdict, correlation, str(payload["package_id"]))
+            return self._said(VALIDATOR, verdict, correlation, str(payload["package_id"]))
         return None
 
-
-def _said(
-    source: str, payload: UserDecisionResponse | ValidationResult, correlation: str, about: str
-) -> Outgoing:
-    return encode(
-        payload,
-        Address(source, "world_lore_researcher", EXCHANGE, INTAKE, KEY.encode()),
-        message=message_id(JobId(correlation), 0, "said", about),
-        correlation=correlation,
-        at=SENT_AT,
-    )
+    def _said(
+        self, source: str, payload: UserDecisionResponse | ValidationResult, correlation: str, about: str
+    ) -> Outgoing:
+        return encode(
+            payload,
+            Address(source, "world_lore_researcher", EXCHANGE, self.intake, KEY.encode()),
+            message=message_id(JobId(correlation), 0, "said", about),
+            correlation=correlation,
+            at=self.at,
+        )

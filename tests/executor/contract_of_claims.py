@@ -33,6 +33,7 @@ from wavewright.executor.job_store.records import (
     JobRow,
     Outgoing,
 )
+from wavewright.executor.job_store.rules import TRUSTED_ATTEMPTS
 from wavewright.executor.journal_errors import JournalError, RunBusy, RunLost
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
@@ -277,6 +278,26 @@ class ClaimsContract(StoresCase):
         assert (await row_of(other, 1)).state == "running"
         assert await other.journal.load(job.run) == []
         assert await told(other) == []
+
+    async def test_jobs_that_were_there_each_time_a_daemon_died_are_begun_one_by_one_until_they_advance(
+        self, daemons: Daemons, other: Stores
+    ) -> None:
+        for number in (1, 2):
+            await other.jobs.receive(request_of(number))
+        for _ in range(TRUSTED_ATTEMPTS):
+            stores = await daemons.open()
+            for number in (1, 2):
+                await claimed(stores, number)
+            await daemons.bury(stores)
+
+        first = await claimed(other, 1)
+        alone = await other.jobs.claim()
+        advanced = Alongside(change=JobChange(first.job, "running", has_advanced=True))
+        await other.journal.append(first.run, [run_started(first.run)], advanced)
+        second = await claimed(other, 2)
+
+        assert alone is None
+        assert ((await row_of(other, 1)).attempts, second.attempts) == (1, TRUSTED_ATTEMPTS + 1)
 
     async def test_a_job_that_ends_every_daemon_is_dead_after_its_last_attempt(
         self, daemons: Daemons, other: Stores

@@ -7,7 +7,7 @@ that goes on after a crash is told of as if nothing had happened, and nothing is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,7 +15,9 @@ from immutables import Map
 
 from wavewright.engine.daemon.parking import answered_decision, decision_wanted
 from wavewright.engine.daemon.reports import Reporter, shortened
+from wavewright.engine.daemon.target_accounts import TOPICS, tell_end, tell_target
 from wavewright.engine.messages.ids import package_id
+from wavewright.engine.target_waves import Waves, after, begun
 from wavewright.executor.events import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
 from wavewright.executor.job_store.records import (
     Alongside,
@@ -33,6 +35,7 @@ MOST_PROGRESS: Final = 20
 """Reports of progress in a run of many steps; a run of fewer tells of every step."""
 
 _NO_STEPS: Map[StepId, None] = Map()
+_NO_PACKAGES: Map[str, Package] = Map()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class Account:
     """What is wrong with the plan, where it was refused."""
     wanted: Decision | None = None
     """The question that the run has asked last and that it has taken no answer to."""
+    waves: Waves | None = None
+    """How far a job with several targets is."""
 
 
 @dataclass(slots=True)
@@ -70,20 +75,30 @@ def recall(account: Account, events: Iterable[Event]) -> Account:
 
 
 def tell(
-    account: Account, events: Sequence[Event], reporter: Reporter, package: Package | None
+    account: Account,
+    events: Sequence[Event],
+    reporter: Reporter,
+    package: Package | None,
+    of_targets: Mapping[str, Package] = _NO_PACKAGES,
 ) -> tuple[Account, Alongside | None]:
     """Return the account after events that are to be journaled now, and what is written with them.
 
-    `package` is what the run has built, where these events end it.
+    `package` is what the run has built, where these events end it; `of_targets` what the runs of its targets have.
     """
     telling = _Telling([], [], [])
     for event in events:
         _tell_event(account, event, reporter, package, telling)
         account = _after(account, event)
+        if isinstance(event, Noted) and event.topic in TOPICS and account.waves is not None:
+            telling.messages += tell_target(account.job, account.waves, event, reporter, of_targets)
     # One report for a batch, however many steps ended in it.
     if telling.last_step is not None and _is_worth_telling(account):
         telling.messages.insert(0, _progress(account, telling.last_step, reporter))
         account = replace(account, told=len(account.ended))
+    if telling.last_step is not None and telling.change is None and account.job.attempts > 1:
+        # A job that a neighbour keeps from its end time and again is not the one that ends the process.
+        telling.change = JobChange(account.job.job, "running", has_advanced=True)
+        account = replace(account, job=replace(account.job, attempts=1))
     if not (telling.messages or telling.change or telling.decisions or telling.taken):
         return account, None
     alongside = Alongside(
@@ -107,6 +122,10 @@ def _after(account: Account, event: Event) -> Account:
             return replace(account, wanted=decision_wanted(account.job, event))
         case Noted(topic="answer" | "approval"):
             return replace(account, wanted=None)
+        case Noted(topic="targets"):
+            return replace(account, waves=begun(event))
+        case Noted() if account.waves is not None:
+            return replace(account, waves=after(account.waves, event))
         case _:
             return account
 
@@ -160,6 +179,9 @@ def _end(
             failed = replace(account.job, state="failed", reason=shortened(reason), since=event.at)
             telling.messages += reporter.failed(failed, event.at)
             telling.change = JobChange(failed.job, "failed", reason=failed.reason)
+        case "achieved" | "not_achieved" if account.waves is not None:
+            telling.messages.append(tell_end(account.job, account.waves, event, reporter))
+            telling.change = JobChange(account.job.job, "completed", reason=shortened(event.reason))
         case "achieved" | "not_achieved":
             assert package is not None, "a run ends with its package"
             _send(account.job, event, reporter, package, telling)

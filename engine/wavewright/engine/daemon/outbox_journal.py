@@ -11,7 +11,8 @@ from pathlib import Path
 
 from wavewright.engine.daemon.accounts import Account, recall, tell
 from wavewright.engine.daemon.reports import Reporter
-from wavewright.executor.events import Event
+from wavewright.engine.target_waves import COMPLETED
+from wavewright.executor.events import Event, Noted
 from wavewright.executor.job_store.records import Alongside, Decision, JobRow
 from wavewright.executor.journal import Journal, StoredOutput
 from wavewright.executor.journal_runs import RunRow
@@ -28,6 +29,7 @@ class OutboxJournal:
         self._reporter = reporter
         self._account = Account(job)
         self._package: Package | None = None
+        self._of_targets = dict[str, Package]()
         self.has_told = False
         """Whether something was put into the outbox since this was last set back."""
         self.has_ended = False
@@ -46,7 +48,11 @@ class OutboxJournal:
     def keep(self, package: Package, folder: Path) -> tuple[Path, ...]:
         """Take the package that goes out with the run's end."""
         del folder
-        self._package = package
+        if package.run == self._run:
+            self._package = package
+        else:
+            # It goes out with the note that its target is done, and is not needed after that.
+            self._of_targets[package.run] = package
         return ()
 
     async def open_run(self, run: RunId) -> None:
@@ -61,11 +67,17 @@ class OutboxJournal:
         if run != self._run:
             return self._journal.append(run, events, alongside)
         assert alongside is None, "what goes with a job's events is worked out here"
-        self._account, told = tell(self._account, events, self._reporter, self._package)
+        self._account, told = tell(self._account, events, self._reporter, self._package, self._of_targets)
+        self._forget(events)
         if told is not None:
             self.has_told = True
-            self.has_ended = told.change is not None
+            self.has_ended = told.change is not None and told.change.state != "running"
         return self._journal.append(run, events, told)
+
+    def _forget(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, Noted) and event.topic == COMPLETED:
+                self._of_targets.pop(str(event.body["run"]), None)
 
     async def close_run(self, run: RunId) -> None:
         """Give another run than the job's up."""

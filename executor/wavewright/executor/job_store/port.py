@@ -61,9 +61,10 @@ class JobStore(Protocol):
 
         Those are `queued` ones whose time has come and `running` ones whose owner is gone, the longest waiting
         first, with small ones before large ones that came a little earlier. A job that was begun `MOST_ATTEMPTS`
-        times becomes `dead` instead, `tell` is asked about it, and the next one is looked at. Messages whose turn
-        has come have their effect first. It never waits: an owner who may be dead is watched from one call to the
-        next.
+        times becomes `dead` instead, `tell` is asked about it, and the next one is looked at. Of jobs that were begun
+        `TRUSTED_ATTEMPTS` times and did not advance, an owner is given one at a time, until it has advanced. Messages
+        whose turn has come have their effect first. It never waits: an owner who may be dead is watched from one call
+        to the next.
         """
         ...
 
@@ -75,7 +76,7 @@ class JobStore(Protocol):
 
         Raises:
             RunLost: another owner has it, or it is not held here.
-            JournalError: its events could not be written, or it has ended otherwise.
+            JournalError: its events could not be written, and it is not only put off; or it has ended otherwise.
         """
         ...
 

@@ -145,6 +145,9 @@ class JobChange:
     is_failed_attempt: bool = False
     """For `queued`: whether the attempt counts against the job, because it failed; one that was only put off (the
     daemon is stopped, a budget is spent) does not."""
+    has_advanced: bool = False
+    """For `running`: whether this attempt has come further than those before it, which then count no more; what ended
+    their process may have been a neighbour's fault."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ from wavewright.planner.types import RunId
 
 SECONDS_A_WEIGHT: Final = 1.0
 """How much later a job is taken for each unit of its weight."""
+TRUSTED_ATTEMPTS: Final = 2
+"""Attempts that may come to nothing before a job is suspected of ending its process."""
 LONGEST_STEP_BACK: Final = 600.0
 """Seconds that the heaviest job is moved back, so that small ones cannot keep it waiting for ever."""
 
@@ -74,6 +76,15 @@ def is_due(job: JobRow, now: float) -> bool:
 def is_worn_out(job: JobRow) -> bool:
     """Return whether it was begun too often to be begun again."""
     return job.attempts >= MOST_ATTEMPTS
+
+
+def is_suspect(job: JobRow) -> bool:
+    """Return whether it was there each time when a process ended, and may be why.
+
+    One owner works on one such job at a time: its neighbours are cleared of it by advancing, and the one that ends
+    its process takes none of them along.
+    """
+    return TRUSTED_ATTEMPTS <= job.attempts < MOST_ATTEMPTS
 
 
 def begin(job: JobRow, now: float) -> JobRow:
@@ -133,6 +144,8 @@ def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
 
 def _attempts_after(job: JobRow, change: JobChange) -> int:
     match change.state:
+        case "running" if change.has_advanced:
+            return min(job.attempts, 1)
         case "running" | "dead":
             return job.attempts
         case "queued":

@@ -155,6 +155,11 @@ class JobTables:
             for job, run, turn, no in rows:
                 yield Waiting(turn, no, job, run)
 
+    def suspected_runs(self, most_attempts: int) -> list[RunId]:
+        """Return the runs of begun jobs that have had more attempts."""
+        asked = "SELECT run FROM job WHERE state = 'running' AND attempts > ?"
+        return [run for (run,) in self._connection.execute(asked, (most_attempts,))]
+
     def count_states(self) -> dict[JobState, int]:
         """Return how many jobs are in each state that has any."""
         return dict(self._connection.execute("SELECT state, count(*) FROM job GROUP BY state").fetchall())

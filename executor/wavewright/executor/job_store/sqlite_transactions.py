@@ -35,10 +35,12 @@ from wavewright.executor.job_store.records import (
     VerdictGiven,
 )
 from wavewright.executor.job_store.rules import (
+    TRUSTED_ATTEMPTS,
     begin,
     bury,
     choose_run,
     go_on,
+    is_suspect,
     is_worn_out,
     receive_job,
     take_verdict,
@@ -162,6 +164,9 @@ class JobTransactions:
                     continue
                 job = self._tables.find_job(candidate.job)
                 assert job is not None
+                if is_suspect(job) and self._holds_suspect(beside=job.run):
+                    self._store.leave(job.run)
+                    continue
                 if not is_worn_out(job):
                     job = begin(job, now)
                     self._tables.save_job(job)
@@ -169,6 +174,10 @@ class JobTransactions:
                 self._save(bury(job, now), tell)
                 self._store.leave(job.run)
         return None
+
+    def _holds_suspect(self, *, beside: RunId) -> bool:
+        runs = self._tables.suspected_runs(TRUSTED_ATTEMPTS)
+        return any(self._store.holds(run) for run in runs if run != beside)
 
     def _takes(self, run: RunId) -> bool:
         """Hold the run, where nobody else does; one who may be dead is watched until the next call."""
@@ -189,7 +198,8 @@ class JobTransactions:
         """Say how a job stands that is held here."""
         now = self._clock()
         before = self._known(change.job)
-        self._store.check(before.run)
+        # A job that is resumed later goes on where its events end, whichever they are.
+        self._store.check(before.run, despite_faults=change.state == "queued")
         job = stand(self._tables, before, change, now)
         self._save(job, tell)
         if change.state != "running":

@@ -173,6 +173,12 @@ class JobTables:
         """Return whether a job is due or a kept message is ripe."""
         return bool(await self._connection.fetchval(_HAS_WORK, most_weight, now))
 
+    async def suspected_runs(self, most_attempts: int, opening: int) -> list[RunId]:
+        """Return the runs that this opening holds of begun jobs that have had more attempts."""
+        asked = """SELECT job.run FROM job JOIN run ON run.run = job.run
+                   WHERE state = 'running' AND attempts > $1 AND run.owner = $2"""
+        return [row["run"] for row in await self._connection.fetch(asked, most_attempts, opening)]
+
     async def count_states(self) -> dict[JobState, int]:
         """Return how many jobs are in each state that has any."""
         rows = await self._connection.fetch("SELECT state, count(*) FROM job GROUP BY state")

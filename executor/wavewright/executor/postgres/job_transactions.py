@@ -32,10 +32,12 @@ from wavewright.executor.job_store.records import (
     VerdictGiven,
 )
 from wavewright.executor.job_store.rules import (
+    TRUSTED_ATTEMPTS,
     begin,
     bury,
     choose_run,
     go_on,
+    is_suspect,
     is_worn_out,
     receive_job,
     take_verdict,
@@ -196,6 +198,9 @@ class JobTransactions:
         tables = JobTables(connection)
         job = await tables.find_job(candidate.job)
         assert job is not None
+        if is_suspect(job) and await self._holds_suspect(tables, beside=job.run):
+            await self._store.leases.give_up(connection, held)
+            return None
         if is_worn_out(job):
             await _save(tables, bury(job, now), tell)
             await self._store.leases.give_up(connection, held)
@@ -203,6 +208,11 @@ class JobTransactions:
         job = begin(job, now)
         await tables.save_job(job)
         return Claimed(replace(job, owner=str(self._store.session.owner)), held)
+
+    async def _holds_suspect(self, tables: JobTables, *, beside: RunId) -> bool:
+        # Of the database, since others may have been claimed in this very transaction.
+        runs = await tables.suspected_runs(TRUSTED_ATTEMPTS, await self._store.session.opening())
+        return any(run != beside for run in runs)
 
     async def _given_up(self, tables: JobTables, most: float, now: float) -> list[Waiting]:
         """Return begun jobs, not those that are held here or by somebody who lives."""
@@ -243,10 +253,12 @@ class JobTransactions:
         before = await tables.find_job(change.job)
         if before is not None:
             # Before the job's row is locked, as where events are written.
-            await self._store.check(connection, before.run)
+            # A job that is resumed later goes on where its events end, whichever they are.
+            await self._store.check(connection, before.run, despite_faults=change.state == "queued")
         job = await stand(tables, await known_job(tables, change.job), change, now)
         await _save(tables, job, tell)
-        if change.state != "running" and (held := self._store.held(job.run)) is not None:
+        held = self._store.held(job.run, despite_faults=True)
+        if change.state != "running" and held is not None:
             await self._store.leases.give_up(connection, held)
         if job.state == "awaiting":
             await self._catch_up(tables, tell, now)

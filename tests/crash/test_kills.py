@@ -1,0 +1,81 @@
+"""The real daemon is killed at random moments with twenty jobs in flight, again and again, and started again.
+
+    WAVEWRIGHT_CRASH_SEED=17 python -m pytest tests/crash/test_kills.py
+
+repeats the choice of moments.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.crash.figures import note
+from tests.crash.fleet import Daemon, Fleet, fleet
+from tests.crash.oracle import violations
+from tests.crash.volume import volume
+from tests.crash.workplace import job_id, read_ledger, whole_job
+from tests.support.rabbitmq import Broker
+
+SEED = int(os.environ.get("WAVEWRIGHT_CRASH_SEED", "20261122"))
+IN_FLIGHT = 20
+KILLS = volume(6, 200)
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 3600))]
+
+
+async def test_no_kill_loses_a_job_or_repeats_a_step_that_was_done(tmp_path: Path, broker: Broker) -> None:
+    print(f"seed {SEED}: WAVEWRIGHT_CRASH_SEED={SEED} python -m pytest {__file__}")
+    chance, recoveries = random.Random(SEED), list[float]()  # noqa: S311 - only to choose when to kill
+    async with fleet(tmp_path, broker.url, section={"slots": IN_FLIGHT}) as plant:
+        daemon = plant.start()
+        await daemon.is_ready()
+        for _ in range(KILLS):
+            await _top_up(plant)
+            await anyio.sleep(chance.uniform(0.0, 2.0))
+            plant.kill(daemon)
+            before = plant.starts()
+            in_flight = len(set(plant.submitted) - plant.ended())
+            daemon = plant.start()
+            await daemon.is_ready()
+            if in_flight:
+                await plant.until_begun(before + 1)
+                recoveries += _first_start(plant, daemon, before)
+        await plant.until_all_ended()
+        found = plant.found()
+
+    again = found.crashes and sum(call.event == "start" for call in found.ledger) - _calls_needed(plant)
+    note(
+        "kills",
+        kills=found.crashes,
+        jobs=len(found.submitted),
+        lost=sum(broken.startswith("I1") for broken in violations(found)),
+        done_steps_begun_again=sum(broken.startswith("I3") for broken in violations(found)),
+        calls_begun_again=again,
+        recovery_median=round(statistics.median(recoveries), 2),
+        recovery_95=round(statistics.quantiles(recoveries, n=20)[-1], 2),
+        seed=SEED,
+    )
+    assert violations(found) == []
+    assert found.crashes == KILLS
+
+
+async def _top_up(plant: Fleet) -> None:
+    """Have twenty jobs in flight."""
+    while len(plant.submitted) - len(plant.ended()) < IN_FLIGHT:
+        job = job_id(len(plant.submitted))
+        await plant.submit(job, whole_job(job, pause=0.1))
+
+
+def _first_start(plant: Fleet, daemon: Daemon, before: int) -> list[float]:
+    starts = [call.at for call in read_ledger(plant.folder) if call.event == "start"]
+    return [starts[before] - daemon.begun] if len(starts) > before else []
+
+
+def _calls_needed(plant: Fleet) -> int:
+    return len({(call.job, call.key) for call in read_ledger(plant.folder) if call.event == "start"})
