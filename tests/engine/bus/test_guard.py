@@ -10,7 +10,7 @@ import pytest
 from aio_pika.exceptions import AMQPConnectionError, ChannelInvalidStateError, ChannelNotFoundEntity
 
 from wavewright.engine.bus.errors import BusDown
-from wavewright.engine.bus.guard import guarded
+from wavewright.engine.bus.guard import answered, guarded
 
 pytestmark = pytest.mark.anyio
 
@@ -102,3 +102,10 @@ async def test_what_the_broker_says_about_a_call_is_passed_on() -> None:
 async def test_a_fault_of_our_own_is_not_taken_for_the_brokers() -> None:
     with pytest.raises(KeyError):
         await guarded(fail(KeyError("ours")))
+
+
+async def test_a_broker_that_gives_no_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wavewright.engine.bus.guard.ANSWER_SECONDS", 0.01)
+
+    with pytest.raises(BusDown, match="no answer within 0.01 s"):
+        await answered(anyio.sleep_forever())

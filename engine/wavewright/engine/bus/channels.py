@@ -12,7 +12,7 @@ from aio_pika.abc import AbstractChannel, AbstractConnection
 from aio_pika.exceptions import AMQPChannelError
 
 from wavewright.engine.bus.errors import BusDown
-from wavewright.engine.bus.guard import GONE, describe, guarded
+from wavewright.engine.bus.guard import GONE, answered, describe, guarded
 
 CLOSE_SECONDS: Final = 3.0
 """How long the broker has to agree; after that the channel goes when its connection goes."""
@@ -28,7 +28,7 @@ async def open_channel(
     """
     # `connection.channel()` looks at the connection before anything can be awaited.
     try:
-        return await guarded(_opened(connection, on_return_raises), place=place)
+        return await answered(_opened(connection, on_return_raises), place=place)
     except AMQPChannelError as error:
         raise BusDown(f"no channel could be opened: {describe(error)}", place=place) from error
 

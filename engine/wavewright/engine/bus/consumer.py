@@ -13,7 +13,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from wavewright.engine.bus.channels import CLOSE_SECONDS, close_channel
 from wavewright.engine.bus.errors import BusDown
-from wavewright.engine.bus.guard import GONE, describe, guarded
+from wavewright.engine.bus.guard import GONE, answered, describe, guarded
 from wavewright.engine.bus.wire import BrokerSettling
 
 
@@ -40,8 +40,8 @@ class Consumer:
             wire = await guarded(self._channel.get_underlay_channel(), place=self._place)
             self._channel.close_callbacks.add(self._end)
             wire.on_consumer_cancel_callbacks.add(self._end)
-            await guarded(self._channel.set_qos(prefetch_count=self._most), place=self._place)
-            self._tag = await guarded(self._queue.consume(self._arrive), place=self._place)
+            await answered(self._channel.set_qos(prefetch_count=self._most), place=self._place)
+            self._tag = await answered(self._queue.consume(self._arrive), place=self._place)
         except AMQPChannelError as error:
             raise BusDown(f"the queue cannot be taken from: {describe(error)}", place=self._place) from error
 

@@ -15,7 +15,7 @@ from aiormq.exceptions import ChannelAccessRefused
 
 from wavewright.engine.bus.channels import close_channel, open_channel
 from wavewright.engine.bus.errors import BusMisconfigured
-from wavewright.engine.bus.guard import describe, guarded
+from wavewright.engine.bus.guard import answered, describe
 from wavewright.engine.bus.topology import QueueForm, Topology
 
 _Declaration = Callable[[AbstractChannel], Awaitable[object]]
@@ -91,6 +91,6 @@ async def _on_channel(connection: AbstractConnection, declaration: _Declaration,
     """Declare on a channel of its own: the broker closes the one on which it refuses something."""
     channel = await open_channel(connection, place)
     try:
-        await guarded(declaration(channel), place=place)
+        await answered(declaration(channel), place=place)
     finally:
         await close_channel(channel, place)

@@ -12,11 +12,14 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
+import anyio
 from aio_pika.exceptions import CONNECTION_EXCEPTIONS, AMQPChannelError, AMQPError, DeliveryError
 
 from wavewright.engine.bus.errors import BusDown, BusError
 
 T = TypeVar("T")
+
+ANSWER_SECONDS: Final = 10.0
 
 GONE: Final = (BusError, AMQPError)
 """How a guarded call ends on a channel or a connection that is gone: nothing is left there to be closed or settled."""
@@ -51,6 +54,21 @@ async def guarded(call: Awaitable[T], *, place: str = "") -> T:
         if type(error) is Exception:
             raise BusDown("the connection to the broker was closed", place=place) from error
         raise
+
+
+async def answered(call: Awaitable[T], *, place: str = "") -> T:
+    """Await a guarded call that the broker answers at once when it is well.
+
+    A quorum queue without a leader lets whoever asks wait for a minute; then its channel had better be another.
+
+    Raises:
+        BusDown: as a guarded call, and where no answer came.
+    """
+    try:
+        with anyio.fail_after(ANSWER_SECONDS):
+            return await guarded(call, place=place)
+    except TimeoutError as error:
+        raise BusDown(f"the broker gave no answer within {ANSWER_SECONDS:g} s", place=place) from error
 
 
 def describe(error: BaseException) -> str:

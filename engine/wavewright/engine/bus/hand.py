@@ -12,7 +12,7 @@ from aio_pika.exceptions import AMQPChannelError
 
 from wavewright.engine.bus.consumer import Consumer
 from wavewright.engine.bus.errors import BusDown
-from wavewright.engine.bus.guard import describe, guarded
+from wavewright.engine.bus.guard import answered, describe
 
 
 class Hand:
@@ -35,7 +35,7 @@ class Hand:
             BusDown: the channel ended, and what was on its way goes back to the queue.
         """
         try:
-            waiting = await guarded(self._queue.get(fail=False, timeout=None), place=self._place)
+            waiting = await answered(self._queue.get(fail=False, timeout=None), place=self._place)
         except AMQPChannelError as error:
             raise BusDown(f"the queue cannot be taken from: {describe(error)}", place=self._place) from error
         return waiting or await self._await_one()
