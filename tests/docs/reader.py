@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -21,6 +22,7 @@ _VARYING = (
     (re.compile(r"\b\d{8}-\d{6}-[0-9a-z]+\b|\b[0-9a-f]{8}-[0-9a-f-]{27}\b"), "<run>"),
     (re.compile(r"sha256:[0-9a-f]+"), "sha256:<hash>"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?"), "<time>"),
+    (re.compile(r"(?<=<time> )[0-9a-f]{8}\b"), "<job>"),
     (re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s)\b"), "<seconds>"),
     (re.compile(r"\b\d+\.\d+\.\d+(?:\.\d+)?\b"), "<version>"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:days|years) old\b"), "<age> old"),
@@ -37,6 +39,7 @@ _UNSET = re.compile(r"unset (?P<names>[\w ]+)")
 _SERVER = re.compile(
     r"(?:PYTHONPATH=\S+ )?python -m tests\.support\.scripted_model --port (?P<port>\d+) --script (?P<script>\S+) &"
 )
+_DAEMON = re.compile(r"wavewright daemon 2> (?P<log>\S+) &")
 
 
 def normal(text: str) -> str:
@@ -94,6 +97,10 @@ class Reader:
     database: str | None = None
     """An empty database, for the one that a page names."""
     _named_database: str | None = None
+    broker: str | None = None
+    """The address of a broker, for the one that a page names."""
+    daemons: list[subprocess.Popen[bytes]] = field(default_factory=list["subprocess.Popen[bytes]"])
+    """Daemons that the reader has started and not stopped."""
 
     @classmethod
     def starting_from(cls, project: Project, home: Path) -> Reader:
@@ -125,9 +132,18 @@ class Reader:
         if server := _SERVER.fullmatch(command):
             self._serve(server["port"], server["script"])
             return ""
+        if daemon := _DAEMON.fullmatch(command):
+            self._begin_daemon(daemon["log"])
+            return ""
+        if command == "kill %1":
+            self._stop_daemon()
+            return ""
         if setting := _SET.fullmatch(command):
             if setting["name"] == "WAVEWRIGHT_PG_URL":
                 self._named_database = setting["value"]
+            if setting["name"] == "WAVEWRIGHT_AMQP_URL" and self.broker is not None:
+                self.environment[setting["name"]] = self.broker
+                return ""
             self.environment[setting["name"]] = self._there(setting["value"])
             return ""
         if unset := _UNSET.fullmatch(command):
@@ -151,6 +167,32 @@ class Reader:
         for server in self.servers:
             server.running.kill()
             server.running.communicate()
+        for daemon in self.daemons:
+            daemon.kill()
+            daemon.wait()
+
+    def _begin_daemon(self, name: str) -> None:
+        """Start a daemon and wait until it takes jobs, as a reader does who looks into its log."""
+        log = self.folder / name
+        with log.open("wb") as out:
+            daemon = subprocess.Popen(
+                ["wavewright", "daemon"],
+                cwd=self.folder,
+                env=self.environment,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+            )
+        self.daemons.append(daemon)
+        for _ in range(600):
+            if '"daemon_started"' in log.read_text() or daemon.poll() is not None:
+                break
+            threading.Event().wait(0.1)
+        assert '"daemon_started"' in log.read_text(), log.read_text()
+
+    def _stop_daemon(self) -> None:
+        daemon = self.daemons.pop(0)
+        daemon.terminate()
+        self.code = daemon.wait(30)
 
     def _serve(self, port: str, script: str) -> None:
         command = [sys.executable, "-m", "tests.support.scripted_model", "--port", "0", "--script", script]

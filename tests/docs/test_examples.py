@@ -16,8 +16,10 @@ import pytest
 from tests.docs.blocks import Block, blocks, commands, page_name, pages, project_of
 from tests.docs.reader import Reader, brought_up_to_date
 from tests.support.postgres import PostgresServer
+from tests.support.rabbitmq import Broker, RunningBroker
 from wavewright.planner.reader import read_plan
 
+NAMES_BROKER = "$ export WAVEWRIGHT_AMQP_URL="
 NAMES_DATABASE = "$ export WAVEWRIGHT_PG_URL="
 UPDATE = os.environ.get("UPDATE_DOCS") == "1"
 
@@ -72,6 +74,10 @@ def test_a_reader_who_types_what_a_page_says_gets_what_it_shows(
     if NAMES_DATABASE in text:
         server: PostgresServer = request.getfixturevalue("postgres")
         reader.database = server.database()
+    if NAMES_BROKER in text:
+        broker: Broker | RunningBroker = request.getfixturevalue("broker")
+        # A virtual host of its own: pages use the names that everybody has who changes none.
+        reader.broker = broker.vhost() if isinstance(broker, Broker) else broker.url
 
     try:
         wrong = [fault for block in blocks(text) for fault in follow_block(block, reader, page)]

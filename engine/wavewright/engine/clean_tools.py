@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.settings import Settings
@@ -49,6 +50,6 @@ def _clean(value: Json, redactor: Redactor) -> Json:
             return value
 
 
-def _clean_name(name: str, redactor: Redactor) -> str:
+def _clean_name(name: Any, redactor: Redactor) -> Any:
     # What is no text here is no JSON, which is the executor's to say.
-    return redactor.redact_known(name) if isinstance(name, str) else name  # pyright: ignore[reportUnnecessaryIsInstance]
+    return redactor.redact_known(name) if isinstance(name, str) else name

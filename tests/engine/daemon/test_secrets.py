@@ -109,9 +109,8 @@ def failing_jobs() -> Iterator[JsonObject]:
     for name in KNOWN:
         yield {"name": "fails", "plan": _plan("fail", name=name)}
         yield {"name": "echoes", "plan": _plan("echo", name=name)}
-    yield from (
-        {"name": tool, "plan": _plan(tool)} for tool in ("fail_to_connect", "fail_with_headers", "log")
-    )
+    for tool in ("fail_to_connect", "fail_with_headers", "log"):
+        yield {"name": tool, "plan": _plan(tool)}
     secret = SHAPED["in a document's fault"]
     yield {"name": "faulty", "plann": f"password={secret}"}
     yield {"name": "faulty", "goal_template": f"https://user:{secret}@host/x"}
