@@ -117,8 +117,13 @@ async def test_each_role_may_do_what_it_is_for_and_nothing_else(roles: dict[str,
     section = DaemonSection()
     topology = topology_of(section)
 
-    async with open_bus(BusSettings(roles["svc_daemon"], topology)):
-        """The daemon finds everything in the form that it declares."""
+    # The daemon finds everything in the form that it declares, and may look on.
+    async with (
+        open_bus(BusSettings(roles["svc_daemon"], topology)) as bus,
+        bus.watch(section.queues.status) as watcher,
+    ):
+        await publish(roles["svc_daemon"], section.exchange, section.queues.status)
+        assert (await anext(watcher)).routing_key == section.queues.status
     await publish(roles["svc_ui"], section.exchange, section.queues.intake)
     await publish(roles["svc_validator"], section.exchange, section.queues.intake)
     await publish(roles["svc_daemon"], section.exchange, section.queues.decisions)

@@ -50,6 +50,8 @@ def password_variable(user: str) -> str:
 def broker_users(section: DaemonSection, daemon_user: str) -> tuple[BrokerUser, ...]:
     """Return the daemon's user and those of the identities, in the order of the settings."""
     own = _any_of(section.exchange, section.dead_letter_exchange, *_queues(section))
+    # The queues of its own that `wavewright tail` looks on by, as `bus.watcher` names them.
+    own = f"{own[:-2]}|{re.escape(section.exchange)}[.]watch[.][0-9a-f]+)$"
     users = [BrokerUser(daemon_user, own, own, own)]
     for sender, identity in section.identities.items():
         if identity.user_id is not None and all(user.name != identity.user_id for user in users):
