@@ -38,7 +38,7 @@ from wavewright.executor.job_store.records import (
     JobState,
     MessageId,
 )
-from wavewright.executor.job_store.rules import LONGEST_STEP_BACK, turn_of
+from wavewright.executor.job_store.rules import LONGEST_STEP_BACK, TRUSTED_ATTEMPTS, turn_of
 from wavewright.executor.job_store.sqlite_transactions import OUTBOX_LEASE, JobTransactions
 from wavewright.executor.journal_errors import JournalError, RunLost
 from wavewright.executor.journal_rows import write_entry
@@ -229,6 +229,9 @@ class JobStoreMachine(RuleBasedStateMachine):
         for job in sorted(free, key=lambda job: (job.turn, order[job.number])):
             if job.holder in self.desks:
                 continue
+            if TRUSTED_ATTEMPTS <= job.attempts < MOST_ATTEMPTS and self.holds_suspect(desk):
+                job.holder = None
+                continue
             if job.attempts < MOST_ATTEMPTS:
                 return job
             job.state, job.holder = "dead", None
@@ -244,6 +247,9 @@ class JobStoreMachine(RuleBasedStateMachine):
 
     def held_jobs(self) -> list[tuple[Job, Desk]]:
         return [(job, desk) for job in self.jobs.values() for desk in self.desks if job.holder is desk]
+
+    def holds_suspect(self, desk: Desk) -> bool:
+        return any(job.holder is desk and job.attempts > TRUSTED_ATTEMPTS for job in self.jobs.values())
 
     @precondition(lambda self: bool(self.jobs))
     @rule(data=st.data(), how=st.sampled_from(["put off", "failed", "failed", "completed", "gave up"]))
