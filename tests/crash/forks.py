@@ -30,6 +30,7 @@ from tests.crash.little_daemon import Agreeing, little_daemon
 from tests.crash.mutants import plant
 from tests.crash.workplace import add_line, job_id, read_lines, request_of, whole_job, write_workplace
 from wavewright.executor import journal_store
+from wavewright.executor.events import StepFinished
 
 Kind = Literal["points", "writes"]
 ROOT = Path(__file__).parents[2]
@@ -131,7 +132,11 @@ def _report(folder: Path, job: str, number: int, ends: list[int]) -> Report:
     found = oracle.look(folder, [job], sent, broker.dead(), crashes=died)
     broken = oracle.violations(found)
     # A call that may have had its effect, and must not be made again, ends the job otherwise.
-    is_in_doubt = any(call.tool == "post" for call in found.ledger)
+    is_posted = any(
+        isinstance(event, StepFinished) and event.step == "post" and event.status == "ok"
+        for event in found.events.get(job, ())
+    )
+    is_in_doubt = not is_posted and any(call.tool == "post" for call in found.ledger)
     if not is_in_doubt and [row.state for row in found.rows] != ["completed"]:
         broken.append(f"I1: the job came to no good end: {found.rows}")
     if broker.waiting():

@@ -1,9 +1,189 @@
-"""Bugs that are planted to see whether the programme finds them."""
+"""Bugs that are planted to see whether the programme finds them.
+
+Each is one that daemons like this one have had. `plant` puts it into this program, or into a copy of it that is about
+to die.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final
+from uuid import uuid4
 
-def plant(name: str | None) -> None:
-    """Put a bug into this process; nothing where there is no name."""
+import pytest
+
+from wavewright.engine.bus import relay
+from wavewright.engine.daemon import accounts, intake, reports
+from wavewright.engine.messages import decoding, wire_json
+from wavewright.engine.messages.delivery import Delivery
+from wavewright.executor import journal_store, purse_store
+from wavewright.executor.job_store import sqlite_tables
+from wavewright.executor.job_store.records import Outgoing
+from wavewright.executor.journal_leases import Leases
+from wavewright.executor.journal_sqlite import SqliteJournal
+from wavewright.planner.spending import Reservation
+
+Patch = pytest.MonkeyPatch
+
+
+def plant(name: str | None, patch: Patch | None = None) -> None:
+    """Put a bug into this program; nothing where there is no name."""
     if name is not None:
-        raise NotImplementedError(name)
+        MUTANTS[name](patch or pytest.MonkeyPatch())
+
+
+def _ack_before_the_commit(patch: Patch) -> None:
+    take_in = intake.Intake.take_in
+
+    async def acknowledging(self: intake.Intake, delivery: Delivery) -> None:
+        await delivery.ack()
+        await take_in(self, delivery)
+
+    patch.setattr(intake.Intake, "take_in", acknowledging)
+
+
+def _ids_by_chance(patch: Patch) -> None:
+    def by_chance(*_named: object) -> str:
+        return str(uuid4())
+
+    for module in (accounts, reports):
+        for name in ("package_id", "message_id"):
+            if hasattr(module, name):
+                patch.setattr(module, name, by_chance)
+
+
+def _a_day_anew_whenever_the_date_differs(patch: Patch) -> None:
+    def date_of(now: float, _latest: object) -> str:
+        return f"{now // 86_400:.0f}"
+
+    patch.setattr(purse_store, "day_of", date_of)
+
+
+def _no_fence(patch: Patch) -> None:
+    def believe(*_given: object) -> None:
+        return
+
+    patch.setattr(Leases, "check", believe)
+
+
+def _a_foreign_cancellation_taken_for_ones_own(patch: Patch) -> None:
+    async def unguarded(call: Awaitable[Any], *, place: str = "") -> Any:
+        del place
+        return await call
+
+    patch.setattr("wavewright.engine.bus.guard.guarded", unguarded)
+
+
+def _a_committed_write_tried_again(patch: Patch) -> None:
+    append = SqliteJournal.append
+
+    def twice(self: SqliteJournal, *arguments: Any) -> Awaitable[None]:
+        append(self, *arguments[:2])
+        return append(self, *arguments)
+
+    patch.setattr(SqliteJournal, "append", twice)
+
+
+def _a_charge_after_the_call(patch: Patch) -> None:
+    def reserve(self: Any, wish: purse_store.Reserve) -> Reservation:
+        del self
+        return Reservation(0, wish.account, wish.amount)
+
+    patch.setattr(purse_store.PurseStore, "_reserve", reserve)
+
+
+def _dead_letters_that_come_again(patch: Patch) -> None:
+    async def give_back(_self: intake.Intake, delivery: Delivery, *_: str) -> None:
+        await delivery.requeue()
+
+    patch.setattr(intake.Intake, "_bury", give_back)
+
+
+def _an_outbox_without_leases(patch: Patch) -> None:
+    lease = sqlite_tables.JobTables.lease_messages
+
+    def take_all(
+        self: sqlite_tables.JobTables, owner: str, now: float, seconds: float, most: int
+    ) -> list[Outgoing]:
+        return lease(self, owner, now, -seconds, most)
+
+    patch.setattr(sqlite_tables.JobTables, "lease_messages", take_all)
+
+
+def _cut_messages_repaired(patch: Patch) -> None:
+    read = wire_json.read_wire_json
+
+    def repaired(body: bytes, *, max_depth: int) -> Any:
+        for end in (b"", b'"', b"}", b'"}', b"}}", b'"}}', b"}}}", b'"}}}'):
+            try:
+                json.loads(body + end)
+            except ValueError:
+                continue
+            return read(body + end, max_depth=max_depth)
+        return read(body, max_depth=max_depth)
+
+    patch.setattr(decoding, "read_wire_json", repaired)
+
+
+def _the_first_of_two_keys(patch: Patch) -> None:
+    def first_wins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        return dict(reversed(pairs))
+
+    def read(body: bytes, *, max_depth: int) -> Any:
+        del max_depth
+        return json.loads(body, object_pairs_hook=first_wins)
+
+    patch.setattr(decoding, "read_wire_json", read)
+
+
+def _a_beat_from_the_event_loop(patch: Patch) -> None:
+    def by_the_loop(self: journal_store.JournalStore) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        loop.call_soon(partial(beat, self))
+
+    beat = journal_store.JournalStore.beat
+    patch.setattr(journal_store.JournalStore, "beat", by_the_loop)
+
+
+def _sent_before_it_is_confirmed(patch: Patch) -> None:
+    send = relay.Relay._send  # pyright: ignore[reportPrivateUsage]
+
+    async def hasty(self: relay.Relay, outgoing: Outgoing, batch: Any) -> None:
+        batch.sent.append(outgoing.message)
+        await self_mark(self, batch)
+        await send(self, outgoing, batch)
+
+    async def self_mark(self: relay.Relay, batch: Any) -> None:
+        await self.outbox_of_test.mark_sent(list(batch.sent))  # type: ignore[attr-defined]
+
+    send_batch = relay.Relay.send_batch
+
+    async def with_outbox(self: relay.Relay, outbox: relay.Outbox) -> tuple[int, int]:
+        self.outbox_of_test = outbox  # type: ignore[attr-defined]
+        return await send_batch(self, outbox)
+
+    patch.setattr(relay.Relay, "_send", hasty)
+    patch.setattr(relay.Relay, "send_batch", with_outbox)
+
+
+MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
+    "ack before the commit": _ack_before_the_commit,
+    "ids by chance": _ids_by_chance,
+    "a day anew whenever the date differs": _a_day_anew_whenever_the_date_differs,
+    "no fence": _no_fence,
+    "a foreign cancellation taken for one's own": _a_foreign_cancellation_taken_for_ones_own,
+    "a committed write tried again": _a_committed_write_tried_again,
+    "a charge after the call": _a_charge_after_the_call,
+    "dead letters that come again": _dead_letters_that_come_again,
+    "an outbox without leases": _an_outbox_without_leases,
+    "cut messages repaired": _cut_messages_repaired,
+    "the first of two keys": _the_first_of_two_keys,
+    "a beat from the event loop": _a_beat_from_the_event_loop,
+    "sent before it is confirmed": _sent_before_it_is_confirmed,
+}

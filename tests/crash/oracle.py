@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.crash.workplace import JOURNAL, Called, read_ledger
-from wavewright.executor.events import Event, ItemFinished, RunFinished, StepFinished
+from wavewright.executor.events import Event, ItemFinished, RunFinished, RunStarted, StepFinished
 from wavewright.executor.journal import summarize_run
 from wavewright.executor.journal_reader import JournalReader
 from wavewright.planner.types import JsonObject, RunId
@@ -72,6 +72,7 @@ def violations(found: Findings) -> list[str]:
         *_jobs_lost(found),
         *_identities(found),
         *_steps_again(found),
+        *_written_twice(found),
         *_effects(found),
         *_left_over(found),
     ]
@@ -134,6 +135,13 @@ def _late_starts(events: dict[str, list[Event]], starts: dict[tuple[str, str], l
                 late = [at for at in starts.get((job, str(event.key)), ()) if at > event.at]
                 if late:
                     yield f"I3: step {event.step} of job {job} was begun {len(late)} times after it was journaled"
+
+
+def _written_twice(found: Findings) -> Iterable[str]:
+    for job, events in found.events.items():
+        begun = sum(isinstance(event, RunStarted) for event in events)
+        if begun > 1:
+            yield f"I12: the run of job {job} began {begun} times"
 
 
 def _effects(found: Findings) -> Iterable[str]:

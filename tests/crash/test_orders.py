@@ -1,0 +1,84 @@
+"""The messages of a job lead to the same end in whatever order and however often they come."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from tests.crash import oracle
+from tests.crash.simulation import Simulation, remember_tools
+from tests.crash.volume import volume
+from tests.crash.workplace import (
+    AGENT,
+    EXCHANGE,
+    INTAKE,
+    KEY,
+    SENT_AT,
+    VALIDATOR,
+    job_id,
+    request_of,
+    whole_job,
+)
+from wavewright.engine.messages.encoding import Address, encode
+from wavewright.engine.messages.ids import message_id, package_id
+from wavewright.engine.messages.requests import ValidationResult
+from wavewright.executor.job_store.records import Outgoing
+
+JOB = job_id(1)
+ORDERS = list(permutations(range(5)))
+
+
+def _messages() -> list[Outgoing]:
+    """Return the request, the same once more under another id, and three verdicts, of which one means nothing."""
+    document = whole_job(JOB, posts=False)
+    return [
+        request_of(JOB, document),
+        request_of(JOB, document, message="the same again"),
+        _verdict("accepted", package_id(JOB, 1)),
+        _verdict("accepted once more", package_id(JOB, 1)),
+        _verdict("about a package that never was", package_id(JOB, 7)),
+    ]
+
+
+def _verdict(name: str, package: str) -> Outgoing:
+    verdict = ValidationResult(job_id=JOB, package_id=package, accepted=True, iteration=1, feedback=[])
+    address = Address(VALIDATOR, AGENT, EXCHANGE, INTAKE, KEY.encode())
+    return encode(verdict, address, message=message_id(JOB, 0, name), correlation=JOB, at=SENT_AT)
+
+
+@pytest.mark.timeout(volume(200, 1200))
+@pytest.mark.parametrize("is_doubled", [False, True])
+def test_all_orders_of_a_jobs_messages_have_one_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_doubled: bool
+) -> None:
+    remember_tools(monkeypatch)
+    orders = ORDERS if volume(0, 1) else random.Random(5).sample(ORDERS, 12)  # noqa: S311 - the same ones each time
+    ends = Counter(
+        _end(tmp_path / str(number), order, is_doubled=is_doubled) for number, order in enumerate(orders)
+    )
+
+    assert len(ends) == 1, ends
+    assert "completed" in next(iter(ends))
+
+
+def _end(folder: Path, order: tuple[int, ...], *, is_doubled: bool) -> str:
+    sim, messages = Simulation(folder), _messages()
+    try:
+        daemon = sim.start()
+        for number in order:
+            for _ in range(2 if is_doubled else 1):
+                sim.submit(JOB, messages[number])
+                sim.run(daemon.parts.take_in())
+            sim.run(daemon.parts.work())
+        sim.settle()
+        found = sim.found()
+        assert oracle.violations(found) == [], order
+        told = sorted(f"{one.kind} {one.body['payload'].get('status')}" for one in sim.broker.sent())  # type: ignore[union-attr]
+        calls = sum(call.event == "start" for call in found.ledger)
+        return f"{[row.state for row in found.rows]} {calls} {told}"
+    finally:
+        sim.close()
