@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
 from wavewright.engine.feedback import Feedback
-from wavewright.engine.jobs import PlanDraft
+from wavewright.engine.jobs import Order, PlanDraft
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event
 from wavewright.executor.journal import Journal
@@ -118,6 +118,8 @@ class RunRequest:
     job_file: Path | None = None
     job: Document | None = None
     """The job where it came otherwise than as a file; it names nothing outside the project's folder."""
+    order: Order | None = None
+    """What the job comes to, where it was read before: for one target of a job that has several."""
     run: RunId | None = None
     """The run's id: it is resumed, or begins where nothing was journaled of it yet; a new id where absent."""
     plan_file: Path | None = None
@@ -136,6 +138,8 @@ class RunContext:
 
     request: RunRequest
     goal: Goal | None = None
+    order: Order | None = None
+    """What the job comes to, where it has several targets."""
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     state: RunState = RunState()
     """The fold of the run's events so far."""

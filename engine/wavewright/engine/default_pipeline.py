@@ -14,6 +14,7 @@ from wavewright.engine.phases.package import BuildPackage, PublishPackage
 from wavewright.engine.phases.read_job import ReadJob
 from wavewright.engine.phases.recover import Recover, goal_not_achieved
 from wavewright.engine.phases.review_run import ReviewRun
+from wavewright.engine.phases.run_targets import RunTargets, has_targets
 from wavewright.engine.phases.take_feedback import TakeFeedback, has_feedback
 from wavewright.engine.pipeline import Pipeline, PipelineBuilder
 
@@ -38,6 +39,7 @@ def default_pipeline(ports: Ports) -> Pipeline[RunContext]:
     return (
         PipelineBuilder[RunContext]()
         .step(ReadJob(ports))
+        .maybe(has_targets, RunTargets(ports, default_pipeline))
         .step(GatherTools(ports))
         .step(OpenRun(ports))
         .maybe(has_plan, RecheckPlan(ports))

@@ -27,7 +27,7 @@ from wavewright.engine.document_kinds import is_job, is_sealed_plan, is_template
 from wavewright.engine.sealed_plan import SealError, read_sealed_plan
 from wavewright.engine.toolbox import agent_tools, signatures_to_check
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
-from wavewright.planner.goals import AvailableTool, Goal, GoalTemplate, Job
+from wavewright.planner.goals import AvailableTool, Goal, GoalTemplate, Job, JobTarget, JobTargets
 from wavewright.planner.models import Plan
 from wavewright.planner.pointers import child
 from wavewright.planner.reader import read_model
@@ -35,6 +35,9 @@ from wavewright.planner.resolving import resolve_goal
 from wavewright.planner.suggestions import choice
 from wavewright.planner.types import JsonObject, Schedule
 from wavewright.tools.packs import find_template, pack_names
+
+TARGET = "target"
+"""Name of the input that holds the target of a run, where a job has several."""
 
 _DEFAULT_LIMITS = ReadLimits()
 
@@ -78,6 +81,10 @@ class Order:
     goal: Goal
     draft: PlanDraft | None
     source: Source
+    targets: JobTargets | None = None
+    """Of a job that runs once for each of several targets; the goal is then that of its first one."""
+    text: str = ""
+    """The goal's text before inputs were put into it."""
 
     def with_schedule(self, schedule: Schedule) -> Order:
         """Return the same order with another schedule."""
@@ -127,11 +134,27 @@ def order_of(
     if template is None:
         template = _template_of_plan(job, given, document)
     _refuse_unknown_preference(job, document, template, template_document, settings)
+    targets = _targets_of(job, template)
+    if targets is not None:
+        job = job.model_copy(update={"inputs": {**job.inputs, TARGET: first_of(targets).name}})
     goal = resolve_goal(job, template, document, inputs_follow=inputs_follow and is_template(document))
     goal = _with_packs(goal, job, file, settings)
     if given is None and template.plan is not None:
         given = PlanDraft(template.plan, PlanOrigin(template_document, "/plan"), "template")
-    return Order(goal, given, document.source)
+    text = template.goal if job.goal is None else job.goal
+    return Order(goal, given, document.source, targets, text)
+
+
+def first_of(targets: JobTargets) -> JobTarget:
+    """Return the target that is written first."""
+    first = targets.first[0]
+    return first if isinstance(first, JobTarget) else JobTarget(name=first)
+
+
+def _targets_of(job: Job, template: GoalTemplate) -> JobTargets | None:
+    if job.targets is None or job.targets.expand is not None:
+        return job.targets
+    return job.targets.model_copy(update={"expand": template.targets.expand})
 
 
 def _sealed_order(document: Document, plan_file: Path | None, settings: Settings) -> Order:

@@ -74,7 +74,7 @@ async def recording(ports: Ports, run: RunId) -> AsyncGenerator[Recorder]:
             finally:
                 recorder.close()
     except BaseExceptionGroup as failures:
-        raise _only(failures) from None
+        raise only_failure(failures) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ async def ask_models(ports: Ports, context: RunContext, work: Callable[[Recorder
     return Asked(replace(context, state=state, executed=executed), value, ports.stopper.is_stopped)
 
 
-def _only(failure: BaseException) -> BaseException:
+def only_failure(failure: BaseException) -> BaseException:
     """Return the one exception in a group of one: callers know what the work raises, not that a task stood beside."""
     while isinstance(failure, BaseExceptionGroup):
         failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]

@@ -23,10 +23,13 @@ __all__ = [
     "GoalTemplate",
     "Instant",
     "Job",
+    "JobTarget",
+    "JobTargets",
     "Limits",
     "Recipe",
     "Rules",
     "TagRules",
+    "TargetName",
     "Targets",
     "TerminalRule",
     "ThinkingLevel",
@@ -80,6 +83,44 @@ class Targets(Model):
     """Name of the input that holds what is for comparison only."""
     key: str | None = None
     """Field that identifies a target where targets are objects, such as `code`."""
+    expand: str | None = None
+    """Expression that gives further targets, for jobs with waves of `targets`."""
+
+
+def _shown_name(name: str) -> str:
+    if not name.isprintable() or name != name.strip():
+        msg = "a target's name is one line of characters that can be seen, without blanks around it"
+        raise ValueError(msg)
+    return name
+
+
+TargetName = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_shown_name)]
+"""What a target of a job with targets is called; two with one name are the same target."""
+
+
+class JobTarget(Model):
+    """One target of a job that has several."""
+
+    name: TargetName
+    """What it is called; its run has it as the input `target`."""
+    priority: int = 0
+    """Of a wave, targets of higher priority come first."""
+
+
+class JobTargets(Model):
+    """What a job is about, where each target is a run of its own."""
+
+    first: Annotated[tuple[TargetName | JobTarget, ...], Field(strict=False, min_length=1, max_length=1000)]
+    """Targets of the first wave: names, or `name` and `priority`."""
+    depth: Annotated[int, Field(ge=0, le=10)] = 0
+    """Waves after the first; in the last one nothing is looked for that would be a target."""
+    expand: str | None = None
+    """Expression over a target's `steps` and `inputs` that gives targets of the next wave, such as
+    `${steps.neighbours.names}`; the goal template's where absent."""
+    at_once: Annotated[int, Field(ge=1, le=100)] = 1
+    """Targets of one wave that run at once."""
+    most: Annotated[int, Field(ge=1, le=10_000)] = 1000
+    """Targets of the job, over all waves; further ones are left out."""
 
 
 class TagRules(Model):
@@ -190,6 +231,8 @@ class Job(Model):
     """For comparison only."""
     inputs: JsonObject = {}
     """Whatever else the plan may refer to."""
+    targets: JobTargets | None = None
+    """Makes of each target a run of this job, in waves."""
     as_of: Instant | None = None
     """The instant that the run takes for now; the clock's where absent."""
     overrides: JsonObject = {}

@@ -78,6 +78,39 @@ def resolve_goal(
     )
 
 
+def goal_with_input(goal: Goal, text: str, name: str, value: Json) -> Goal:
+    """Return a goal with another value of one input, and its text anew.
+
+    Args:
+        goal: A resolved goal.
+        text: Its text before inputs were put into it.
+        name: The input.
+        value: Its value.
+
+    Raises:
+        PlanError: the inputs do not fit, or the text cannot be made of them.
+    """
+    inputs: JsonObject = {**goal.inputs, name: value}
+    faults: list[Diagnostic] = []
+    if goal.inputs_schema:
+        faults = [
+            fault("E107", child("/inputs", name), f"the input {misfit.pointer or name!r} {misfit.message}")
+            for misfit in validator_of(goal.inputs_schema).misfits(inputs)
+        ]
+    if faults:
+        raise _refused(faults, None)
+    variables: JsonObject = {"inputs": inputs}
+    try:
+        rendered = render(text, lambda expression: evaluate(expression, variables, goal.as_of or _EPOCH))
+    except ExpressionFault as error:
+        raise _refused(
+            [fault("E303", "/goal", f"the goal's text: {error.message}", error.hint)], None
+        ) from error
+    return goal.model_copy(
+        update={"inputs": inputs, "text": rendered if isinstance(rendered, str) else str(rendered)}
+    )
+
+
 def check_template(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -> list[Diagnostic]:
     """Return what is wrong with a goal template, with places in it: whatever it names has to exist."""
     return [

@@ -13,9 +13,11 @@ import anyio
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import has_journal, no_journal, open_journal, project_settings
+from wavewright.engine.target_waves import Waves, waves_of
 from wavewright.executor.codec import encode
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.goals import Goal
+from wavewright.planner.rendering import printable
 
 if TYPE_CHECKING:
     from wavewright.executor.events import Event
@@ -51,7 +53,10 @@ def show_run(run: str, *, output_format: str) -> int:
             kind, body = encode(event)
             sys.stdout.write(json.dumps({"kind": kind, **json.loads(body)}, ensure_ascii=False) + "\n")
         return exit_codes.OK
-    package = _package(fold(events))
+    state = fold(events)
+    if (waves := waves_of(state)) is not None:
+        return _show_targets(state, waves, output_format)
+    package = _package(state)
     if output_format == "json":
         from wavewright.reviewer.packaging import package_bytes
 
@@ -83,6 +88,36 @@ async def _events(prefix: str) -> Sequence[Event]:
         raise no_journal(settings)
     async with open_journal(settings) as journal:
         return await journal.load(await journal.find_run(prefix))
+
+
+def _show_targets(state: RunState, waves: Waves, output_format: str) -> int:
+    """Print a run of several targets: each with its wave, its end and its own run."""
+    rows: list[dict[str, object]] = []
+    for target in waves.known():
+        end = waves.ends.get(target.name)
+        status = "waiting" if target.name not in waves.runs else "running" if end is None else end.status
+        rows.append(
+            {
+                "target": target.name,
+                "wave": target.wave,
+                "status": status,
+                "run": waves.runs.get(target.name),
+                "reason": end.reason if end is not None else "",
+            }
+        )
+    if output_format == "json":
+        sys.stdout.write(json.dumps({"run": state.run, "targets": rows}, indent=2, ensure_ascii=False) + "\n")
+        return exit_codes.OK
+    if output_format == "html":
+        raise CommandError(
+            f"run {state.run!r} has several targets and no report of its own",
+            hint="`wavewright show RUN --format html` makes one of a target's run",
+        )
+    sys.stdout.write(f"{waves.summary()}\n")
+    for row in rows:
+        line = f"  wave {row['wave']}  {str(row['status']).replace('_', ' '):<13}{row['run'] or '':<24}{row['target']}"
+        sys.stdout.write(printable(f"{line}  {row['reason']}".rstrip()) + "\n")
+    return exit_codes.OK
 
 
 def _package(state: RunState) -> Package:

@@ -23,7 +23,9 @@ from wavewright.engine.cli.project import has_journal, no_journal, open_journal,
 from wavewright.engine.context import RunContext, RunRequest
 from wavewright.engine.pipeline import PipelineRun
 from wavewright.engine.session import run_request
-from wavewright.executor.events import Event, RunFinished
+from wavewright.engine.target_waves import COMPLETED, FAILED, STARTED
+from wavewright.executor.events import Event, Noted, RunFinished
+from wavewright.planner.rendering import printable
 from wavewright.planner.types import RunId
 from wavewright.reviewer.files import FileNotWrittenError
 
@@ -107,6 +109,8 @@ async def _run(
     def on_event(event: Event) -> None:
         interruption.watch(event)
         progress.show(event)
+        if (line := _target_line(event)) is not None:
+            progress.say(line)
 
     async with open_journal(settings) as journal:
         _refuse_unusable(request.output_dir or settings.output_dir)
@@ -166,11 +170,28 @@ def _exit_code(outcome: PipelineRun[RunContext]) -> int:
         if last is not None and last.topic == WANTED:
             return _unapproved(context.run)
         return _interrupted(context.run)
+    finished = context.state.finished
+    if finished is not None and context.package is None and finished.status == "achieved":
+        return exit_codes.OK
     if outcome.halted is not None:
         print_error(outcome.halted)
         return exit_codes.NEGATIVE
     assert context.package is not None
     return exit_codes.OK if context.package.status == "achieved" else exit_codes.NEGATIVE
+
+
+def _target_line(event: Event) -> str | None:
+    """Return what is said of one of several targets."""
+    if not isinstance(event, Noted) or event.topic not in {STARTED, COMPLETED, FAILED}:
+        return None
+    target, run = printable(str(event.body["target"])), str(event.body["run"])
+    match event.topic:
+        case "target_started":
+            return f"target {target}: run {run} begins"
+        case "target_completed":
+            return f"target {target}: {str(event.body['status']).replace('_', ' ')} (run {run})"
+        case _:
+            return f"target {target}: failed: {printable(str(event.body.get('reason', '')))}"
 
 
 def _interrupted(run: RunId | None) -> int:

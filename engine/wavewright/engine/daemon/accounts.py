@@ -15,9 +15,9 @@ from immutables import Map
 
 from wavewright.engine.daemon.parking import answered_decision, decision_wanted
 from wavewright.engine.daemon.reports import Reporter, shortened
-from wavewright.engine.daemon.target_accounts import TOPICS, tell_end, tell_target
+from wavewright.engine.daemon.target_accounts import TOPICS, tell_begin, tell_end, tell_failure, tell_target
 from wavewright.engine.messages.ids import package_id
-from wavewright.engine.target_waves import Waves, after, begun
+from wavewright.engine.target_waves import WANTED, Waves, after, begun
 from wavewright.executor.events import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
 from wavewright.executor.job_store.records import (
     Alongside,
@@ -86,6 +86,9 @@ def tell(
     `package` is what the run has built, where these events end it; `of_targets` what the runs of its targets have.
     """
     telling = _Telling([], [], [])
+    # How the run begins is told of a job with several targets otherwise, and it begins in one batch.
+    if wanted := [event for event in events if isinstance(event, Noted) and event.topic == WANTED]:
+        account = replace(account, waves=begun(wanted[0]))
     for event in events:
         _tell_event(account, event, reporter, package, telling)
         account = _after(account, event)
@@ -123,7 +126,7 @@ def _after(account: Account, event: Event) -> Account:
         case Noted(topic="answer" | "approval"):
             return replace(account, wanted=None)
         case Noted(topic="targets"):
-            return replace(account, waves=begun(event))
+            return account if account.waves is not None else replace(account, waves=begun(event))
         case Noted() if account.waves is not None:
             return replace(account, waves=after(account.waves, event))
         case _:
@@ -136,7 +139,7 @@ def _tell_event(
     job = account.job
     match event:
         case RunStarted():
-            telling.messages += reporter.started(job, event.at)
+            telling.messages += tell_begin(job, account.waves, event, reporter)
         case Noted(topic="resumed"):
             telling.messages.append(reporter.status(job, "JOB_RESUMED", event.at, repr(event.at)))
         case Noted(topic="question" | "approval_wanted"):
@@ -177,7 +180,7 @@ def _end(
         case "failed":
             reason = "; ".join(part for part in (event.reason, account.unsound) if part)
             failed = replace(account.job, state="failed", reason=shortened(reason), since=event.at)
-            telling.messages += reporter.failed(failed, event.at)
+            telling.messages += tell_failure(failed, account.waves, event, reporter)
             telling.change = JobChange(failed.job, "failed", reason=failed.reason)
         case "achieved" | "not_achieved" if account.waves is not None:
             telling.messages.append(tell_end(account.job, account.waves, event, reporter))

@@ -59,6 +59,10 @@ class Day:
             self._tell_spent(reason, self._ends)
         if run is not None and (stopper := self._runs.get(run)) is not None:
             stopper.stop()
+        elif run is not None:
+            # The run of one target of a job: whose, is not known here, and the day is spent for all of them.
+            for stopper in self._runs.values():
+                stopper.stop()
 
     @contextmanager
     def stopping(self, run: RunId, stopper: Stopper) -> Generator[None]:

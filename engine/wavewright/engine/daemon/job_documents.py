@@ -1,23 +1,29 @@
 """The job document of a job that came as a message.
 
 A request holds the document itself, or a goal in words; a goal becomes a job of the goal template that the settings
-name, about its zone, with its depth as an input and its tokens as the budget of the run.
+name, about its zone, with its depth as an input and its tokens as the budget of the run. Where that template says how
+further zones are found (`targets.expand`), the zone is the first of several targets.
 """
 
 from __future__ import annotations
 
 import json
 
-from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.documents import Document, read_document
+from wavewright.config.settings import Settings
+from wavewright.engine.jobs import read_template
 from wavewright.executor.job_store.records import JobId, JobRow
 from wavewright.planner.types import JsonObject
 
 
-def document_of(job: JobRow, section: DaemonSection) -> Document:
-    """Return what the run of a job is made of."""
+def document_of(job: JobRow, settings: Settings) -> Document:
+    """Return what the run of a job is made of.
+
+    Raises:
+        DocumentError, PlanError: the goal template that the settings name is faulty.
+    """
     given = job.request.get("job")
-    content = given if isinstance(given, dict) else _of_goal(job.request, section)
+    content = given if isinstance(given, dict) else _of_goal(job.request, settings)
     return read_document(json.dumps(content, indent=2, ensure_ascii=False), f"job {job.job}")
 
 
@@ -33,12 +39,22 @@ def name_in(request: JsonObject, job: JobId) -> str:
     return name if isinstance(name, str) and name else job
 
 
-def _of_goal(request: JsonObject, section: DaemonSection) -> JsonObject:
-    return {
+def _of_goal(request: JsonObject, settings: Settings) -> JsonObject:
+    template = settings.daemon.goal_template
+    document: JsonObject = {
         "name": request["zone_name"],
-        "goal_template": section.goal_template,
+        "goal_template": template,
         "goal": request["goal"],
-        "variables": [request["zone_name"]],
         "inputs": {"depth": request["depth"]},
         "overrides": {"limits": {"budget": {"tokens": request["budget_tokens"]}}},
     }
+    if template is not None and _expands(template, settings):
+        return {**document, "targets": {"first": [request["zone_name"]], "depth": request["depth"]}}
+    return {**document, "variables": [request["zone_name"]]}
+
+
+def _expands(name: str, settings: Settings) -> bool:
+    """Whether a goal template says how further zones are found: a job is then one of several targets."""
+    nowhere = read_document("{}", "the settings")
+    template, _ = read_template(name, settings.root, nowhere, settings)
+    return template.targets.expand is not None

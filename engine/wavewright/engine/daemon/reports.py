@@ -71,6 +71,15 @@ class Reporter:
             job, report, at, section.queues.packages, section.validation.target_agent, "package"
         )
 
+    def target_package(self, job: JobRow, target: str, package: Package, at: float) -> Outgoing:
+        """Return the message that carries what came out for one of a job's targets."""
+        zone = None if zone_of(job) is None else target
+        report = package_report(job.job, 1, package, zone=zone, target=target)
+        section = self.section
+        return self._message(
+            job, report, at, section.queues.packages, section.validation.target_agent, "package", target
+        )
+
     def decision(self, job: JobRow, decision: Decision) -> Outgoing:
         """Return the message that puts a question to people."""
         question = UserDecisionRequired(

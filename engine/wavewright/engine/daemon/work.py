@@ -117,7 +117,7 @@ class Workshop:
             try:
                 done = await run_request(
                     RunRequest(
-                        job=document_of(job, self.settings.daemon),
+                        job=document_of(job, self.settings),
                         run=job.run,
                         feedback=feedback_of(job, self.settings.daemon),
                     ),

@@ -27,9 +27,9 @@ def message_id(job: JobId, iteration: int, kind: str, *what: str | int) -> Messa
     return MessageId(_id("message", job, iteration, kind, *what))
 
 
-def package_id(job: JobId, iteration: int) -> str:
-    """Return the id of a job's package; the first has the iteration 1."""
-    return _id("package", job, iteration)
+def package_id(job: JobId, iteration: int, target: str | None = None) -> str:
+    """Return the id of a job's package, the first has the iteration 1; or of the package of one of its targets."""
+    return _id("package", job, iteration) if target is None else _id("package", job, iteration, target)
 
 
 def decision_id(job: JobId, *what: str | int) -> DecisionId:

@@ -16,7 +16,12 @@ from wavewright.reviewer import records
 
 
 def package_report(
-    job: JobId, iteration: int, package: records.Package, *, zone: str | None = None
+    job: JobId,
+    iteration: int,
+    package: records.Package,
+    *,
+    zone: str | None = None,
+    target: str | None = None,
 ) -> Package | ResearchPackage:
     """Return what is sent of a package.
 
@@ -25,12 +30,19 @@ def package_report(
         iteration: Which package of the job it is, from 1.
         package: What came out of the run.
         zone: The zone that the job was asked about.
+        target: The target that the package is about, where the job has several.
     """
-    name = package_id(job, iteration)
+    name = package_id(job, iteration, target)
     found = None if zone is None else _research(job, iteration, package, name, zone)
     if found is not None:
         return found
-    return Package(job_id=job, package_id=name, iteration=iteration, package=package.model_dump(mode="json"))
+    return Package(
+        job_id=job,
+        package_id=name,
+        iteration=iteration,
+        target=target,
+        package=package.model_dump(mode="json"),
+    )
 
 
 def _research(

@@ -97,6 +97,8 @@ class Package(WireModel):
     """Made of job and iteration: a repeat has the same one, and the same bytes."""
     iteration: Annotated[int, Field(ge=1)]
     """Which package of the job it is: 1 is the first."""
+    target: str | None = None
+    """The target that it is about, where the job has several; each has a package of its own."""
     package: JsonObject
     """See `wavewright schema package`."""
 

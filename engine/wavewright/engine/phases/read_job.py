@@ -31,12 +31,16 @@ class ReadJob:
             await self.ports.journal.open_run(request.run)
             if events := await self.ports.journal.load(request.run):
                 return go_on(self._resumed(context, fold(events)))
-        if request.job is not None:
+        if request.order is not None:
+            order = request.order
+        elif request.job is not None:
             order = read_inline_order(request.job, settings)
         else:
             assert request.job_file is not None
             order = read_order(request.job_file, request.plan_file, settings)
-        return go_on(replace(context, goal=_as_requested(order.goal, request, settings), draft=order.draft))
+        goal = _as_requested(order.goal, request, settings)
+        with_targets = order if order.targets is not None else None
+        return go_on(replace(context, goal=goal, draft=order.draft, order=with_targets))
 
     def _resumed(self, context: RunContext, state: RunState) -> RunContext:
         """Return the context of a run as its events tell it."""

@@ -1,0 +1,186 @@
+"""Waves of targets: what a job with several targets has done, and what it does next.
+
+Each *target* is a run of the job's goal. A *wave of targets* is begun when every target of the one before has ended,
+and holds what those have found, each once. All of it follows from the notes of the root run, so a job that was cut off
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from immutables import Map
+
+from wavewright.executor.events import Noted
+from wavewright.executor.state import RunState
+from wavewright.planner.goals import JobTarget, JobTargets
+from wavewright.planner.types import Json, RunId
+
+WANTED: Final = "targets"
+"""Topic of the note that a run is one of several targets, and of which."""
+STARTED: Final = "target_started"
+COMPLETED: Final = "target_completed"
+FAILED: Final = "target_failed"
+LONGEST_NAME: Final = 128
+_MOST_NAMED: Final = 10
+
+TargetStatus: TypeAlias = Literal["achieved", "not_achieved", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One target, and the wave in which it is looked at."""
+
+    name: str
+    priority: int = 0
+    wave: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEnd:
+    """How the run of a target has ended."""
+
+    status: TargetStatus
+    found: tuple[Target, ...] = ()
+    reason: str = ""
+
+
+_NO_RUNS: Map[str, RunId] = Map()
+_NO_ENDS: Map[str, TargetEnd] = Map()
+
+
+@dataclass(frozen=True, slots=True)
+class Waves:
+    """How far a job with targets is."""
+
+    wanted: JobTargets
+    text: str = ""
+    """The goal's text before inputs were put into it."""
+    runs: Map[str, RunId] = _NO_RUNS
+    """Runs of the targets that were begun."""
+    ends: Map[str, TargetEnd] = _NO_ENDS
+
+    def current(self) -> list[Target]:
+        """Return the targets of the wave in hand that have not ended; none where all is done."""
+        for wave in self._waves():
+            if left := self._left(wave):
+                return left
+        return []
+
+    def known(self) -> list[Target]:
+        """Return every target so far, also those that the wave in hand has found; each once."""
+        return [target for wave in self._waves() for target in wave]
+
+    @property
+    def completed(self) -> int:
+        """Targets of which something came."""
+        return sum(end.status != "failed" for end in self.ends.values())
+
+    @property
+    def failed(self) -> list[str]:
+        """Targets of which nothing came, in order."""
+        return [target.name for target in self.known() if self._has_failed(target)]
+
+    def summary(self) -> str:
+        """Return what came of it, in a sentence."""
+        known = self.known()
+        names: dict[TargetStatus, list[str]] = {"achieved": [], "not_achieved": [], "failed": []}
+        for target in known:
+            if (end := self.ends.get(target.name)) is not None:
+                names[end.status].append(target.name)
+        parts = [f"{len(names['achieved'])} of {len(known)} targets achieved"]
+        parts += [f"not achieved: {_some(names['not_achieved'])}"] * bool(names["not_achieved"])
+        parts += [f"failed: {_some(names['failed'])}"] * bool(names["failed"])
+        return "; ".join(parts)
+
+    def _has_failed(self, target: Target) -> bool:
+        end = self.ends.get(target.name)
+        return end is not None and end.status == "failed"
+
+    def _left(self, wave: Iterable[Target]) -> list[Target]:
+        return [target for target in wave if target.name not in self.ends]
+
+    def _waves(self) -> Iterator[list[Target]]:
+        """Yield each wave whose targets are known: its targets of higher priority first."""
+        known, found = set[str](), [_target_of(one) for one in self.wanted.first]
+        for number in range(self.wanted.depth + 1):
+            fresh: dict[str, Target] = {}
+            for target in found:
+                if target.name not in known and len(known) + len(fresh) < self.wanted.most:
+                    fresh.setdefault(target.name, replace(target, wave=number))
+            if not fresh:
+                return
+            wave = sorted(fresh.values(), key=lambda target: -target.priority)
+            yield wave
+            known |= fresh.keys()
+            found = [one for target in wave for one in self._found(target)]
+
+    def _found(self, target: Target) -> tuple[Target, ...]:
+        end = self.ends.get(target.name)
+        return end.found if end is not None else ()
+
+
+def waves_of(state: RunState) -> Waves | None:
+    """Return how far a run with targets is; none where it is a run like any other."""
+    waves: Waves | None = None
+    for noted in state.notes:
+        if noted.topic == WANTED:
+            waves = begun(noted)
+        elif waves is not None:
+            waves = after(waves, noted)
+    return waves
+
+
+def begun(noted: Noted) -> Waves:
+    """Return how far it is when nothing was done yet."""
+    return Waves(JobTargets.model_validate(noted.body["targets"]), str(noted.body.get("text", "")))
+
+
+def after(waves: Waves, noted: Noted) -> Waves:
+    """Return how far it is after one more note."""
+    name = str(noted.body.get("target", ""))
+    match noted.topic:
+        case "target_started":
+            return replace(waves, runs=waves.runs.set(name, RunId(str(noted.body["run"]))))
+        case "target_completed":
+            found = noted.body.get("found")
+            status: TargetStatus = "achieved" if noted.body.get("status") == "achieved" else "not_achieved"
+            targets = tuple(read_targets(found if isinstance(found, list) else []))
+            return replace(waves, ends=waves.ends.set(name, TargetEnd(status, targets)))
+        case "target_failed":
+            end = TargetEnd("failed", reason=str(noted.body.get("reason", "")))
+            return replace(waves, ends=waves.ends.set(name, end))
+        case _:
+            return waves
+
+
+def read_targets(values: Iterable[Json]) -> Iterator[Target]:
+    """Yield the targets in a list that a step has made: names, or objects with `name` and `priority`.
+
+    What can be no name is left out: the list may come from outside.
+    """
+    for value in values:
+        name, priority = (value.get("name"), value.get("priority")) if isinstance(value, dict) else (value, 0)
+        if isinstance(name, str) and (name := name.strip()) and _can_be_shown(name):
+            is_number = isinstance(priority, int) and not isinstance(priority, bool)
+            yield Target(name, priority if is_number and isinstance(priority, int) else 0)
+
+
+def as_json(targets: Iterable[Target]) -> list[Json]:
+    """Return targets as notes have them."""
+    return [{"name": target.name, "priority": target.priority} for target in targets]
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:_MOST_NAMED])
+    return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
+
+
+def _can_be_shown(name: str) -> bool:
+    return len(name) <= LONGEST_NAME and name.isprintable()
+
+
+def _target_of(given: str | JobTarget) -> Target:
+    return Target(given.name, given.priority) if isinstance(given, JobTarget) else Target(given)

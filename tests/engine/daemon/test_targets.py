@@ -1,0 +1,172 @@
+"""A job with several targets at the daemon: told of each, a package for each, and on after a crash."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from uuid import uuid4
+
+import pytest
+
+from tests.engine.daemon.conftest import InProcess, StartDaemon
+from tests.engine.daemon.yard import Counterpart, Yard
+from wavewright.engine.messages.ids import package_id
+from wavewright.engine.messages.requests import GoalRequest, JobRequest
+from wavewright.executor.job_store.records import JobId
+from wavewright.executor.stores import open_stores
+from wavewright.planner.types import JsonObject
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = '''
+
+def survey(place: str) -> dict:
+    """Look at a place."""
+    near = {"Westfall": ["Duskwood", "Elwynn"], "Duskwood": ["Westfall", "Far far away"]}
+    _note(f"survey {place}")
+    while place == "Duskwood" and (_HERE / "closed").exists():
+        time.sleep(0.01)
+    return {"place": place, "near": near.get(place, [])}
+'''
+TEMPLATE = """\
+name: survey
+goal: Survey ${inputs.target}
+available_tools: [{name: survey}]
+inputs_schema:
+  type: object
+  properties: {target: {type: string, maxLength: 10}, depth: {type: integer}}
+  required: [target]
+targets: {expand: "${steps.seen.near}"}
+plan:
+  steps: [{id: seen, tool: survey, params: {place: "${inputs.target}"}}]
+  result: ${steps.seen.place}
+"""
+
+
+@pytest.fixture
+def places(yard: Yard) -> Yard:
+    with (yard.folder / "yard.py").open("a") as file:
+        file.write(TOOLS)
+    (yard.folder / "survey.yaml").write_text(TEMPLATE)
+    yard.write(functions="say: {}, survey: {}", daemon="goal_template: survey.yaml")
+    return yard
+
+
+def job(**targets: object) -> JsonObject:
+    document: JsonObject = json.loads(
+        json.dumps({"name": "places", "goal_template": "survey.yaml", "targets": targets})
+    )
+    return document
+
+
+def told(counterpart: Counterpart, job: str, name: str) -> list[tuple[object, object]]:
+    """Return what was told of targets, each status with the target's name."""
+    return [
+        (one["status"], one.get(name)) for one in counterpart.seen if one["job_id"] == job and one.get(name)
+    ]
+
+
+async def test_each_target_is_told_of_and_has_a_package_and_a_failed_one_ends_nothing(
+    places: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    wanted = str(uuid4())
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=wanted, job=job(first=["Westfall"], depth=2)))
+        done = await counterpart.until_told(wanted, "JOB_PARTIALLY_COMPLETED")
+        await counterpart.read()
+
+    payloads = [json.loads(message.body)["payload"] for message in counterpart.packages]
+    assert told(counterpart, wanted, "target") == [
+        ("TARGET_STARTED", "Westfall"),
+        ("TARGET_COMPLETED", "Westfall"),
+        ("TARGET_STARTED", "Duskwood"),
+        ("TARGET_COMPLETED", "Duskwood"),
+        ("TARGET_STARTED", "Elwynn"),
+        ("TARGET_COMPLETED", "Elwynn"),
+        ("TARGET_STARTED", "Far far away"),
+        ("TARGET_FAILED", "Far far away"),
+    ]
+    assert [one["target"] for one in payloads] == ["Westfall", "Duskwood", "Elwynn"]
+    assert [one["package_id"] for one in payloads] == [
+        package_id(JobId(wanted), 1, target) for target in ("Westfall", "Duskwood", "Elwynn")
+    ]
+    assert [one["package"]["goal"] for one in payloads][:2] == ["Survey Westfall", "Survey Duskwood"]
+    assert (done["targets_completed"], done["targets_total"]) == (3, 4)
+    assert [one["target"] for one in failures(done)] == ["Far far away"]
+
+
+def failures(done: JsonObject) -> list[JsonObject]:
+    found = done["targets_failed"]
+    assert isinstance(found, list)
+    return [one for one in found if isinstance(one, dict)]
+
+
+async def test_a_goal_about_a_zone_goes_on_to_the_zones_near_it_as_deep_as_it_says(
+    places: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    wanted = str(uuid4())
+    request = GoalRequest(
+        job_id=wanted, goal="Look at ${inputs.target}", depth=1, budget_tokens=500, zone_name="Westfall"
+    )
+    async with in_process():
+        await counterpart.send(request)
+        done = await counterpart.until_told(wanted, "JOB_COMPLETED")
+        await counterpart.read()
+
+    assert [pair for pair in told(counterpart, wanted, "zone_name") if str(pair[0]).startswith("ZONE")] == [
+        ("ZONE_STARTED", "Westfall"),
+        ("ZONE_COMPLETED", "Westfall"),
+        ("ZONE_STARTED", "Duskwood"),
+        ("ZONE_COMPLETED", "Duskwood"),
+        ("ZONE_STARTED", "Elwynn"),
+        ("ZONE_COMPLETED", "Elwynn"),
+    ]
+    assert (done["zones_completed"], done["zones_total"]) == (3, 3)
+    assert len(counterpart.packages) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_daemon_that_ends_in_the_middle_is_gone_on_for_with_the_next_target(
+    places: Yard, counterpart: Counterpart, start: StartDaemon, number: signal.Signals
+) -> None:
+    wanted = str(uuid4())
+    (places.folder / "closed").touch()
+    first = start()
+    await first.started()
+    await counterpart.send(JobRequest(job_id=wanted, job=job(first=["Westfall"], depth=1)))
+    await places.until(lambda: places.calls()["survey Duskwood"] == 1)
+    first.signal(number)
+    await first.ended()
+    (places.folder / "closed").unlink()
+    start()
+    await counterpart.until_told(wanted, "JOB_COMPLETED")
+    await counterpart.read()
+    async with open_stores(places.settings) as stores:
+        rows = await stores.journal.list_runs()
+
+    assert places.calls() == Counter({"survey Westfall": 1, "survey Duskwood": 2, "survey Elwynn": 1})
+    # Sent again after a crash, a package is the same message.
+    bodies = {message.body for message in counterpart.packages}
+    targets = [json.loads(body)["payload"]["target"] for body in bodies]
+    assert sorted(targets) == ["Duskwood", "Elwynn", "Westfall"]
+    # The root run and one for each target, however often it was begun.
+    assert len(rows) == 4
+
+
+async def test_several_targets_of_a_wave_run_at_once(
+    places: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    (places.folder / "closed").touch()
+    wanted = str(uuid4())
+    async with in_process():
+        document = job(first=["Duskwood", {"name": "Elwynn", "priority": -1}], at_once=2)
+        await counterpart.send(JobRequest(job_id=wanted, job=document))
+        # Elwynn ends while Duskwood does not.
+        await counterpart.until_told(wanted, "TARGET_COMPLETED")
+        (places.folder / "closed").unlink()
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        await counterpart.read()
+
+    completed = [name for status, name in told(counterpart, wanted, "target") if status == "TARGET_COMPLETED"]
+    assert completed == ["Elwynn", "Duskwood"]

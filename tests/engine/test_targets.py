@@ -1,0 +1,195 @@
+"""A job with several targets, run without a daemon: a run for each, in waves, and on where it was cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.conftest import CommandLine
+from wavewright.engine.target_waves import Target, TargetEnd, Waves, read_targets
+from wavewright.planner.goals import JobTargets
+from wavewright.planner.types import Json, JsonObject, RunId
+
+PATIENCE = 40.0
+TOOLS = '''
+import time
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+_NEAR = {
+    "A": ["B", "C", "A"],
+    "B": ["C", {"name": "D", "priority": 5}, "E"],
+    "C": ["E", 7, "x" * 200, "Too far"],
+    "D": ["F"],
+}
+
+
+def survey(place: str) -> dict:
+    """Look at a place."""
+    with (_HERE / "calls.txt").open("a") as calls:
+        calls.write(place + "\\n")
+    while place == "B" and (_HERE / "closed").exists():
+        time.sleep(0.01)
+    if place == "E":
+        raise RuntimeError("there is nothing at E")
+    return {"place": place, "near": _NEAR.get(place, [])}
+'''
+TEMPLATE = """\
+name: survey
+goal: Survey ${inputs.target}
+available_tools: [{name: survey}]
+inputs_schema: {type: object, properties: {target: {type: string, maxLength: 3}}, required: [target]}
+targets: {expand: "${steps.seen.near}"}
+gates: [{id: there, on: seen, required: [place]}]
+plan:
+  steps: [{id: seen, tool: survey, params: {place: "${inputs.target}"}}]
+  result: ${steps.seen.place}
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path, wavewright: CommandLine) -> Path:
+    """A project whose job begins with one place and goes on with those near it."""
+    (tmp_path / "survey.py").write_text(TOOLS)
+    (tmp_path / "wavewright.yaml").write_text("tools: [{path: survey.py, functions: {survey: {}}}]\n")
+    (tmp_path / "survey.yaml").write_text(TEMPLATE)
+    return tmp_path
+
+
+def write_job(folder: Path, targets: str) -> Path:
+    file = folder / "places.job.yaml"
+    file.write_text(f"name: places\ngoal_template: survey.yaml\ntargets: {targets}\n")
+    return file
+
+
+def calls(folder: Path) -> list[str]:
+    return (folder / "calls.txt").read_text().split()
+
+
+def until_called(folder: Path, place: str) -> None:
+    """Wait until another process has looked at a place."""
+    deadline, never = time.monotonic() + PATIENCE, threading.Event()
+    while not (folder / "calls.txt").exists() or place not in calls(folder):
+        assert time.monotonic() < deadline
+        never.wait(0.01)
+
+
+def shown(wavewright: CommandLine) -> list[JsonObject]:
+    """Return the targets of the newest run that has several."""
+    rows = json.loads(wavewright("runs", "--format", "json").out)
+    [root] = [row["run"] for row in rows if row["job"] == "places"]
+    found: list[JsonObject] = json.loads(wavewright("show", root, "--format", "json").out)["targets"]
+    return found
+
+
+def test_each_wave_is_what_the_one_before_has_found_each_once_and_the_last_finds_nothing(
+    wavewright: CommandLine, places: Path
+) -> None:
+    answer = wavewright("run", write_job(places, "{first: [A], depth: 2}"))
+    targets = shown(wavewright)
+
+    assert answer.code == 1
+    assert "4 of 6 targets achieved; not achieved: E; failed: Too far" in answer.err
+    # D has a higher priority than E, and F would be the next wave's.
+    assert [(one["target"], one["wave"], one["status"]) for one in targets] == [
+        ("A", 0, "achieved"),
+        ("B", 1, "achieved"),
+        ("C", 1, "achieved"),
+        ("D", 2, "achieved"),
+        ("E", 2, "not_achieved"),
+        ("Too far", 2, "failed"),
+    ]
+    assert "Too far" not in calls(places)
+    assert Counter(calls(places))["A"] == 1
+
+
+def test_a_target_has_a_run_and_a_package_of_its_own(wavewright: CommandLine, places: Path) -> None:
+    answer = wavewright("run", write_job(places, "{first: [A, {name: D, priority: 1}], at_once: 2}"))
+    targets = shown(wavewright)
+    packages = [json.loads(wavewright("show", str(one["run"]), "--format", "json").out) for one in targets]
+
+    assert answer.code == 0
+    assert [(one["target"], one["status"]) for one in targets] == [("D", "achieved"), ("A", "achieved")]
+    assert [one["goal"] for one in packages] == ["Survey D", "Survey A"]
+    assert [one["job"] for one in packages] == ["places: D", "places: A"]
+    assert all(list(places.rglob(f"{one['run']}/*.json")) for one in targets)
+
+
+def test_a_killed_job_goes_on_with_the_target_in_hand(wavewright: CommandLine, places: Path) -> None:
+    write_job(places, "{first: [A], depth: 1}")
+    (places / "closed").touch()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
+    running = subprocess.Popen(
+        [sys.executable, "-m", "wavewright.engine.main", "run", "places.job.yaml"],
+        cwd=places,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until_called(places, "B")
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    (places / "closed").unlink()
+    rows = json.loads(wavewright("runs", "--format", "json").out)
+    [root] = [row["run"] for row in rows if row["job"] == "places"]
+    answer = wavewright("resume", root)
+
+    assert answer.code == 0
+    assert Counter(calls(places)) == {"A": 1, "B": 2, "C": 1}
+    assert [one["status"] for one in shown(wavewright)] == ["achieved"] * 3
+
+
+# Waves as such
+
+NAMES = st.sampled_from("ABCDEFG")
+
+
+@given(
+    st.lists(NAMES, min_size=1, max_size=4),
+    st.integers(0, 3),
+    st.integers(1, 6),
+    st.dictionaries(NAMES, st.lists(NAMES, max_size=4)),
+)
+def test_no_target_is_looked_at_twice_none_beyond_the_depth_and_none_beyond_the_most(
+    first: list[str], depth: int, most: int, near: dict[str, list[str]]
+) -> None:
+    waves = Waves(JobTargets(first=tuple(first), depth=depth, most=most))
+    looked_at = list[Target]()
+    while wave := waves.current():
+        looked_at.append(wave[0])
+        found = tuple(Target(name) for name in near.get(wave[0].name, []))
+        ends = waves.ends.set(wave[0].name, TargetEnd("achieved", found))
+        waves = Waves(waves.wanted, ends=ends, runs=waves.runs.set(wave[0].name, RunId("r")))
+
+    names = [target.name for target in looked_at]
+    assert len(names) == len(set(names)) <= most
+    assert all(target.wave <= depth for target in looked_at)
+    assert [target.wave for target in looked_at] == sorted(target.wave for target in looked_at)
+    assert {target.name for target in waves.known()} == set(names)
+
+
+def test_what_can_be_no_name_is_no_target() -> None:
+    values: list[Json] = [
+        " A ",
+        "",
+        "x" * 129,
+        "a\nb",
+        3,
+        None,
+        {"name": "B", "priority": True},
+        {"priority": 1},
+        ["C"],
+    ]
+
+    assert list(read_targets(values)) == [Target("A"), Target("B")]
