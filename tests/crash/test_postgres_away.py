@@ -1,0 +1,74 @@
+"""PostgreSQL breaks its connections and restarts while jobs are worked on; what was committed stays, and once."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.crash.figures import note
+from tests.crash.fleet import Fleet, fleet
+from tests.crash.oracle import Findings, Message, Row, violations
+from tests.crash.volume import volume
+from tests.crash.workplace import job_id, read_ledger, whole_job
+from tests.support.postgres import OwnServer
+from tests.support.rabbitmq import Broker
+from wavewright.config.settings import load_settings
+from wavewright.executor.stores import open_stores
+
+SEED = 17
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 1200))]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("kill_connections"),
+        pytest.param("restart", marks=pytest.mark.crash),
+    ],
+)
+async def test_jobs_survive_a_database_that_goes_away(
+    tmp_path: Path, broker: Broker, own_postgres: OwnServer, how: str
+) -> None:
+    chance, times = random.Random(SEED), volume(3, 15)  # noqa: S311 - only to choose when
+    url = own_postgres.database()
+    async with fleet(tmp_path, broker.url, section={"slots": 6}) as plant:
+        plant.environment["WAVEWRIGHT_PG_URL"] = url
+        daemon = plant.start()
+        await daemon.is_ready()
+        for _ in range(times):
+            for _ in range(4):
+                job = job_id(len(plant.submitted))
+                await plant.submit(job, whole_job(job, pause=0.1))
+            await anyio.sleep(chance.uniform(0.2, 1.5))
+            if how == "restart":
+                await anyio.to_thread.run_sync(own_postgres.restart)
+            else:
+                await anyio.to_thread.run_sync(own_postgres.kill_connections, url)
+            plant.crashes += 1
+        await plant.until_all_ended()
+        is_same = daemon.running.poll() is None
+        found = await _look(plant, url)
+
+    note("postgres", how=how, times=times, jobs=len(found.submitted), violations=len(violations(found)))
+    assert violations(found) == []
+    assert is_same
+
+
+async def _look(plant: Fleet, url: str) -> Findings:
+    sent = [Message(one.message, one.kind, one.sha256, one.body) for one in plant.sent]
+    async with open_stores(load_settings(plant.folder, {"WAVEWRIGHT_PG_URL": url})) as stores:
+        jobs = await stores.jobs.list_jobs()
+        events = {job.job: await stores.journal.load(job.run) for job in jobs}
+    rows = [Row(job.job, job.run, job.state, job.attempts) for job in jobs]
+    return Findings(
+        plant.submitted,
+        read_ledger(plant.folder),
+        sent,
+        plant.dead_jobs(),
+        rows,
+        {str(job): told for job, told in events.items()},
+        plant.crashes,
+    )
