@@ -25,6 +25,8 @@ class Limits(Model):
     """Calls of one tool that run at once, by tool name."""
     rounds: Annotated[int, Field(ge=0, le=10)] = 2
     """Recovery patches after the first execution."""
+    iterations: Annotated[int, Field(ge=0, le=10)] | None = None
+    """Packages of one job that a validator may look at; the daemon's own setting where absent."""
     run_timeout: Seconds | None = None
     """Time of the whole run, recovery included."""
     budget: Budget | None = None

@@ -168,6 +168,21 @@ async def test_a_job_that_no_feedback_can_mend_fails_with_the_reason(
     assert "no tool of it has a parameter 'feedback'" in str(failed["reason"])
 
 
+@pytest.mark.parametrize(("iterations", "status"), [(0, "JOB_COMPLETED"), (1, "JOB_FAILED")])
+async def test_a_job_may_say_how_often_its_packages_are_looked_at(
+    judged: Yard, counterpart: Counterpart, in_process: InProcess, iterations: int, status: str
+) -> None:
+    wanted = str(uuid4())
+    limits: JsonObject = {"limits": {"iterations": iterations}}
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=wanted, job={**report(), "overrides": limits}))
+        package = await package_no(counterpart, 1)
+        await counterpart.send(verdict(package, "no"))
+        await counterpart.until_told(wanted, status)
+
+    assert len(counterpart.packages) == 1
+
+
 async def test_a_rejection_survives_the_daemon(
     judged: Yard, counterpart: Counterpart, in_process: InProcess
 ) -> None:

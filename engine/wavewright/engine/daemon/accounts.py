@@ -54,6 +54,8 @@ class Account:
     """The question that the run has asked last and that it has taken no answer to."""
     waves: Waves | None = None
     """How far a job with several targets is."""
+    iterations: int | None = None
+    """Packages that a validator may look at, where the goal says how many."""
 
 
 @dataclass(slots=True)
@@ -115,6 +117,8 @@ def tell(
 
 def _after(account: Account, event: Event) -> Account:
     match event:
+        case RunStarted():
+            return replace(account, iterations=_iterations(event.goal))
         case PlanAccepted():
             return replace(account, steps=_count_steps(event.plan))
         case StepFinished() if event.step not in account.ended:
@@ -187,12 +191,17 @@ def _end(
             telling.change = JobChange(account.job.job, "completed", reason=shortened(event.reason))
         case "achieved" | "not_achieved":
             assert package is not None, "a run ends with its package"
-            _send(account.job, event, reporter, package, telling)
+            _send(account, event, reporter, package, telling)
 
 
-def _send(job: JobRow, event: RunFinished, reporter: Reporter, package: Package, telling: _Telling) -> None:
+def _send(
+    account: Account, event: RunFinished, reporter: Reporter, package: Package, telling: _Telling
+) -> None:
+    job, iterations = account.job, account.iterations
+    if iterations is None:
+        iterations = reporter.section.validation.iterations
     iteration = job.iteration + 1
-    state: JobState = "awaiting" if reporter.section.validation.iterations > 0 else "completed"
+    state: JobState = "awaiting" if iterations > 0 else "completed"
     sent = replace(
         job,
         state=state,
@@ -230,6 +239,12 @@ def _progress(account: Account, last: StepFinished, reporter: Reporter) -> Outgo
         # A patch may have taken steps away that have ended.
         steps_total=max(account.steps, done),
     )
+
+
+def _iterations(goal: JsonObject) -> int | None:
+    limits = goal.get("limits")
+    found = limits.get("iterations") if isinstance(limits, dict) else None
+    return found if isinstance(found, int) else None
 
 
 def _count_steps(plan: JsonObject) -> int:

@@ -36,7 +36,7 @@ class TakeFeedback:
         feedback, goal = context.request.feedback, context.goal
         assert feedback is not None
         assert goal is not None
-        most = feedback.most
+        most = feedback.most if goal.limits.iterations is None else goal.limits.iterations
         if feedback.iteration >= most:
             times = f"{most} of {most} packages were" if most > 1 else "the package was"
             return await self._fail(context, f"{times} rejected")
