@@ -28,7 +28,7 @@ LEAST_LENGTH = 4
 """A known value that is shorter is no secret, and replacing it would make text unreadable."""
 
 PLACEHOLDERS = frozenset(
-    {"changeme", "dummy", "empty", "fake", "local", "no-key", "none", "not-needed", "null", "ollama"}
+    {"changeme", "dummy", "empty", "fake", "guest", "local", "no-key", "none", "not-needed", "null", "ollama"}
     | {"placeholder", "secret", "test", "token", "unused", "vllm"}
 )
 """What is written where a server wants a key and reads none (`ollama`, vLLM's `EMPTY`): words of any text."""

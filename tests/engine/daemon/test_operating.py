@@ -12,6 +12,7 @@ import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.yard import PATIENCE, Counterpart, Yard, job
+from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.messages.requests import JobRequest
 
 pytestmark = pytest.mark.anyio
@@ -120,3 +121,19 @@ async def test_the_log_follows_a_job_from_its_message_to_its_package(
     assert (sent["data_point_count"], sent["total_sources"]) == (1, 0)
     [ended] = running.said("daemon_shutdown")
     assert ended["reason"] == "the test is over"
+
+
+async def test_a_broker_that_is_not_there_yet_is_waited_for_and_told_of_once(
+    yard: Yard, start: StartDaemon
+) -> None:
+    with TcpProxy.before(yard.url) as line:
+        line.refuse()
+        daemon = start(WAVEWRIGHT_AMQP_URL=line.url(yard.url))
+        await daemon.started("broker_away")
+        line.pass_on()
+        await daemon.started()
+        daemon.signal(signal.SIGTERM)
+        assert await daemon.ended() == 0
+
+    assert [line["event"] for line in daemon.lines].count("broker_away") == 1
+    assert not daemon.has_said("library")

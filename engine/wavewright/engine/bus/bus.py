@@ -51,14 +51,17 @@ class _Lines:
     inward: Line
     outward: Line
 
-    async def open(self, topology: Topology, seconds: float) -> None:
+    async def open(self, topology: Topology, seconds: float, notice: Notice) -> None:
+        is_first = True
         away = BusDown(f"no broker answered within {seconds:g} s", place=self.address.shown)
         with anyio.move_on_after(seconds):
             while True:
                 try:
                     return await self._open_once(topology)
                 except BusDown as error:
-                    away = error
+                    if is_first:
+                        notice("broker_away", {"broker": self.address.shown, "error": error.message})
+                    away, is_first = error, False
                 await anyio.sleep(PAUSE)
         raise away
 
@@ -178,7 +181,7 @@ async def open_bus(settings: BusSettings, notice: Notice = unnoticed) -> AsyncGe
         address, Line(address, f"{settings.name} in", notice), Line(address, f"{settings.name} out", notice)
     )
     try:
-        await lines.open(settings.topology, settings.connect_seconds)
+        await lines.open(settings.topology, settings.connect_seconds, notice)
         async with lines.kept():
             yield Bus(lines, settings.topology, notice)
     finally:

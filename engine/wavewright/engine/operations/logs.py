@@ -31,6 +31,9 @@ _HARMLESS_DIGITS = 5
 _QUIET = ("aio_pika", "aiormq", "uvicorn", "asyncio", "httpx", "httpx2", "mcp", "asyncpg")
 """Libraries that say at `info` what the daemon says itself."""
 
+_MUTE = ("aiormq.connection", "aio_pika.robust_connection", "aio_pika.connection")
+"""Libraries that tell of every attempt to connect: a broker that is away has a line of the daemon's own."""
+
 
 class Log:
     """Writes log lines; safe to use from any thread."""
@@ -87,6 +90,8 @@ class Log:
         for name in _QUIET:
             logging.getLogger(name).handlers.clear()
             logging.getLogger(name).propagate = True
+        for name in _MUTE:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 class _Forward(logging.Handler):
