@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.conftest import CommandLine
-from wavewright.engine.target_waves import Target, TargetEnd, Waves, read_targets
-from wavewright.planner.goals import JobTargets
+from wavewright.config.settings import load_settings
+from wavewright.engine.context import ApprovalRequest, RunRequest, keep_back
+from wavewright.engine.session import run_request
+from wavewright.engine.target_waves import Target, TargetEnd, Waves, read_targets, waves_of
+from wavewright.executor.events import Event, ModelCalled, StepFinished
+from wavewright.executor.job_store.records import Alongside
+from wavewright.executor.journal import MemoryJournal
+from wavewright.executor.state import fold
+from wavewright.planner.goals import Goal, JobTargets
+from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, RunId
 
 PATIENCE = 40.0
@@ -148,6 +157,56 @@ def test_a_killed_job_goes_on_with_the_target_in_hand(wavewright: CommandLine, p
     assert answer.code == 0
     assert Counter(calls(places)) == {"A": 1, "B": 2, "C": 1}
     assert [one["status"] for one in shown(wavewright)] == ["achieved"] * 3
+
+
+class NobodyApproves:
+    """Is never asked."""
+
+    async def approve(self, request: ApprovalRequest) -> bool:
+        raise AssertionError(request)
+
+
+class CostlyJournal(MemoryJournal):
+    """A journal in which every step of a run is seen to have cost 900 tokens."""
+
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+    ) -> Awaitable[None]:
+        ended = [event for event in events if isinstance(event, StepFinished)]
+        uses = [
+            ModelCalled(event.at, ModelUse("worker", "x", "m", "answered", input_tokens=900))
+            for event in ended
+        ]
+        return super().append(run, [*events, *uses], alongside)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("at_once", "shares"), [(1, [1000, 100, None]), (3, [333, 333, 334])], ids=["one by one", "at once"]
+)
+async def test_the_tokens_of_a_job_are_shared_by_its_targets(
+    places: Path, at_once: int, shares: list[int | None]
+) -> None:
+    journal = CostlyJournal()
+    file = write_job(places, f"{{first: [A, B, C], at_once: {at_once}}}")
+    file.write_text(f"{file.read_text()}overrides: {{limits: {{budget: {{tokens: 1000}}}}}}\n")
+    done = await run_request(
+        RunRequest(job_file=file),
+        settings=load_settings(places, {}),
+        journal=journal,
+        approver=NobodyApproves(),
+        publish=keep_back,
+    )
+    waves = waves_of(done.context.state)
+    assert waves is not None
+    given = list[int | None]()
+    for target in "ABC":
+        started = fold(await journal.load(waves.runs[target])).started
+        budget = None if started is None else Goal.model_validate(started.goal).limits.budget
+        given.append(None if budget is None else budget.tokens)
+
+    assert given == shares
+    assert waves.failed == [name for name, share in zip("ABC", shares, strict=True) if share is None]
 
 
 # Waves as such
