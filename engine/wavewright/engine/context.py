@@ -63,6 +63,8 @@ class Asker(Protocol):
         ...
 
 
+PeopleOf: TypeAlias = Callable[[RunId], tuple[Approver, Asker]]
+"""Gives whom a run asks."""
 Clock: TypeAlias = Callable[[], dt.datetime]
 
 ToolsThrough: TypeAlias = Callable[[Mapping[str, Tool]], Mapping[str, Tool]]
@@ -109,6 +111,8 @@ class Ports:
     stopper: Stopper
     tools_through: ToolsThrough = as_they_are
     publish: Publish = write_files
+    people_of: PeopleOf | None = None
+    """Whom the run of one of several targets asks, where that is not whom the root run asks."""
 
 
 @dataclass(frozen=True, slots=True)

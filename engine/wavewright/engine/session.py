@@ -10,6 +10,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.context import (
     Approver,
     Asker,
+    PeopleOf,
     Ports,
     Publish,
     RunContext,
@@ -48,6 +49,7 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
     stopper: Stopper | None = None,
     tools_through: ToolsThrough = as_they_are,
     publish: Publish = write_files,
+    people_of: PeopleOf | None = None,
     opened: OpenServices | None = None,
 ) -> PipelineRun[RunContext]:
     """Run or resume what the request asks for and return the last context.
@@ -63,6 +65,7 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
         stopper: Stops the run from outside.
         tools_through: Puts others in the place of the tools that the goal allows, with the same signatures.
         publish: Lets the package out; it is built either way.
+        people_of: Whom the runs of targets ask, where a job has several; the same people where absent.
         opened: Models and purse, where several runs share them; opened for this run alone where absent.
 
     Raises:
@@ -89,5 +92,6 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
             stopper=stopper or Stopper(),
             tools_through=tools_through,
             publish=publish,
+            people_of=people_of,
         )
         return await default_pipeline(ports).run(RunContext(request), observe)

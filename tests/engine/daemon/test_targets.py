@@ -13,9 +13,9 @@ from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.yard import Counterpart, Yard
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.requests import GoalRequest, JobRequest
-from wavewright.executor.job_store.records import JobId
+from wavewright.executor.job_store.records import DecisionId, DecisionMade, JobId
 from wavewright.executor.stores import open_stores
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject
 
 pytestmark = pytest.mark.anyio
 
@@ -170,3 +170,37 @@ async def test_several_targets_of_a_wave_run_at_once(
 
     completed = [name for status, name in told(counterpart, wanted, "target") if status == "TARGET_COMPLETED"]
     assert completed == ["Elwynn", "Duskwood"]
+
+
+async def test_a_target_that_needs_a_word_parks_the_job_when_the_rest_of_its_wave_is_done(
+    places: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    places.write(functions="say: {needs_approval: true}, survey: {}", daemon="slots: 1")
+    steps: list[Json] = [{"id": "said", "tool": "say", "params": {"text": "${inputs.target}"}}]
+    document: JsonObject = {
+        "name": "places",
+        "plan": {"steps": steps, "result": "${inputs.target}"},
+        "targets": {"first": ["A", "B"], "at_once": 2},
+    }
+    wanted = str(uuid4())
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=wanted, job=document))
+        asked = await counterpart.until_asked(2)
+        await decide(places, asked[1], "approve")
+        await places.until(lambda: len(places.calls()) == 1)
+    async with in_process():
+        await decide(places, asked[0], "approve")
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        await counterpart.read()
+
+    assert places.calls() == Counter({"say A": 1, "say B": 1})
+    assert len(counterpart.questions) == 2
+    assert len({message.body for message in counterpart.packages}) == 2
+
+
+async def decide(yard: Yard, asked: JsonObject, choice: str) -> None:
+    """Answer as somebody at the command line would."""
+    async with open_stores(yard.settings) as stores:
+        made = DecisionMade(DecisionId(str(asked["decision_id"])), choice, "somebody")
+        receipt = await stores.jobs.decide(made)
+    assert receipt.action == "accept"

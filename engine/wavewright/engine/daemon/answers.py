@@ -16,6 +16,7 @@ from wavewright.engine.daemon.parking import LONGEST_QUESTION
 from wavewright.executor.job_store.port import JobStore
 from wavewright.executor.job_store.records import Decision, DecisionId
 from wavewright.planner.planning import UserQuestion
+from wavewright.planner.types import RunId
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,12 @@ class Answers:
     jobs: JobStore
     journal: OutboxJournal
     clock: Callable[[], float]
+    run: RunId
+    """Whose questions are answered: the job's run, or that of one of its targets."""
 
     async def ask(self, question: UserQuestion) -> str | None:
         """Return what a person has answered to the question that the run waits with."""
-        wanted = self.journal.wanted
+        wanted = self.journal.wanted_by(self.run)
         asked = question.question[:LONGEST_QUESTION]
         if wanted is None or wanted.subject != "question" or wanted.question != asked:
             await self._drop_stale(None)
@@ -37,7 +40,7 @@ class Answers:
 
     async def approve(self, request: ApprovalRequest) -> bool | None:
         """Return a person's word for exactly this plan or patch."""
-        wanted = self.journal.wanted
+        wanted = self.journal.wanted_by(self.run)
         if wanted is None or wanted.subject != request.subject or not is_for(wanted.binding, request.binding):
             await self._drop_stale(None)
             return None
@@ -57,5 +60,5 @@ class Answers:
     async def _drop_stale(self, wanted: DecisionId | None) -> None:
         """Use up the answers to questions that the run asks no more: a job with one is never left parked."""
         for decision in await self.jobs.list_decisions(is_open=False):
-            if decision.run == self.journal.run and decision.used is None and decision.id != wanted:
+            if decision.run == self.run and decision.used is None and decision.id != wanted:
                 await self.jobs.take_answer(decision.id)

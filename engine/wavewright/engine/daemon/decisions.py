@@ -52,15 +52,16 @@ class Renewal:
         job = await self.jobs.find_job(decision.job)
         if job is None or job.state != "parked":
             return False
+        run = job.run
         try:
-            await self.journal.open_run(job.run)
+            await self.journal.open_run(run)
         except RunBusy:
             # Another daemon has seen it first.
             return False
         try:
             job = await self.jobs.find_job(decision.job)
             if job is None or job.state != "parked":
-                await self.journal.close_run(decision.run)
+                await self.journal.close_run(run)
                 return False
             await self.jobs.change(JobChange(decision.job, "queued", reason="nobody has answered in time"))
         except RunLost:
@@ -69,5 +70,5 @@ class Renewal:
 
 
 def newest(decisions: list[Decision]) -> list[Decision]:
-    """Return the last question of each job: those before it wait for no answer any more."""
-    return [*{decision.job: decision for decision in decisions}.values()]
+    """Return the last question of each run: those before it wait for no answer any more."""
+    return [*{decision.run: decision for decision in decisions}.values()]

@@ -7,8 +7,11 @@ claimed the job, so opening and closing it is none of the run's business.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
+from wavewright.engine.approvals import TAKEN, WANTED
 from wavewright.engine.daemon.accounts import Account, recall, tell
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.target_waves import COMPLETED
@@ -18,6 +21,11 @@ from wavewright.executor.journal import Journal, StoredOutput
 from wavewright.executor.journal_runs import RunRow
 from wavewright.planner.types import RunId, StepKey
 from wavewright.reviewer.records import Package
+
+QUESTIONS: Final = frozenset({"question", WANTED})
+"""Topics of notes that ask people."""
+ANSWERS: Final = frozenset({"answer", TAKEN})
+"""Topics of notes that act on what they said."""
 
 
 class OutboxJournal:
@@ -30,6 +38,7 @@ class OutboxJournal:
         self._account = Account(job)
         self._package: Package | None = None
         self._of_targets = dict[str, Package]()
+        self._asked = dict[RunId, Decision]()
         self.has_told = False
         """Whether something was put into the outbox since this was last set back."""
         self.has_ended = False
@@ -42,8 +51,12 @@ class OutboxJournal:
 
     @property
     def wanted(self) -> Decision | None:
-        """The decision that the run waits for; none where it has asked nothing, or has its answer."""
-        return self._account.wanted
+        """A decision that the job waits for, its own run or a target's; none where all have their answers."""
+        return self._account.wanted or next(iter(self._asked.values()), None)
+
+    def wanted_by(self, run: RunId) -> Decision | None:
+        """Return the decision that one run of the job waits for."""
+        return self._account.wanted if run == self._run else self._asked.get(run)
 
     def keep(self, package: Package, folder: Path) -> tuple[Path, ...]:
         """Take the package that goes out with the run's end."""
@@ -65,7 +78,7 @@ class OutboxJournal:
     ) -> Awaitable[None]:
         """Write the events with what they mean for the job."""
         if run != self._run:
-            return self._journal.append(run, events, alongside)
+            return self._journal.append(run, events, self._of_target(run, events))
         assert alongside is None, "what goes with a job's events is worked out here"
         self._account, told = tell(self._account, events, self._reporter, self._package, self._of_targets)
         self._forget(events)
@@ -73,6 +86,28 @@ class OutboxJournal:
             self.has_told = True
             self.has_ended = told.change is not None and told.change.state != "running"
         return self._journal.append(run, events, told)
+
+    def _of_target(self, run: RunId, events: Sequence[Event]) -> Alongside | None:
+        """Return what goes with the events of a target's run: what it asks of people, and what it was answered."""
+        asks = [
+            event for event in events if isinstance(event, Noted) and event.topic in {*QUESTIONS, *ANSWERS}
+        ]
+        if not asks:
+            return None
+        before = Account(self._job_of(run), wanted=self._asked.get(run))
+        account, told = tell(before, asks, self._reporter, None)
+        self._note_asked(run, account)
+        self.has_told = told is not None or self.has_told
+        return told
+
+    def _job_of(self, run: RunId) -> JobRow:
+        return replace(self._account.job, run=run)
+
+    def _note_asked(self, run: RunId, account: Account) -> None:
+        if account.wanted is None:
+            self._asked.pop(run, None)
+        else:
+            self._asked[run] = account.wanted
 
     def _forget(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -89,6 +124,8 @@ class OutboxJournal:
         events = await self._journal.load(run)
         if run == self._run:
             self._account = recall(Account(self._account.job), events)
+        else:
+            self._note_asked(run, recall(Account(self._job_of(run)), events))
         return events
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wavewright.config.documents import DocumentError
@@ -34,6 +34,7 @@ from wavewright.executor.journal import Journal
 from wavewright.executor.journal_errors import JournalError, RunLost
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.model_port import ModelError
+from wavewright.planner.types import RunId
 from wavewright.prompts import PromptError
 from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.packs import PackError
@@ -102,7 +103,12 @@ class Workshop:
         self.nudge()
 
     async def _attempt(self, job: JobRow, outbox: OutboxJournal, stopper: Stopper) -> JobChange | None:
-        answers = Answers(self.jobs, outbox, self.clock)
+        answers = Answers(self.jobs, outbox, self.clock, job.run)
+
+        def people_of(run: RunId) -> tuple[Answers, Answers]:
+            of_target = replace(answers, run=run)
+            return of_target, of_target
+
         with (
             self.watch.run(job.job, name_of(job)) as watched,
             self.day.stopping(job.run, stopper),
@@ -128,6 +134,7 @@ class Workshop:
                     on_event=on_event,
                     stopper=stopper,
                     publish=outbox.keep,
+                    people_of=people_of,
                     opened=self.opened,
                 )
             except JournalError:

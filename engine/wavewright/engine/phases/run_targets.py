@@ -74,6 +74,8 @@ class _Root:
 
     ports: Ports
     context: RunContext
+    parked: set[str] = field(default_factory=set[str])
+    """Targets that wait for a person."""
     spent: dict[RunId, int] = field(default_factory=dict[RunId, int])
     """Tokens of models, by the run of a target: what it has used, or may use as long as it runs."""
 
@@ -118,11 +120,15 @@ class RunTargets:
         root = _Root(self.ports, context)
         for run in root.waves.runs.values():
             root.spent[run] = _tokens(fold(await self.ports.journal.load(run)))
-        while (wave := root.waves.current()) and not self.ports.stopper.is_stopped:
+        while (wave := _left(root)) and not self.ports.stopper.is_stopped:
             await self._run_wave(root, wave)
         context = root.context
         if self.ports.stopper.is_stopped:
             return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
+        if root.parked:
+            # The rest of the wave is done by now; the next one waits for all of it.
+            reason = f"a person must answer for {', '.join(sorted(root.parked))}"
+            return halt(await end_interrupted(self.ports, context, reason), reason)
         waves = root.waves
         ended = RunFinished(self.ports.clock().timestamp(), _status(waves), waves.summary())
         return halt(await record(self.ports, context, ended), waves.summary())
@@ -185,7 +191,9 @@ class RunTargets:
         try:
             if state.finished is None or state.is_interrupted:
                 state, package = await self._run_one(root, target, run)
-                if self.ports.stopper.is_stopped and state.is_interrupted:
+                if state.is_interrupted:
+                    if not self.ports.stopper.is_stopped:
+                        root.parked.add(target.name)
                     return
             else:
                 package = self._package(state, run)
@@ -220,6 +228,9 @@ class RunTargets:
         )
         # Who watches the root is told of targets, not of what goes on within them.
         ports = replace(self.ports, on_event=_nobody)
+        if self.ports.people_of is not None:
+            approver, asker = self.ports.people_of(run)
+            ports = replace(ports, approver=approver, asker=asker)
         try:
             done = await self.pipeline(ports).run(RunContext(request))
         finally:
@@ -243,6 +254,11 @@ class RunTargets:
         package = build_package(plan, goal, state, reviews[-1] if reviews else None, {})
         self.ports.publish(package, self.ports.settings.output_dir / run)
         return package
+
+
+def _left(root: _Root) -> list[Target]:
+    """Return the targets of the wave in hand that wait for nobody."""
+    return [target for target in root.waves.current() if target.name not in root.parked]
 
 
 def _tokens(state: RunState) -> int:
