@@ -8,6 +8,7 @@ import platform
 from collections.abc import Callable
 
 from benchmarks.checking import measure_checking
+from benchmarks.daemon import measure_daemons, measure_drain
 from benchmarks.dry_run import measure_dry_run
 from benchmarks.huge import measure_huge
 from benchmarks.makespan import measure_makespan
@@ -31,11 +32,15 @@ def main() -> None:
         "dry-run": measure_dry_run,
         "start": measure_starting,
         "models": measure_models,
+        "daemon": lambda: measure_daemons(asked.seconds),
+        "drain": lambda: measure_drain(asked.messages),
     }
     reader.add_argument(
         "part", nargs="*", choices=[*parts, []], help=f"of {', '.join(parts)}; all where absent"
     )
     reader.add_argument("--quick", action="store_true", help="no plan of 10,000 steps or more")
+    reader.add_argument("--seconds", type=float, default=30.0, help="how long daemons are held under load")
+    reader.add_argument("--messages", type=int, default=5_000, help="of a drain")
     asked = reader.parse_args()
     if asked.quick:
         sizes = sizes[:2]
