@@ -25,7 +25,7 @@ _LONGEST = 2_000
 """Characters of one text in a line: a log is read by people."""
 _SHORT = 200
 """Characters of a text that is remembered with what became of it."""
-_REMEMBERED = 4_096
+_REMEMBERED = 512
 _HARMLESS_DIGITS = 5
 """Of a number that is a count or a level, and no secret, whatever its field is called."""
 _QUIET = ("aio_pika", "aiormq", "uvicorn", "asyncio", "httpx", "httpx2", "mcp", "asyncpg")
