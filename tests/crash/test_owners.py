@@ -6,6 +6,7 @@ import random
 import signal
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -65,7 +66,7 @@ async def test_an_owner_that_was_frozen_and_replaced_writes_nothing_more(
             for daemon in (first, second):
                 daemon.kill()
                 plant.daemons.remove(daemon)
-        found = plant.found()
+        found = replace(plant.found(), has_late_owner=True)
 
     note("frozen owners", times=times, jobs=len(found.submitted), violations=len(violations(found)))
     assert violations(found) == []
@@ -158,7 +159,8 @@ async def test_poison_ends_and_takes_nobody_with_it(tmp_path: Path, broker: Brok
     note("poison", how=how, begun=harm, deaths=plant.crashes, violations=len(violations(found)))
     assert violations(found) == []
     assert harm <= 5
-    assert states.pop(poisoned) in ("dead", "failed")
+    # Where the tool fails and the process lives, the run ends without what it wanted.
+    assert states.pop(poisoned) in (("dead",) if how == "kill" else ("failed", "completed"))
     assert set(states.values()) == {"completed"}
     if how == "kill":
         assert poisoned in plant.dead_jobs()
