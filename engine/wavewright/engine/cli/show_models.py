@@ -1,4 +1,4 @@
-"""What `wavewright show` adds to a run's summary: what models cost by role, rung and step, and which rungs were tried."""
+"""What `wavewright show` adds to a run's summary: what models cost by role, rung and step, and the rungs tried."""
 
 from __future__ import annotations
 
