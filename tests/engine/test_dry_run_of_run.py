@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -236,9 +237,11 @@ def test_what_the_journal_answers_is_told_and_is_what_the_next_run_reuses(
     take_calls(desk)
 
     told = record(wavewright, "quotes.job.yaml")
+    text = wavewright("dry-run", "quotes.job.yaml").out
     assert wavewright("run", "quotes.job.yaml").code == 0
 
     assert calls_told(told) == calls_made(desk) == {"rate": 1, "write_down": 1}
+    assert re.search(r"─ quotes .* 0 s +0 s$", text, re.MULTILINE)
     quotes = next(step for step in cast("list[JsonObject]", told["steps"]) if step["id"] == "quotes")
     assert cast("JsonObject", quotes["reuse"])["calls"] == 2
     assert quotes["expected_seconds"] == 0
