@@ -330,6 +330,9 @@ def test_a_report_is_written_where_it_is_wanted(workshop: Workshop) -> None:
         (["--seed", "3"], "--seed is for rehearsals only"),
         (["--fixtures", "x.yaml"], "--fixtures is for rehearsals only"),
         (["--stubs", "--format", "dot"], "a rehearsal has no form 'dot'"),
+        (["--stubs", "--out", "sealed.json"], "a rehearsal has no --out"),
+        (["--stubs", "--run", "2026"], "a rehearsal has no --run"),
+        (["--stubs", "--patch", "patch.yaml"], "a rehearsal has no --patch"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

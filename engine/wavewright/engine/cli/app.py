@@ -282,6 +282,7 @@ def dry_run(
     from wavewright.engine.cli import dry_run_command, rehearse_command
 
     if stubs:
+        rehearse_command.refuse_with_stubs(out=out, run=of_run, patch=patch)
         options = rehearse_command.RehearsalOptions(
             dry_run_command.named_job(job), plan, schedule.value if schedule else None, seed or 0, fixtures
         )
