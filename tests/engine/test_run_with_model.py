@@ -187,10 +187,15 @@ def test_the_patch_of_a_model_is_shown_like_any_other(
     ran = wavewright("run", "plans/ranking.job.yaml")
     run = str(only_run(wavewright)["run"])
     differing = wavewright("diff", "first.yaml", run)
+    rounds = wavewright("diff", run)
 
     assert (kept.code, ran.code, differing.code) == (0, 0, 1)
     assert "recovery: read the notes that hold a text" in ran.err
     assert differing.out == snapshot
+    assert rounds.out.splitlines()[:2] == [
+        "round 1: read the notes that hold a text (by the rung model)",
+        "  + notes_2: read_note, instead of notes",
+    ]
 
 
 def test_the_key_is_in_nothing_that_a_run_leaves(
