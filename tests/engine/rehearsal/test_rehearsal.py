@@ -228,6 +228,39 @@ def test_a_tool_that_promises_nothing_cannot_be_held_to_it(workshop: Workshop) -
     assert set(map(str, reasons)) == {"guess does not promise what is read here"}
 
 
+def test_open_parts_of_an_output_are_as_the_plan_reads_them(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: rows, tool: rows, params: {table: a}}\n"
+        "  - {id: all, tool: entries, params: {table: a}}\n"
+        "  - {id: unread, tool: guess, params: {text: a}}\n"
+        "  - {id: each, tool: note, for_each: '${steps.rows}', params: {text: '${item.name}'}}\n"
+        '  - {id: joined, tool: note, params: {text: "${steps.rows.map(row, row.place.town).join()}"}}\n'
+        "  - {id: first, tool: note, for_each: '${steps.all}', params: {text: '${item}'}}\n"
+        "gates: [{id: enough, on: rows, check: 'output.all(row, row.amount > 3)'}]\n"
+    )
+
+    told = workshop.rehearse()
+
+    assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["rows", "all"], [])
+    assert (told["never_red"], told["never_green"]) == ([], [])
+    assert scenarios(told)["everything is well"]["verdict"] == "achieved"
+
+
+def test_a_key_that_a_mapping_need_not_have_is_a_fault_and_yet_tried(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: sums, tool: totals, params: {table: a}}\n"
+        "  - {id: last, tool: note, params: {text: '${string(steps.sums.net)}'}}\n"
+    )
+
+    told = workshop.rehearse()
+
+    assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (1, [], [])
+    [found] = entries(told, "mishaps")
+    assert (found["step"], found["outputs"]) == ("last", {"sums": {}})
+
+
 def test_an_agent_answers_in_the_shape_that_it_is_asked_for(workshop: Workshop) -> None:
     workshop.plan(
         "steps:\n"

@@ -64,6 +64,21 @@ def note(text: str, times: int = 1) -> str:
 def guess(text: str):
     """Return whatever there is."""
     _refuse()
+
+
+def rows(table: str) -> list[dict]:
+    """Return the rows of a table, whichever columns it has."""
+    _refuse()
+
+
+def totals(table: str) -> dict[str, float]:
+    """Return a sum for each column."""
+    _refuse()
+
+
+def entries(table: str) -> list:
+    """Return whatever stands in a table."""
+    _refuse()
 '''
 
 SETTINGS = """\
@@ -77,6 +92,9 @@ tools:
       send: {effects: [egress, write], needs_approval: true}
       note: {effects: [write]}
       guess: {}
+      rows: {}
+      totals: {}
+      entries: {}
 """
 
 
