@@ -41,7 +41,9 @@ FOLDER = "recordings"
 def recording_fixture(request: pytest.FixtureRequest) -> RecordedRuns:
     """Return what a test runs jobs with: the fixture `recorded_run`."""
     project: ProjectUnderTest = request.getfixturevalue("wavewright_project")
-    name = re.sub(r"[^\w.-]+", "-", request.node.name).strip("-")
+    # Tests of two classes may have one name.
+    within = "".join(f"{each.name}." for each in request.node.listchain() if isinstance(each, pytest.Class))
+    name = re.sub(r"[^\w.-]+", "-", f"{within}{request.node.name}").strip("-")
     folder = request.path.parent / FOLDER / request.path.stem
     return RecordedRuns(
         project, folder, name, is_recording=bool(request.config.getoption(OPTION, default=False))
@@ -103,18 +105,17 @@ class RecordedRuns:
         self.runs += 1
         number = f"-{self.runs}" if self.runs > 1 else ""
         kept = self.folder / f"{name or self.test + number}.json"
-        people = _People(approves=approve, answers=answers)
         with self.project.entered():
             request = self._request(file, plan, as_of)
-            ran = (
-                self._record(request, kept, people)
-                if self.is_recording
-                else self._replay(request, kept, people)
-            )
+            if self.is_recording:
+                self._record(request, kept, _People(approves=approve, answers=answers))
+            # Whoever records looks at the replay, too: what is asserted and pinned now holds ever after.
+            people = _People(approves=approve, answers=answers)
+            ran = self._replay(request, kept, people)
         made = _made(ran)
         return RunView(ran.context, ran.events, made, tuple(people.approvals), self.folder, ran.halted)
 
-    def _record(self, request: RunRequest, kept: Path, people: _People) -> WholeRun:
+    def _record(self, request: RunRequest, kept: Path, people: _People) -> None:
         from wavewright.config.settings import load_settings
         from wavewright.engine.recordings.recording_file import write_recording
         from wavewright.engine.recordings.whole_runs import record_job
@@ -126,9 +127,8 @@ class RecordedRuns:
             return await record_job(request, settings, approver=people, asker=people)
 
         with _models_on():
-            ran, recording = run_to_end(record)
+            _, recording = run_to_end(record)
         write_recording(kept, recording)
-        return ran
 
     def _replay(self, request: RunRequest, kept: Path, people: _People) -> WholeRun:
         from wavewright.engine.recordings.recording_file import RecordingError, read_recording
@@ -162,7 +162,8 @@ class RecordedRuns:
         from wavewright.engine.context import RunRequest
 
         request = RunRequest(
-            job_file=self.project.file(file), as_of=instant_of(as_of) if isinstance(as_of, str) else as_of
+            job_file=self.project.file(file),
+            as_of=instant_of(as_of, "as_of") if isinstance(as_of, str) else as_of,
         )
         return request if plan is None else replace(request, plan_file=self.project.file(plan))
 
