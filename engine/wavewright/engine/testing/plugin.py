@@ -126,18 +126,14 @@ def wavewright_redactions() -> Sequence[Redaction]:
 
 
 def _pinning(form: Form, request: pytest.FixtureRequest) -> SnapshotAssertion:
-    try:
-        snapshot: SnapshotAssertion = request.getfixturevalue("snapshot")
-    except pytest.FixtureLookupError:
-        pytest.fail(
-            f"{form}_snapshot needs syrupy: pip install 'wavewright[testing]'",
-            pytrace=False,
-        )
+    if not request.config.pluginmanager.has_plugin("syrupy"):
+        pytest.fail(f"{form}_snapshot needs syrupy: pip install 'wavewright[testing]'", pytrace=False)
     from wavewright.engine.testing.redactions import machine_redactions
     from wavewright.engine.testing.snapshots import snapshots_of
 
     project: ProjectUnderTest = request.getfixturevalue("wavewright_project")
     own: Sequence[Redaction] = request.getfixturevalue("wavewright_redactions")
+    snapshot: SnapshotAssertion = request.getfixturevalue("snapshot")
     return snapshot.use_extension(snapshots_of(form, own, machine_redactions(project.root)))
 
 

@@ -25,6 +25,8 @@ from wavewright.engine.testing.guard import LIVE
 from wavewright.engine.testing.loading import read
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
+from wavewright.planner.model_port import ModelError
+from wavewright.tools.models.cassette_errors import CassetteError, how_to_record
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
     from wavewright.planner.planning import UserQuestion
 
 T = TypeVar("T")
+_HOW_TESTS_RECORD = (
+    f"record it: mark a test that makes this run with @pytest.mark.{LIVE}, and run it once with "
+    "WAVEWRIGHT_CASSETTE_MODE=record and a model that answers"
+)
 _RECOVERED = re.compile(r"_\d+$")
 
 
@@ -99,7 +105,13 @@ class PlanRunner:
             request = self._request(file, plan, as_of)
             calls = CallRecord(stubs or {}, real)
             people = _Answers(approve, [*answers])
-            self.last = run_to_end(lambda: _run(request, settings, calls, people))
+            try:
+                self.last = run_to_end(lambda: _run(request, settings, calls, people))
+            except (CassetteError, ModelError) as error:
+                # Only a live test records, whatever the mode in the environment says.
+                if self.project.is_live or not _is_to_be_recorded(error, settings):
+                    raise
+                raise CassetteError(str(getattr(error, "message", error)), _HOW_TESTS_RECORD) from None
         if calls.faults:
             raise failure("\n".join(calls.faults))
         return self.last
@@ -121,6 +133,8 @@ class PlanRunner:
         if without_model:
             return replace(settings, model=None)
         if cassette is not None:
+            if given.model is None:
+                raise _asks_nobody(cassette, is_live=self.project.is_live)
             mode = given.cassette_mode if self.project.is_live else "replay"
             return replace(settings, cassette=self.project.root / cassette, cassette_mode=mode)
         is_replayed = settings.cassette is not None and settings.cassette_mode == "replay"
@@ -162,8 +176,23 @@ class PlanRunner:
         return RunRequest(
             job_file=self.project.file(file),
             plan_file=None if plan is None else self.project.file(plan),
-            as_of=instant_of(as_of) if isinstance(as_of, str) else as_of,
+            as_of=instant_of(as_of, "as_of") if isinstance(as_of, str) else as_of,
         )
+
+
+def _is_to_be_recorded(error: CassetteError | ModelError, settings: Settings) -> bool:
+    """Whether an answer is missing that a cassette is to be asked for."""
+    return settings.cassette is not None and getattr(error, "hint", None) == how_to_record(settings.cassette)
+
+
+def _asks_nobody(cassette: str | os.PathLike[str], *, is_live: bool) -> BaseException:
+    """Return the failure of a test whose cassette nobody would look into: the run would be one without a model."""
+    where = "'model:' in wavewright.yaml" + (" or WAVEWRIGHT_MODEL" if is_live else "")
+    of_environment = "" if is_live else ";\n          what the environment names counts for live tests only"
+    return failure(
+        f"error: no model is configured, so nothing is asked of the cassette {str(cassette)!r}\n"
+        f"  = help: name the model whose answers it holds with {where}{of_environment}"
+    )
 
 
 async def _run(request: RunRequest, settings: Settings, calls: CallRecord, people: _Answers) -> RunView:
