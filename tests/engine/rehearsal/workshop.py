@@ -13,6 +13,13 @@ TOOLS = '''
 from datetime import date
 from typing import NoReturn, TypedDict
 
+from pydantic import AnyUrl, BaseModel
+
+
+class Site(BaseModel):
+    at: AnyUrl
+    size: int
+
 
 class Order(TypedDict):
     id: str
@@ -71,6 +78,11 @@ def rows(table: str) -> list[dict]:
     _refuse()
 
 
+def place(id: str) -> Site:
+    """Find the place of an order."""
+    _refuse()
+
+
 def totals(table: str) -> dict[str, float]:
     """Return a sum for each column."""
     _refuse()
@@ -93,6 +105,7 @@ tools:
       note: {effects: [write]}
       guess: {}
       rows: {}
+      place: {}
       totals: {}
       entries: {}
 """
