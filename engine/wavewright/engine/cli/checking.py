@@ -110,15 +110,20 @@ def check_plan(options: CheckOptions) -> Checked:
 
 
 def _check_order(document: Document, options: CheckOptions, settings: Settings) -> Checked:
-    """Check the plan of a job or of a goal template; faults of these documents are found as a plan's are."""
+    """Check the plan of a job or of a goal template; faults of these documents are found as a plan's are.
+
+    A job without a plan is at fault only where there is no model to make one.
+    """
     from wavewright.engine.jobs import no_plan, order_of
 
     try:
         order = order_of(document, options.file, None, settings, inputs_follow=True)
         if is_template(document) and order.draft is None:
             return _check_template(document, options, order.goal)
-        if order.draft is None:
+        if order.draft is None and settings.model is None:
             raise no_plan(order.goal, order.source)
+        if order.draft is None:
+            return Checked(PlanText(None, document.source, document), None, ())
     except PlanError as error:
         return Checked(PlanText(None, error.source, document), None, error.diagnostics)
     draft = order.draft
