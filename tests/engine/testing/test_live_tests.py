@@ -64,6 +64,26 @@ def test_a_configured_model_fails_every_run_that_is_not_allowed_to_ask_it(
     assert ended.out == snapshot
 
 
+def test_no_module_asks_a_model_while_tests_are_collected(suite: Suite) -> None:
+    with_model(suite)
+    suite.write(
+        "tests/test_import.py",
+        """
+        import os
+
+        from wavewright.engine.main import main
+
+        CODE = main(["run", "plans/words.job.yaml"])
+        REQUESTS = os.environ.get("WAVEWRIGHT_MODEL_REQUESTS")
+
+        def test_off():
+            assert (CODE, REQUESTS) == (2, "off")
+        """,
+    )
+
+    assert suite.run().last_line.startswith("1 passed")
+
+
 def test_the_library_that_asks_models_is_switched_off_only_where_it_is_loaded(suite: Suite) -> None:
     suite.write(
         "tests/test_library.py",
