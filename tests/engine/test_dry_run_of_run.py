@@ -165,6 +165,24 @@ def test_a_new_side_effect_of_a_patch_is_a_question(wavewright: CommandLine, des
     assert told["approvals"] == ["the patch brings step 'note', which calls 'write_down' (write)"]
 
 
+def test_text_from_outside_is_told_of_steps_that_still_act(wavewright: CommandLine, desk: Path) -> None:
+    write_desk(desk, job=FRESH_JOB)
+    settings = desk / "wavewright.yaml"
+    settings.write_text(settings.read_text().replace("field: as_of", "field: as_of, untrusted_output: true"))
+    assert wavewright("run", "quotes.job.yaml").code == 0
+    more: JsonObject = {
+        "op": "add",
+        "step": {"id": "more", "tool": "write_down", "params": {"quotes": "${steps.quotes}", "rate": 1.5}},
+    }
+    run = run_of(desk)
+
+    before = record(wavewright, "quotes.job.yaml")
+    after = record(wavewright, "--run", run, "--patch", patch_of(desk, run, [more]))
+
+    acting = [cast("list[JsonObject]", told["untrusted"])[0]["acting"] for told in (before, after)]
+    assert acting == [["sheet"], ["more"]]
+
+
 def test_of_a_run_that_has_ended_nothing_runs_again_without_a_patch(
     wavewright: CommandLine, desk: Path, stale: str
 ) -> None:
