@@ -120,6 +120,19 @@ def test_whoever_records_looks_at_the_replay_so_what_is_pinned_then_holds_ever_a
     assert replayed.last_line.startswith("1 passed"), replayed.out
 
 
+def test_a_run_that_would_not_replay_is_not_kept(desk_suite: Suite, model: ScriptedServer) -> None:
+    runs_of(desk_suite, is_recording=True)("quotes.job.yaml")
+    kept = desk_suite.folder / "tests" / "recordings" / "sheet.json"
+    before = kept.read_bytes()
+    desk_suite.replace("wavewright.yaml", model.openai_url, "http://127.0.0.1:9/v1")
+
+    told = failure_of(runs_of(desk_suite, is_recording=True))
+
+    assert "has no answer to this request" in told
+    assert "= help: nothing was kept, for it would not replay" in told
+    assert kept.read_bytes() == before
+
+
 def test_tests_of_one_name_in_two_classes_have_a_recording_each(
     desk_suite: Suite, model: ScriptedServer
 ) -> None:

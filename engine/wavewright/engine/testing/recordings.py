@@ -28,12 +28,16 @@ from wavewright.engine.testing.running import run_to_end
 
 if TYPE_CHECKING:
     from wavewright.engine.context import ApprovalRequest, RunRequest
-    from wavewright.engine.recordings.recording_file import Recording
+    from wavewright.engine.recordings.recording_file import Recording, RecordingError
     from wavewright.engine.recordings.whole_runs import WholeRun
     from wavewright.planner.planning import UserQuestion
 
 OPTION = "--wavewright-record"
 """Runs for real, and records anew."""
+_NOT_KEPT = (
+    "nothing was kept, for it would not replay; a model that cannot be reached leaves no answer to be recorded: "
+    "see that it answers, and record once more"
+)
 FOLDER = "recordings"
 """Of recordings, beside the test's file."""
 
@@ -107,17 +111,21 @@ class RecordedRuns:
         kept = self.folder / f"{name or self.test + number}.json"
         with self.project.entered():
             request = self._request(file, plan, as_of)
-            if self.is_recording:
-                self._record(request, kept, _People(approves=approve, answers=answers))
+            recording = (
+                self._record(request, _People(approves=approve, answers=answers))
+                if self.is_recording
+                else self._read(kept)
+            )
             # Whoever records looks at the replay, too: what is asserted and pinned now holds ever after.
             people = _People(approves=approve, answers=answers)
-            ran = self._replay(request, kept, people)
+            ran = self._replay(request, recording, kept, people)
+            if self.is_recording:
+                _keep(kept, recording)
         made = _made(ran)
         return RunView(ran.context, ran.events, made, tuple(people.approvals), self.folder, ran.halted)
 
-    def _record(self, request: RunRequest, kept: Path, people: _People) -> None:
+    def _record(self, request: RunRequest, people: _People) -> Recording:
         from wavewright.config.settings import load_settings
-        from wavewright.engine.recordings.recording_file import write_recording
         from wavewright.engine.recordings.whole_runs import record_job
 
         # Who records has a model, a key and folders of their own; who replays needs none of them.
@@ -128,29 +136,41 @@ class RecordedRuns:
 
         with _models_on():
             _, recording = run_to_end(record)
-        write_recording(kept, recording)
+        return recording
 
-    def _replay(self, request: RunRequest, kept: Path, people: _People) -> WholeRun:
+    def _read(self, kept: Path) -> Recording:
         from wavewright.engine.recordings.recording_file import RecordingError, read_recording
-        from wavewright.engine.recordings.whole_runs import lacking, replay_job
 
         __tracebackhide__ = True
         if not kept.exists():
             raise failure(f"there is no recording {kept}: run this test once with `pytest {OPTION}`")
+        try:
+            return read_recording(kept)
+        except RecordingError as error:
+            raise self._unusable(error) from None
+
+    def _replay(self, request: RunRequest, recording: Recording, kept: Path, people: _People) -> WholeRun:
+        from wavewright.engine.recordings.recording_file import RecordingError
+        from wavewright.engine.recordings.whole_runs import lacking, replay_job
+
+        __tracebackhide__ = True
         settings = self.project.settings()
 
         async def replay() -> WholeRun:
             return await replay_job(request, settings, recording, file=kept, approver=people, asker=people)
 
         try:
-            recording = read_recording(kept)
             ran = run_to_end(replay)
             if ran.misses:
                 raise lacking(kept, ran.misses)
         except RecordingError as error:
             # From nothing: pytest would show what was caught, traceback and all, above the message.
-            raise failure(f"error: {error.message}\n  = help: {error.hint}: `pytest {OPTION}`") from None
+            raise self._unusable(error) from None
         return ran
+
+    def _unusable(self, error: RecordingError) -> BaseException:
+        mend = _NOT_KEPT if self.is_recording else f"{error.hint}: `pytest {OPTION}`"
+        return failure(f"error: {error.message}\n  = help: {mend}")
 
     def _request(
         self,
@@ -166,6 +186,12 @@ class RecordedRuns:
             as_of=instant_of(as_of, "as_of") if isinstance(as_of, str) else as_of,
         )
         return request if plan is None else replace(request, plan_file=self.project.file(plan))
+
+
+def _keep(file: Path, recording: Recording) -> None:
+    from wavewright.engine.recordings.recording_file import write_recording
+
+    write_recording(file, recording)
 
 
 def _made(ran: WholeRun) -> tuple[Call, ...]:
