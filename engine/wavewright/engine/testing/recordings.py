@@ -22,15 +22,15 @@ import pytest
 from wavewright.engine.testing.calls import Call
 from wavewright.engine.testing.claims import failure
 from wavewright.engine.testing.guard import VARIABLE
+from wavewright.engine.testing.people import GivenPeople
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
 from wavewright.engine.testing.running import run_to_end
 
 if TYPE_CHECKING:
-    from wavewright.engine.context import ApprovalRequest, RunRequest
+    from wavewright.engine.context import RunRequest
     from wavewright.engine.recordings.recording_file import Recording, RecordingError
     from wavewright.engine.recordings.whole_runs import WholeRun
-    from wavewright.planner.planning import UserQuestion
 
 OPTION = "--wavewright-record"
 """Runs for real, and records anew."""
@@ -52,22 +52,6 @@ def recording_fixture(request: pytest.FixtureRequest) -> RecordedRuns:
     return RecordedRuns(
         project, folder, name, is_recording=bool(request.config.getoption(OPTION, default=False))
     )
-
-
-class _People:
-    """Answers for the user, and keeps what it was asked."""
-
-    def __init__(self, *, approves: bool, answers: Sequence[str]) -> None:
-        self.approvals: list[ApprovalRequest] = []
-        self._approves = approves
-        self._answers = [*answers]
-
-    async def approve(self, request: ApprovalRequest) -> bool:
-        self.approvals.append(request)
-        return self._approves
-
-    async def ask(self, question: UserQuestion) -> str | None:  # noqa: ARG002 - as the port has it
-        return self._answers.pop(0) if self._answers else None
 
 
 @dataclass(slots=True, repr=False)
@@ -112,19 +96,19 @@ class RecordedRuns:
         with self.project.entered():
             request = self._request(file, plan, as_of)
             recording = (
-                self._record(request, _People(approves=approve, answers=answers))
+                self._record(request, GivenPeople(approves=approve, answers=answers))
                 if self.is_recording
                 else self._read(kept)
             )
             # Whoever records looks at the replay, too: what is asserted and pinned now holds ever after.
-            people = _People(approves=approve, answers=answers)
+            people = GivenPeople(approves=approve, answers=answers)
             ran = self._replay(request, recording, kept, people)
             if self.is_recording:
                 _keep(kept, recording)
         made = _made(ran)
         return RunView(ran.context, ran.events, made, tuple(people.approvals), self.folder, ran.halted)
 
-    def _record(self, request: RunRequest, people: _People) -> Recording:
+    def _record(self, request: RunRequest, people: GivenPeople) -> Recording:
         from wavewright.config.settings import load_settings
         from wavewright.engine.recordings.whole_runs import record_job
 
@@ -149,7 +133,7 @@ class RecordedRuns:
         except RecordingError as error:
             raise self._unusable(error) from None
 
-    def _replay(self, request: RunRequest, recording: Recording, kept: Path, people: _People) -> WholeRun:
+    def _replay(self, request: RunRequest, recording: Recording, kept: Path, people: GivenPeople) -> WholeRun:
         from wavewright.engine.recordings.recording_file import RecordingError
         from wavewright.engine.recordings.whole_runs import lacking, replay_job
 

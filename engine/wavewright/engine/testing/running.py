@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,6 +23,7 @@ from wavewright.engine.testing.calls import CallRecord, Stub
 from wavewright.engine.testing.claims import failure, unknown
 from wavewright.engine.testing.guard import LIVE
 from wavewright.engine.testing.loading import read
+from wavewright.engine.testing.people import GivenPeople
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
 from wavewright.planner.model_port import ModelError
@@ -30,9 +31,8 @@ from wavewright.tools.models.cassette_errors import CassetteError, how_to_record
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
-    from wavewright.engine.context import ApprovalRequest, RunRequest
+    from wavewright.engine.context import RunRequest
     from wavewright.executor.events import Event
-    from wavewright.planner.planning import UserQuestion
 
 T = TypeVar("T")
 _HOW_TESTS_RECORD = (
@@ -40,22 +40,6 @@ _HOW_TESTS_RECORD = (
     "WAVEWRIGHT_CASSETTE_MODE=record and a model that answers"
 )
 _RECOVERED = re.compile(r"_\d+$")
-
-
-@dataclass(slots=True)
-class _Answers:
-    """Answers for the user, and keeps what it was asked."""
-
-    approves: bool
-    answers: list[str]
-    asked: list[ApprovalRequest] = field(default_factory=list["ApprovalRequest"])
-
-    async def approve(self, request: ApprovalRequest) -> bool:
-        self.asked.append(request)
-        return self.approves
-
-    async def ask(self, question: UserQuestion) -> str | None:  # noqa: ARG002 - as the port has it
-        return self.answers.pop(0) if self.answers else None
 
 
 @dataclass(slots=True, repr=False)
@@ -104,7 +88,7 @@ class PlanRunner:
             self._refuse_unknown_stubs(file, plan, stubs or {})
             request = self._request(file, plan, as_of)
             calls = CallRecord(stubs or {}, real)
-            people = _Answers(approve, [*answers])
+            people = GivenPeople(approves=approve, answers=answers)
             try:
                 self.last = run_to_end(lambda: _run(request, settings, calls, people))
             except (CassetteError, ModelError) as error:
@@ -195,7 +179,7 @@ def _asks_nobody(cassette: str | os.PathLike[str], *, is_live: bool) -> BaseExce
     )
 
 
-async def _run(request: RunRequest, settings: Settings, calls: CallRecord, people: _Answers) -> RunView:
+async def _run(request: RunRequest, settings: Settings, calls: CallRecord, people: GivenPeople) -> RunView:
     from wavewright.engine.session import run_request
     from wavewright.executor.journal_sqlite import SqliteJournal
 
@@ -214,7 +198,7 @@ async def _run(request: RunRequest, settings: Settings, calls: CallRecord, peopl
         ended.context,
         tuple(events),
         tuple(calls.calls),
-        tuple(people.asked),
+        tuple(people.approvals),
         settings.state_dir,
         ended.halted,
     )
