@@ -321,6 +321,18 @@ def test_a_job_without_a_plan_has_that_fault(wavewright: CommandLine, project: P
     assert codes(checked.out) == ["E114"]
 
 
+def test_a_job_that_a_model_plans_is_no_fault_of_the_project(
+    wavewright: CommandLine, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVEWRIGHT_MODEL", "openai-chat:never-asked")
+    (project / "job.yaml").write_text("version: 1\nname: words\ngoal_template: word_ranking\n")
+
+    checked = wavewright("check", "job.yaml")
+
+    assert (checked.code, checked.out) == (0, "job.yaml: sound: a job whose plan a model makes\n")
+    assert wavewright("check", "job.yaml", "--fix").out == checked.out
+
+
 def test_a_goal_template_is_checked_before_there_is_a_job(wavewright: CommandLine, project: Path) -> None:
     template = project / "config" / "goals" / "word_ranking.yaml"
     sound = wavewright("check", template)

@@ -9,6 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import CommandLine
+from tests.engine.desk_project import TEMPLATE, write_desk
 from tests.engine.wording import worded
 
 
@@ -126,6 +127,72 @@ def test_what_is_neither_a_file_nor_a_run_is_told(
     wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion, name: str
 ) -> None:
     answer = wavewright("diff", "plans/words.plan.yaml", name)
+
+    assert answer.code == 2
+    assert worded(answer, project) == snapshot
+
+
+# --- a run's plan against its patched one -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def twice_patched(wavewright: CommandLine, tmp_path: Path) -> str:
+    """A run whose quotes were stale in its first round, and whose sheet was plain in its second."""
+    write_desk(
+        tmp_path,
+        template=TEMPLATE.replace(
+            "recipes:\n",
+            "  - {id: neat, on_tool: write_down, check: \"output.startsWith('neat')\"}\nrecipes:\n",
+        )
+        + "  - {gate: neat, set_params: {neat: true}, reason: the sheet is plain}\n",
+    )
+    tools = tmp_path / "desk.py"
+    plain = tools.read_text()
+    neat = plain.replace("rate: float) -> str", "rate: float, neat: bool = False) -> str")
+    tools.write_text(neat.replace('return f"', 'return ("neat " if neat else "") + f"'))
+    assert wavewright("run", "quotes.job.yaml", "--approve", "always").code == 0
+    return only_run(wavewright)
+
+
+def test_a_run_alone_shows_what_each_round_of_recovery_changed_and_why(
+    wavewright: CommandLine, twice_patched: str, snapshot: SnapshotAssertion
+) -> None:
+    shown = wavewright("diff", twice_patched[:-2])
+
+    assert shown.code == 1
+    assert shown.err == ""
+    assert shown.out == snapshot
+
+
+def test_a_run_alone_gives_its_rounds_to_programs(wavewright: CommandLine, twice_patched: str) -> None:
+    told = json.loads(wavewright("diff", twice_patched, "--format", "json").out)
+    first, second = told["rounds"]
+
+    assert told["run"] == twice_patched
+    assert [one["round"] for one in (first, second)] == [1, 2]
+    assert [one["reason"] for one in (first, second)] == ["the quotes are stale", "the sheet is plain"]
+    assert [[step["id"] for step in one["added"]] for one in (first, second)] == [["quotes_2"], ["sheet_2"]]
+    assert first["new"]["hash"] == second["old"]["hash"]
+    assert told["whole"]["old"]["hash"] == first["old"]["hash"]
+    assert told["whole"]["new"]["hash"] == second["new"]["hash"]
+    assert [step["id"] for step in told["whole"]["added"]] == ["quotes_2", "sheet_2"]
+
+
+def test_a_run_without_a_patch_follows_its_first_plan(wavewright: CommandLine, project: Path) -> None:
+    assert project.is_dir()
+    wavewright("run", "plans/words.job.yaml")
+    run = only_run(wavewright)
+
+    shown = wavewright("diff", run)
+
+    assert shown.code == 0
+    assert shown.out == f"run {run} follows its first plan: no patch was applied\n"
+
+
+def test_a_plan_alone_has_nothing_to_be_compared_with(
+    wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion
+) -> None:
+    answer = wavewright("diff", "plans/words.plan.yaml")
 
     assert answer.code == 2
     assert worded(answer, project) == snapshot

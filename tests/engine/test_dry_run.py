@@ -166,6 +166,35 @@ def test_data_in_a_plan_is_text_on_the_page(wavewright: CommandLine, project: Pa
     assert "&lt;b&gt;bold&lt;/b&gt;" in page
 
 
+def test_no_text_of_a_plan_steers_the_terminal(wavewright: CommandLine, project: Path) -> None:
+    hidden = "\\e[1A\\e[2K\\e]0;title\\a\\u202e"
+    (project / "plan.yaml").write_text(
+        f'goal: "{hidden}"\n'
+        f"steps: [{{id: a, tool: list_notes, params: {{folder: notes}}, when: \"'{hidden}' != ''\"}}]\n"
+        f'caps: [{{field: overall, max: 0.5, because: "{hidden}"}}]\n'
+    )
+
+    text = wavewright("dry-run", "plan.yaml").out
+
+    assert all(char == "\n" or char.isprintable() for char in text)
+    assert text.count("\\x1b[1A\\x1b[2K") == 3
+
+
+def test_gates_keep_their_names_and_a_cap_without_a_condition_has_none(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "plan.yaml").write_text(
+        "steps: [{id: a, tool: list_notes, params: {folder: notes}}]\n"
+        "gates: [{id: some__notes, on: a, check: output.size() > 0}]\n"
+        "caps: [{field: overall, max: 0.5, because: they are few}]\n"
+    )
+
+    text = wavewright("dry-run", "plan.yaml").out
+
+    assert "gates some__notes\n" in text
+    assert "  overall at most 0.5: they are few\n" in text
+
+
 def test_what_cannot_be_written_is_told(
     wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -164,6 +165,24 @@ def test_a_new_side_effect_of_a_patch_is_a_question(wavewright: CommandLine, des
     assert told["approvals"] == ["the patch brings step 'note', which calls 'write_down' (write)"]
 
 
+def test_text_from_outside_is_told_of_steps_that_still_act(wavewright: CommandLine, desk: Path) -> None:
+    write_desk(desk, job=FRESH_JOB)
+    settings = desk / "wavewright.yaml"
+    settings.write_text(settings.read_text().replace("field: as_of", "field: as_of, untrusted_output: true"))
+    assert wavewright("run", "quotes.job.yaml").code == 0
+    more: JsonObject = {
+        "op": "add",
+        "step": {"id": "more", "tool": "write_down", "params": {"quotes": "${steps.quotes}", "rate": 1.5}},
+    }
+    run = run_of(desk)
+
+    before = record(wavewright, "quotes.job.yaml")
+    after = record(wavewright, "--run", run, "--patch", patch_of(desk, run, [more]))
+
+    acting = [cast("list[JsonObject]", told["untrusted"])[0]["acting"] for told in (before, after)]
+    assert acting == [["sheet"], ["more"]]
+
+
 def test_of_a_run_that_has_ended_nothing_runs_again_without_a_patch(
     wavewright: CommandLine, desk: Path, stale: str
 ) -> None:
@@ -236,9 +255,11 @@ def test_what_the_journal_answers_is_told_and_is_what_the_next_run_reuses(
     take_calls(desk)
 
     told = record(wavewright, "quotes.job.yaml")
+    text = wavewright("dry-run", "quotes.job.yaml").out
     assert wavewright("run", "quotes.job.yaml").code == 0
 
     assert calls_told(told) == calls_made(desk) == {"rate": 1, "write_down": 1}
+    assert re.search(r"─ quotes .* 0 s +0 s$", text, re.MULTILINE)
     quotes = next(step for step in cast("list[JsonObject]", told["steps"]) if step["id"] == "quotes")
     assert cast("JsonObject", quotes["reuse"])["calls"] == 2
     assert quotes["expected_seconds"] == 0

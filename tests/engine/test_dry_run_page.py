@@ -123,6 +123,26 @@ def test_the_browser_has_nothing_to_complain_of_and_shows_the_step_of_the_addres
 
 @needs_chromium
 @needs_time
+def test_a_step_that_needs_approval_says_when_a_person_is_asked(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "wavewright.yaml").write_text(
+        "tools: [{path: tools/notes.py, functions: {list_notes: {needs_approval: true}}}]\n"
+    )
+    (project / "plan.yaml").write_text("steps: [{id: a, tool: list_notes, params: {folder: notes}}]\n")
+    page = project / "page.html"
+
+    assert wavewright("dry-run", "plan.yaml", "--format", "html", "--output", page).code == 0
+    seen = visit(page, project, fragment="#step-a")
+    panel = re.search(r"<aside.*?</aside>", seen.html, re.DOTALL)
+
+    assert panel is not None
+    assert "a person is asked once, before anything runs" in panel[0]
+    assert "asked once, before anything runs, for 1 step" in wavewright("dry-run", "plan.yaml").out
+
+
+@needs_chromium
+@needs_time
 def test_a_step_is_chosen_by_a_click_and_by_keys(page: Path) -> None:
     seen = driven(
         page,

@@ -122,6 +122,19 @@ def test_the_plan_in_a_job_is_mended_in_the_job(wavewright: CommandLine, project
     assert job.read_text() == f"name: twice # the job\nplan:\n{indented(MENDED)}"
 
 
+def test_a_job_of_a_template_whose_plan_needs_no_mending_is_checked_as_it_is(
+    wavewright: CommandLine, project: Path
+) -> None:
+    template = project / "config" / "goals" / "word_ranking.yaml"
+    template.write_text(f"{template.read_text()}plan:\n{indented(MENDED)}")
+    (project / "job.yaml").write_text("name: j\ngoal_template: word_ranking\ninputs: {folder: notes}\n")
+
+    checked = wavewright("check", "job.yaml", "--fix")
+
+    assert (checked.code, checked.err) == (0, "")
+    assert "sound" in checked.out
+
+
 def test_the_plan_of_a_goal_template_is_mended_in_the_template_alone(
     wavewright: CommandLine, project: Path
 ) -> None:

@@ -130,6 +130,30 @@ def test_a_question_that_a_cassette_lacks_is_misuse_with_the_nearest_one(
     assert len(planning.requests) == 1
 
 
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_question_that_a_cassette_lacks_is_one_message_and_no_call(
+    wavewright: CommandLine,
+    planning: ScriptedServer,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    monkeypatch.setenv("WAVEWRIGHT_CASSETTE", "answers.json")
+    monkeypatch.setenv("WAVEWRIGHT_CASSETTE_MODE", "record")
+    assert wavewright("plan", "plans/ranking.job.yaml").code == 0
+    monkeypatch.delenv("WAVEWRIGHT_CASSETTE_MODE")
+    job = project / "plans" / "ranking.job.yaml"
+    job.write_text(job.read_text().replace("top: 5", "top: 7"))
+
+    missed = wavewright(command, "plans/ranking.job.yaml")
+
+    said = [line for line in missed.err.splitlines() if not line.startswith("run ")]
+    assert missed.code == 2
+    assert said[0].startswith("error: the cassette ")
+    assert "gave no answer" not in missed.err
+    assert len(planning.requests) == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "code"),
     [

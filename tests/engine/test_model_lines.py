@@ -10,7 +10,7 @@ from wavewright.engine.cli.model_lines import cost_words, rung_line, short, use_
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse, Outcome
 from wavewright.planner.types import StepId
-from wavewright.reviewer.costs import cost_of, money_words
+from wavewright.reviewer.costs import call_words, cost_of, money_words
 
 USE = ModelUse(
     role="planner",
@@ -68,9 +68,25 @@ def test_a_sum_says_what_it_lacks() -> None:
 
 
 def test_a_call_that_spent_nothing_has_no_unknown_price() -> None:
-    never_asked = replace(USE, outcome="over_budget", input_tokens=0, output_tokens=0, usd=None)
+    never_asked = replace(
+        USE, outcome="over_budget", input_tokens=0, output_tokens=0, usd=None, attempts=0, seconds=0.0
+    )
 
     assert "price" not in cost_words(cost_of([never_asked]))
+
+
+def test_a_sum_tells_calls_without_an_answer_from_those_that_a_budget_refused() -> None:
+    failed = replace(USE, outcome="failed")
+    refused = replace(USE, outcome="over_budget", attempts=0)
+    not_repeated = replace(USE, outcome="over_budget", attempts=1)
+
+    assert call_words(cost_of([USE, failed])) == "2 calls (1 without an answer)"
+    assert call_words(cost_of([USE, refused])) == "1 call (1 over budget and never made)"
+    assert call_words(cost_of([failed, refused, refused])) == (
+        "1 call (1 without an answer, 2 over budget and never made)"
+    )
+    assert call_words(cost_of([refused])) == "no call (1 over budget and never made)"
+    assert call_words(cost_of([not_repeated])) == "1 call (1 without an answer)"
 
 
 def test_an_amount_too_small_to_write_is_not_nothing() -> None:

@@ -17,6 +17,7 @@ from tests.engine.conftest import CommandLine
 from tests.engine.desk_project import JOB, take_calls, write_desk
 from tests.support.model_answers import denied, silence
 from tests.support.scripted_model import ScriptedRequest, ScriptedServer, asked_for
+from tests.wire.desk import ITS_PLAN, PLAN, TEMPLATE, UNPLANNED, review
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest
 from wavewright.engine.pipeline import PipelineRun
@@ -24,43 +25,8 @@ from wavewright.engine.session import ignore_event, run_request
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event, ModelCalled, PlanAccepted, RunFinished
 from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.planner.types import JsonObject
 from wavewright.reviewer.packaging import read_package
 from wavewright.reviewer.records import Package
-
-UNPLANNED = JOB[: JOB.index("plan:")]
-TEMPLATE = """\
-name: quotes
-goal: Write down the quotes
-available_tools: [{name: fetch}, {name: rate}, {name: write_down}]
-inputs_schema: {type: object, properties: {codes: {type: array, items: {type: string}}}}
-"""
-PLAN: JsonObject = {
-    "steps": [
-        {
-            "why": "each code has a quote",
-            "id": "quotes",
-            "tool": "fetch",
-            "for_each": "${inputs.codes}",
-            "params": {"code": "${item}"},
-        },
-        {"why": "quotes are in another currency", "id": "rate", "tool": "rate"},
-        {
-            "why": "what was asked for",
-            "id": "sheet",
-            "tool": "write_down",
-            "params": {"quotes": "${steps.quotes}", "rate": "${steps.rate}"},
-        },
-    ],
-    "result": "${steps.sheet}",
-}
-REVIEW: JsonObject = {
-    "goal_achieved": True,
-    "confidence": 0.9,
-    "summary": "Both quotes are there.",
-    "missing_data": [],
-    "recovery_actions": [],
-}
 
 
 class NoApprover:
@@ -79,7 +45,7 @@ def desk(
     write_desk(tmp_path, template=TEMPLATE, job=UNPLANNED)
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
-    model_server.answer(REVIEW, when=asked_for("review"))
+    model_server.answer(review(), when=asked_for("review"))
     return model_server
 
 
@@ -137,7 +103,7 @@ def test_a_plan_that_the_job_gives_is_the_plan(
 def test_a_model_that_may_not_be_asked_leaves_the_template_s_own_plan(
     tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
 ) -> None:
-    plan = JOB[JOB.index("plan:") :]
+    plan = ITS_PLAN
     write_desk(tmp_path, template=TEMPLATE + plan, job=UNPLANNED)
     desk.answer(denied(), when=asked_for("plan"))
 

@@ -134,6 +134,20 @@ def test_a_run_over_its_budget_says_so_and_goes_on_without_the_model(
     assert planning.requests == ()
 
 
+def test_calls_that_a_budget_refused_are_told_as_never_made(
+    wavewright: CommandLine, planning: ScriptedServer, project: Path
+) -> None:
+    with (project / "wavewright.yaml").open("a") as settings:
+        settings.write("budgets: {run: {tokens: 100}}\n")
+
+    answer = wavewright("run", "plans/ranking.job.yaml")
+    shown = wavewright("show", str(only_run(wavewright)["run"])).out
+
+    assert "models  no call (2 over budget and never made) of openai-chat:scripted in " in answer.out
+    assert "without an answer" not in answer.out
+    assert "rung planner llm              no call (1 over budget and never made), 0 tokens, " in shown
+
+
 def test_what_models_cost_is_shown_with_the_run(
     wavewright: CommandLine, planning: ScriptedServer, project: Path
 ) -> None:
@@ -155,6 +169,10 @@ def test_what_models_cost_is_shown_with_the_run(
     assert row.index(row.split()[-2]) < head.index("tokens")
     assert "planner" in shown
     assert "reviewer" in shown
+    assert {use["rung"] for use in uses} == {"llm", "model"}
+    for use in uses:
+        [line] = [line for line in shown.splitlines() if f"  rung {use['role']} {use['rung']} " in line]
+        assert f" 1 call, {use['input_tokens'] + use['output_tokens']:,} tokens, {use['usd']:.4f} USD" in line
     assert f"{sum(use['input_tokens'] + use['output_tokens'] for use in uses):,}" in shown
 
 
@@ -169,10 +187,15 @@ def test_the_patch_of_a_model_is_shown_like_any_other(
     ran = wavewright("run", "plans/ranking.job.yaml")
     run = str(only_run(wavewright)["run"])
     differing = wavewright("diff", "first.yaml", run)
+    rounds = wavewright("diff", run)
 
     assert (kept.code, ran.code, differing.code) == (0, 0, 1)
     assert "recovery: read the notes that hold a text" in ran.err
     assert differing.out == snapshot
+    assert rounds.out.splitlines()[:2] == [
+        "round 1: read the notes that hold a text (by the rung model)",
+        "  + notes_2: read_note, instead of notes",
+    ]
 
 
 def test_the_key_is_in_nothing_that_a_run_leaves(

@@ -105,6 +105,22 @@ def test_a_sealed_plan_that_is_looked_at_and_sealed_again_stays_as_it_is(
     assert content(sealed.parent / "again.json") == before
 
 
+def test_only_a_sealed_plan_is_replaced_by_one(wavewright: CommandLine, project: Path, sealed: Path) -> None:
+    sealed.write_text(sealed.read_text().replace("${", "$ {"))
+    (project / "empty.json").touch()
+    plan = project / "plans" / "words.plan.yaml"
+    before = plan.read_text()
+
+    for file in (sealed, "empty.json"):
+        assert wavewright("dry-run", JOB, "--out", file).code == 0
+        assert wavewright("check", file).code == 0
+    for file in (plan, "notes/planning.md"):
+        answer = wavewright("dry-run", JOB, "--out", file)
+        assert (answer.code, answer.out) == (2, "")
+        assert f"{str(file)!r} exists and is no sealed plan" in answer.err
+    assert plan.read_text() == before
+
+
 def test_check_and_diff_read_a_sealed_plan(wavewright: CommandLine, sealed: Path) -> None:
     assert "sound: 3 steps" in wavewright("check", sealed).out
     assert wavewright("diff", sealed, sealed).code == 0

@@ -95,6 +95,28 @@ async def test_a_resumed_run_calls_only_what_was_not_finished(schedule: Schedule
     assert not state.is_interrupted
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+async def test_a_resumed_run_that_is_stopped_at_once_forgets_nothing(
+    schedule: Schedule, tmp_path: Path
+) -> None:
+    stalling = Stalling()
+    async with SqliteJournal(tmp_path / "journal.db") as journal:
+        await stalling.run_until_stalled(PLAN, "c", journal=journal, schedule=schedule)
+        prior = fold(await journal.load(RUN))
+        stalling.stalled = {"c"}
+        with anyio.CancelScope() as stopped:
+            stopped.cancel()
+            await stalling.bench.run(PLAN, journal=journal, prior=prior, schedule=schedule)
+        between = fold(await journal.load(RUN))
+        stalling.stalled = set()
+        state = await stalling.go_on(PLAN, journal, schedule=schedule)
+
+    assert stopped.cancelled_caught
+    assert statuses(between) == {"a": "ok", "b": "ok", "fan": "ok", "c": "cancelled"}
+    assert set(stalling.bench.called) == {"c"}
+    assert statuses(state) == {"a": "ok", "b": "ok", "fan": "ok", "c": "ok"}
+
+
 async def test_a_finished_run_that_is_resumed_calls_nothing_and_ends_the_same() -> None:
     journal = MemoryJournal()
     stalling = Stalling()

@@ -249,6 +249,16 @@ def test_a_patch_for_another_plan_is_refused() -> None:
     assert [(one.code, one.pointer) for one in checked.diagnostics] == [("E409", "/base")]
 
 
+def test_a_hash_as_it_is_shown_in_text_is_not_enough_and_the_whole_one_is_given() -> None:
+    whole = plan_hash(PLAN)
+    cut = patch(AGAIN).model_copy(update={"base": whole[:19]})
+
+    with pytest.raises(PatchRefused) as refused:
+        apply_patch(PLAN, cut, finished=FINISHED, goal=GOAL, tools=TOOLS)
+
+    assert [one.hint for one in refused.value.diagnostics] == [f"write the whole hash: {whole}"]
+
+
 def test_a_patch_that_changes_nothing_is_refused() -> None:
     same = ReplaceStep(step=PLAN.step("each").model_copy(update={"why": "said otherwise"}))
 

@@ -191,8 +191,27 @@ def test_the_action_keeps_what_it_finds(project: Path, *, is_sound: bool) -> Non
         (project / "plans" / "bad.job.yaml").write_text(
             "name: bad\nplan: {steps: [{id: a, tool: nothing}]}\n"
         )
+    codes, summary = run_action(project)
+    found = json.loads((project / "plans.sarif").read_text())["runs"][0]["results"]
+
+    assert codes == {"Check": 0 if is_sound else 1, "Tell": 0}
+    assert (project / "outputs").read_text() == "sarif=plans.sarif\n"
+    assert [result["ruleId"] for result in found] == ([] if is_sound else ["E201"])
+    assert summary.startswith("```text\n")
+    assert ("error[E201]" in summary) is not is_sound
+
+
+def test_the_action_tells_of_files_that_are_not_there(project: Path) -> None:
+    codes, summary = run_action(project, files="plan/*.job.yaml")
+
+    assert codes == {"Check": 2, "Tell": 0}
+    assert "error[E125]: there is no file 'plan/*.job.yaml'" in summary
+
+
+def run_action(project: Path, **inputs: str) -> tuple[dict[str, int], str]:
+    """Run the steps of the action as GitHub does; return their codes, and the summary of the job."""
     document = action()
-    given = {name: str(each["default"]) for name, each in document["inputs"].items()}
+    given = {name: str(each["default"]) for name, each in document["inputs"].items()} | inputs
     files = {"GITHUB_OUTPUT": str(project / "outputs"), "GITHUB_STEP_SUMMARY": str(project / "summary.md")}
     codes: dict[str, int] = {}
     for step in steps_of(document["runs"])[1:]:
@@ -203,14 +222,7 @@ def test_the_action_keeps_what_it_finds(project: Path, *, is_sound: bool) -> Non
             **files,
             **variables,
         ).returncode
-    found = json.loads((project / "plans.sarif").read_text())["runs"][0]["results"]
-    summary = (project / "summary.md").read_text()
-
-    assert codes == {"Check": 0 if is_sound else 1, "Tell": 0}
-    assert (project / "outputs").read_text() == "sarif=plans.sarif\n"
-    assert [result["ruleId"] for result in found] == ([] if is_sound else ["E201"])
-    assert summary.startswith("```text\n")
-    assert ("error[E201]" in summary) is not is_sound
+    return codes, (project / "summary.md").read_text()
 
 
 def test_the_page_calls_the_action_with_inputs_that_it_has() -> None:

@@ -21,6 +21,7 @@ from wavewright.reviewer import (
     review_by_code,
     write_report,
 )
+from wavewright.reviewer.cost_records import Cost, NamedCost
 
 
 def page_of(package: Package) -> FoundPage:
@@ -243,6 +244,16 @@ def test_models_and_their_cost_are_shown_where_one_was_asked() -> None:
     assert "planner repaired reached 0.95 the plan was repaired" in page.text
     assert "1 call by agents" in page.text
     assert "refetch on prices by run_shell : the goal does not allow this tool" in page.text
+
+
+def test_calls_that_a_budget_refused_are_told_apart_from_those_without_an_answer() -> None:
+    package = example_package_with_models()
+    roles = (NamedCost(name="judge", cost=Cost(calls=5, unanswered=4, over_budget=3)),)
+    uses = package.model_uses.model_copy(update={"roles": roles})
+
+    page = page_of(package.model_copy(update={"model_uses": uses}))
+
+    assert "judge 2 1 without an answer 3 over budget, never made" in page.text
 
 
 def test_without_a_model_there_is_no_word_of_models() -> None:

@@ -138,7 +138,7 @@ def test_a_module_that_cannot_be_imported_is_named_with_its_line(
             "tools/missing.py", r"'tools\[0\]': there is no file or folder 'tools/missing.py'", id="file"
         ),
         pytest.param("no_such_module_77", "there is no module 'no_such_module_77'", id="module"),
-        pytest.param({"pth": "x"}, r"'tools\[0\]\.pth': extra inputs", id="unknown field"),
+        pytest.param({"pth": "x"}, r"'tools\[0\]\.pth': 'pth' is no field", id="unknown field"),
         pytest.param({}, r"'tools\[0\]' has neither", id="neither"),
         pytest.param({"path": "x", "module": "y"}, r"'tools\[0\]' has both", id="both"),
         pytest.param(7, r"'tools\[0\]'", id="number"),

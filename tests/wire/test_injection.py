@@ -197,6 +197,7 @@ def check_run(context: RunContext, calls: Sequence[JsonObject]) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.timeout(240)
 async def test_in_a_thousand_runs_only_the_approved_plan_is_executed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,9 @@ class PriceSettings(_Section):
     """Price of a model that the price list does not know, in US dollars per million tokens."""
 
     input: Annotated[float, Field(ge=0, strict=False)]
+    """Of what a model reads."""
     output: Annotated[float, Field(ge=0, strict=False)]
+    """Of what a model writes."""
 
 
 class ModelsSection(_Section):
@@ -86,9 +88,13 @@ class BudgetSettings(_Section):
     """Upper bounds of what models may cost."""
 
     tokens: Annotated[int, Field(ge=1)] | None = None
+    """Read and written, of all calls."""
     usd: _Positive | None = None
+    """US dollars; every model that is asked needs a price."""
     calls: Annotated[int, Field(ge=1)] | None = None
+    """Requests to models, repeated ones included."""
     seconds: _Positive | None = None
+    """Time of model calls, added up."""
 
 
 class BudgetsSection(_Section):

@@ -36,6 +36,7 @@ class SettingsFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     version: Literal[1] = 1
+    """Version of this format."""
     state_dir: str = Field(default=".wavewright", min_length=1)
     """Folder of whatever the engine keeps between runs."""
     journal: JournalPlace | None = Field(default=None, min_length=1)

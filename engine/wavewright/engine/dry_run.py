@@ -32,7 +32,7 @@ from wavewright.planner.diagnostics import Diagnostic, PlanError
 from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import plan_hash
-from wavewright.planner.models import Plan, Step
+from wavewright.planner.models import Cap, Plan, Step
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, Schedule, StepId
 
@@ -230,9 +230,7 @@ class _Forecaster:
             critical_seconds=path.seconds,
             total_seconds=math.fsum(_work(step).expected for step in steps),
             gates=tuple(f"{gate.id} on {gate.on}: {gate.kind}, {gate.severity}s" for gate in plan.gates),
-            caps=tuple(
-                f"{cap.field} at most {cap.max:g} when {cap.when}: {cap.because}" for cap in plan.caps
-            ),
+            caps=tuple(_cap(cap) for cap in plan.caps),
             approvals=self._approvals(),
             warnings=tuple(each for each in found if each.severity != "error"),
             source=source,
@@ -353,6 +351,11 @@ class _Forecaster:
 def _work(step: StepForecast) -> Range:
     """Return the seconds of all calls of a step, one after another."""
     return step.call.seconds.times(step.calls_made)
+
+
+def _cap(cap: Cap) -> str:
+    when = "" if cap.when == "true" else f" when {cap.when}"
+    return f"{cap.field} at most {cap.max:g}{when}: {cap.because}"
 
 
 def _demand(step: StepForecast) -> Demand:

@@ -72,6 +72,8 @@ def _says_something(value: object) -> bool:
 
 def _time(record: Mapping[str, object]) -> str:
     expected, p90 = cast("float", record["expected_seconds"]), cast("float", record["p90_seconds"])
+    if not record["calls_made"]:
+        return duration_text(expected)
     seen = record["calls_seen"]
     basis = f"from {seen} past calls" if record["seconds_from"] == "history" else "the tool's own figure"
     return f"{duration_text(expected)}, p90 {duration_text(p90)} ({basis})"
@@ -96,7 +98,7 @@ def _gate(gate: Gate) -> dict[str, object]:
         "judge": gate.judge.rubric if gate.judge is not None else "",
     }[gate.kind]
     return {
-        "id": gate.id.partition(GATE_JOINT)[0],
+        "id": gate.id.removesuffix(f"{GATE_JOINT}{gate.on}"),
         "kind": gate.kind,
         "severity": gate.severity,
         "asked": asked,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
+from wavewright.engine.columns import wrapped
 from wavewright.engine.dry_run import DryRun, StepForecast
 from wavewright.engine.dry_run_estimates import LEAST_CALLS, Range
 from wavewright.engine.dry_run_rerun import RUNNING
 from wavewright.engine.dry_run_reuse import Reuse
 from wavewright.engine.dry_run_sections import dollars, sections, tokens_text
+from wavewright.planner.types import GATE_JOINT
 from wavewright.reviewer.times import duration_text
 
 WIDTH = 80
@@ -27,19 +28,19 @@ def as_text(dry_run: DryRun) -> str:
 
 
 def _lines(dry_run: DryRun) -> Iterator[str]:
-    yield from _wrapped(f"{dry_run.job}: {dry_run.goal}", "")
+    yield from wrapped(f"{dry_run.job}: {dry_run.goal}")
     yield f"plan {dry_run.rung}, {dry_run.plan_hash[:19]}, {dry_run.schedule}, {dry_run.concurrency} calls at once"
     for note in dry_run.notes:
-        yield from _wrapped(f"note: {note}", "  ")
+        yield from wrapped(f"note: {note}", rest="  ")
     yield ""
     for label, told in _glance(dry_run):
-        yield from _wrapped(told, " " * (_LABEL + 2), indent=f"  {label:<{_LABEL}}")
+        yield from wrapped(told, indent=f"  {label:<{_LABEL}}", rest=" " * (_LABEL + 2))
     yield from _waves(dry_run)
     for title, entries in sections(dry_run):
         yield ""
         yield f"{title}:"
         for entry in entries:
-            yield from _wrapped(entry, "    ", indent="  ")
+            yield from wrapped(entry, indent="  ", rest="    ")
 
 
 def _glance(dry_run: DryRun) -> Iterator[tuple[str, str]]:
@@ -168,9 +169,10 @@ def _step_lines(step: StepForecast, id_width: int, room: int, columns: Sequence[
     details += [", ".join(marks)] if marks else []
     details += [f"{step.standing.kind}: {step.standing.reason}"] if step.standing is not None else []
     details += [_reused(step.reuse, step)] if step.reuse is not None and not step.is_idle else []
-    details += [f"gates {', '.join(gate.partition('__')[0] for gate in step.gates)}"] if step.gates else []
+    gates = [gate.removesuffix(f"{GATE_JOINT}{step.id}") for gate in step.gates]
+    details += [f"gates {', '.join(gates)}"] if gates else []
     for detail in details:
-        yield from _wrapped(detail, "  ", indent="  ", width=WIDTH - 3)
+        yield from wrapped(detail, indent="  ", rest="  ", width=WIDTH - 3)
 
 
 def _reused(reuse: Reuse, step: StepForecast) -> str:
@@ -179,10 +181,10 @@ def _reused(reuse: Reuse, step: StepForecast) -> str:
 
 
 def _figures_of(step: StepForecast, columns: Sequence[str]) -> str:
-    mark = _PRIOR if step.call.seconds_from == "prior" else ""
+    mark = _PRIOR if step.call.seconds_from == "prior" and step.calls_made else ""
     cells = [f"{mark}{duration_text(step.seconds)}", f"{mark}{duration_text(step.p90_seconds)}"]
     if len(columns) > len(cells) and step.call.model is not None:
-        mark = _PRIOR if step.call.tokens_from == "prior" else ""
+        mark = _PRIOR if step.call.tokens_from == "prior" and step.calls_made else ""
         usd = "?" if step.usd is None else f"{mark}{dollars(step.usd.expected)}"
         cells += [f"{mark}{tokens_text(step.tokens.expected)}", usd]
     return "".join(f"{cell:>{_FIGURE}}" for cell in cells)
@@ -203,13 +205,6 @@ def _some(names: Sequence[str]) -> Iterable[str]:
     # The ends of a long chain say more than its middle.
     half = _MOST_NAMES // 2
     return (*names[:half], f"… {len(names) - 2 * half} more …", *names[-half:])
-
-
-def _wrapped(text: str, rest: str, *, indent: str = "", width: int = WIDTH) -> list[str]:
-    flat = " ".join(text.split())
-    return textwrap.wrap(
-        flat, width, initial_indent=indent, subsequent_indent=rest, break_long_words=False
-    ) or [""]
 
 
 def _count(number: int, word: str) -> str:

@@ -49,7 +49,7 @@ class UntrustedFlow:
     reaches: tuple[StepId, ...]
     """All steps that it reaches, also by way of others; in the plan's order."""
     acting: tuple[StepId, ...]
-    """Of these: steps that write or send."""
+    """Of these: steps that will write or send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,14 @@ def judge_trust(
 ) -> Trust:
     """Return what crosses the boundary.
 
-    Steps that these inputs skip send and bring nothing; silent ones, done already or blocked, send nothing more.
+    Steps that these inputs skip send and bring nothing; silent ones, done already or blocked, do nothing more.
     """
     steps = [step for step in plan.steps if step.id not in skipped]
     readers = _readers(graph, frozenset(step.id for step in steps))
-    flows = tuple(_flow(step, steps, tools, readers) for step in steps if tools[step.tool].untrusted_output)
+    acting = {
+        step.id for step in steps if tools[step.tool].effects & {"write", "egress"} and step.id not in silent
+    }
+    flows = tuple(_flow(step, steps, readers, acting) for step in steps if tools[step.tool].untrusted_output)
     tainted = {step_id for flow in flows for step_id in flow.reaches}
     leaves = tuple(
         _egress(step, graph, prices.get(step.tool), is_tainted=step.id in tainted)
@@ -97,8 +100,8 @@ def _readers(graph: PlanGraph, steps: frozenset[StepId]) -> dict[StepId, list[St
 def _flow(
     source: Step,
     steps: list[Step],
-    tools: Mapping[str, ToolSignature],
     readers: Mapping[StepId, list[StepId]],
+    acting: Collection[StepId],
 ) -> UntrustedFlow:
     reached: set[StepId] = set()
     waiting = list(readers.get(source.id, ()))
@@ -113,7 +116,7 @@ def _flow(
         tool=source.tool,
         read_by=tuple(readers.get(source.id, ())),
         reaches=tuple(step.id for step in ordered),
-        acting=tuple(step.id for step in ordered if tools[step.tool].effects & {"write", "egress"}),
+        acting=tuple(step.id for step in ordered if step.id in acting),
     )
 
 

@@ -130,7 +130,7 @@ def order_of(
             template, template_document = read_template(job.goal_template, file.parent, document, settings)
     else:
         given = given or PlanDraft(read_model(document, Plan), PlanOrigin(document), "given")
-        job = Job(name=_stem(file), goal=given.plan.goal, inputs=given.plan.inputs)
+        job = Job(name=stem(file), goal=given.plan.goal, inputs=given.plan.inputs)
     if template is None:
         template = _template_of_plan(job, given, document)
     _refuse_unknown_preference(job, document, template, template_document, settings)
@@ -387,5 +387,6 @@ def _pack_settings(settings: Settings) -> dict[str, JsonObject]:
     return {name: given for name, given in settings.packs.items() if isinstance(given, dict)}
 
 
-def _stem(file: Path) -> str:
+def stem(file: Path) -> str:
+    """Return the name of a plan's file without its endings, which is the name of its job."""
     return file.name.removesuffix(file.suffix).removesuffix(".plan")

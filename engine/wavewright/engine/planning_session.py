@@ -11,6 +11,7 @@ from wavewright.engine.context import Asker, RunRequest
 from wavewright.engine.jobs import Order, read_order
 from wavewright.engine.services import OpenServices, left_to_spend, open_services
 from wavewright.engine.toolbox import gather_tools, signatures_to_check
+from wavewright.engine.unspent import unspent
 from wavewright.executor.journal_runs import new_run_id
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
@@ -88,7 +89,8 @@ def _given(order: Order, settings: Settings) -> PlanReport:
     assert draft is not None
     tools = signatures_to_check(draft.plan, order.goal, settings)
     bound = bind_plan(draft.plan, order.goal, tools)
-    found = draft.origin.place(check(bound, order.goal, tools))
+    allowance = unspent(draft.plan, order.goal, settings, job=order.goal.job)
+    found = draft.origin.place(check(bound, order.goal, tools, allowance=allowance))
     planned = Planned(draft.plan, draft.rung, found, (), (), document=draft.origin.document)
     return PlanReport(order.goal, planned, bound, (), _estimate(bound, tools))
 

@@ -190,12 +190,13 @@ def _refusals(
     plan: Plan, patch: PlanPatch, goal: Goal | None, round_number: int, *, tried: bool
 ) -> Iterable[Diagnostic]:
     """Yield what is wrong with a patch as a whole, whatever its operations do."""
-    if patch.base != plan_hash(plan):
+    if patch.base != (now := plan_hash(plan)):
+        is_cut = bool(patch.base) and now.startswith(patch.base)
         yield fault(
             "E409",
             "/base",
-            f"the patch was made for the plan {patch.base}, and the plan is {plan_hash(plan)} now",
-            "make the patch again for the plan as it is",
+            f"the patch was made for the plan {patch.base}, and the plan is {now} now",
+            f"write the whole hash: {now}" if is_cut else "make the patch again for the plan as it is",
         )
     if tried:
         yield fault(

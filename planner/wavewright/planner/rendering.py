@@ -94,6 +94,13 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
+def columns_of(char: str) -> int:
+    """Return how many columns of a terminal a character takes."""
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
+
+
 def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii") if char.isascii() else f"\\u{{{ord(char):x}}}"
 
@@ -144,10 +151,4 @@ def _drawn(text: str) -> str:
 
 def _cells(text: str) -> int:
     """Return how many columns of a terminal a stretch of a line takes."""
-    return sum(_width(char) for char in _drawn(text))
-
-
-def _width(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
+    return sum(columns_of(char) for char in _drawn(text))

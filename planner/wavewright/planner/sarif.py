@@ -14,7 +14,6 @@ from wavewright.planner.rendering import Lines
 from wavewright.planner.types import Json, JsonObject
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-HELP_FOLDER = "docs/reference/diagnostics"
 
 
 def render_sarif(diagnostics: Sequence[Diagnostic], source: Source) -> str:
@@ -48,7 +47,6 @@ def _rule(code: str) -> JsonObject:
         "shortDescription": {"text": entry.title},
         "fullDescription": {"text": entry.means},
         "help": {"text": entry.mend},
-        "helpUri": f"{HELP_FOLDER}/{code}.md",
         "defaultConfiguration": {"level": entry.severity},
     }
 

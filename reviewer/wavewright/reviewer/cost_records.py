@@ -26,6 +26,8 @@ class Cost(CostRecord):
     calls: int = 0
     unanswered: int = 0
     """Calls without an answer: refused, cut off, failed, too late or over budget."""
+    over_budget: int = 0
+    """Of these, calls that a budget refused: they were never made."""
     attempts: int = 0
     """Requests, repeated ones and those to fallback models included."""
     input_tokens: int = 0
@@ -37,6 +39,11 @@ class Cost(CostRecord):
     estimated: int = 0
     """Calls whose tokens are an estimate."""
     seconds: float = 0.0
+
+    @property
+    def made(self) -> int:
+        """Calls that were made, answered or not."""
+        return self.calls - self.over_budget
 
     @property
     def tokens(self) -> int:

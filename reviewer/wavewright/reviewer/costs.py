@@ -28,6 +28,8 @@ def cost_of(uses: Iterable[ModelUse]) -> Cost:
     return Cost(
         calls=len(listed),
         unanswered=sum(use.outcome != "answered" for use in listed),
+        # Where a budget refused only to repeat a request, the call was made.
+        over_budget=sum(use.outcome == "over_budget" and not use.attempts for use in listed),
         attempts=sum(use.attempts for use in listed),
         input_tokens=sum(use.input_tokens for use in listed),
         output_tokens=sum(use.output_tokens for use in listed),
@@ -86,13 +88,22 @@ def cost_lines(uses: ModelUses, orchestrator: int, workers: int) -> Iterator[str
         return
     asked = ", ".join(named.name for named in uses.models[:3])
     more = f" and {len(uses.models) - 3} more" if len(uses.models) > 3 else ""
-    unanswered = f" ({total.unanswered} without an answer)" if total.unanswered else ""
-    yield f"{_count(total.calls, 'call')}{unanswered} of {asked}{more} in {duration_text(total.seconds)}"
+    yield f"{call_words(total)} of {asked}{more} in {duration_text(total.seconds)}"
     about = "about " if total.estimated else ""
     yield (
         f"{about}{total.tokens:,} tokens (orchestrator {orchestrator:,}, workers {workers:,}), "
         f"{money_words(total)}"
     )
+
+
+def call_words(cost: Cost) -> str:
+    """Return how many calls were made, how many of them had no answer, and how many a budget refused."""
+    silent = cost.unanswered - cost.over_budget
+    notes = [f"{silent} without an answer"] if silent else []
+    if cost.over_budget:
+        notes.append(f"{cost.over_budget} over budget and never made")
+    made = _count(cost.made, "call") if cost.made else "no call"
+    return f"{made} ({', '.join(notes)})" if notes else made
 
 
 def money_words(cost: Cost) -> str:

@@ -79,6 +79,72 @@ def test_a_run_is_recorded_once_and_replayed_ever_after(desk_suite: Suite, model
     assert len(json.loads(kept.read_text())["answers"]["entries"]) == 2
 
 
+def test_whoever_records_looks_at_the_replay_so_what_is_pinned_then_holds_ever_after(tmp_path: Path) -> None:
+    suite = Suite(tmp_path / "suite")
+    suite.write("wavewright.yaml", "tools: [{path: flaky.py, functions: {shaky: {}}}]\n")
+    suite.write(
+        "flaky.py",
+        """
+        calls = list[str]()
+
+        def shaky(name: str) -> str:
+            calls.append(name)
+            if len(calls) < 2:
+                raise OSError("the line is down")
+            return name
+        """,
+    )
+    suite.write(
+        "shaky.plan.yaml",
+        """
+        goal: Ask twice
+        steps:
+          - {id: said, tool: shaky, params: {name: a}, retry: {attempts: 3, on: [transient], wait_initial: 10ms}}
+        result: ${steps.said}
+        """,
+    )
+    suite.write(
+        "tests/test_shaky.py",
+        """
+        def test_pins(recorded_run, events_snapshot, package_snapshot):
+            run = recorded_run("shaky.plan.yaml")
+            assert run == events_snapshot
+            assert run == package_snapshot
+        """,
+    )
+    recorded = suite.run("--wavewright-record", "--snapshot-update")
+
+    replayed = suite.run()
+
+    assert recorded.last_line.startswith("1 passed"), recorded.out
+    assert replayed.last_line.startswith("1 passed"), replayed.out
+
+
+def test_a_run_that_would_not_replay_is_not_kept(desk_suite: Suite, model: ScriptedServer) -> None:
+    runs_of(desk_suite, is_recording=True)("quotes.job.yaml")
+    kept = desk_suite.folder / "tests" / "recordings" / "sheet.json"
+    before = kept.read_bytes()
+    desk_suite.replace("wavewright.yaml", model.openai_url, "http://127.0.0.1:9/v1")
+
+    told = failure_of(runs_of(desk_suite, is_recording=True))
+
+    assert "has no answer to this request" in told
+    assert "= help: nothing was kept, for it would not replay" in told
+    assert kept.read_bytes() == before
+
+
+def test_tests_of_one_name_in_two_classes_have_a_recording_each(
+    desk_suite: Suite, model: ScriptedServer
+) -> None:
+    body = "    def test_sheet(self, recorded_run):\n        recorded_run('quotes.job.yaml')\n"
+    desk_suite.write("tests/test_desk.py", f"class TestOne:\n{body}\nclass TestTwo:\n{body}")
+
+    desk_suite.run("--wavewright-record")
+
+    kept = sorted(file.name for file in (desk_suite.folder / "tests" / "recordings" / "test_desk").iterdir())
+    assert kept == ["TestOne.test_sheet.json", "TestTwo.test_sheet.json"]
+
+
 def test_the_journal_of_a_replay_is_that_of_the_recorded_run(
     desk_suite: Suite, model: ScriptedServer
 ) -> None:

@@ -173,6 +173,31 @@ def test_another_reviewer_may_come_to_another_verdict_and_is_paid_from_the_purse
     assert take_calls(model_run).total() == 0
 
 
+def test_a_reviewer_that_cannot_be_reached_is_no_verdict_of_its_own(
+    wavewright: CommandLine, model_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVEWRIGHT_BASE_URL", "http://127.0.0.1:9/v1")
+
+    answer = wavewright("replay", only_run(wavewright), "--reviewer", OTHER)
+
+    assert answer.code == 3
+    assert answer.out.splitlines()[4:6] == [
+        "Gave no answer, so that the replay did without",
+        f"  reviewer: {OTHER} cannot be reached",
+    ]
+
+
+def test_a_planner_that_may_cost_nothing_is_not_heard(wavewright: CommandLine, model_run: Path) -> None:
+    with (model_run / "wavewright.yaml").open("a") as file:
+        file.write("budgets: {run: {tokens: 1}}\n")
+
+    found = replayed(wavewright, "--planner", OTHER, code=1)
+
+    assert [(use["role"], use["model"], use["outcome"]) for use in found["silent"]] == [
+        ("planner", OTHER, "over_budget"),
+    ]
+
+
 def plan_with(**changes: Any) -> JsonObject:
     """Return the plan with another step `quotes`."""
     steps = PLAN["steps"]
@@ -386,7 +411,7 @@ def test_a_run_that_has_no_verdict_is_refused(
     answer = wavewright("replay", only_run(wavewright))
 
     assert answer.code == 2
-    assert "ended before it had a plan" in answer.err
+    assert "ended before a plan was accepted" in answer.err
 
 
 def test_a_planner_that_makes_no_sound_plan_is_what_the_replay_came_to(

@@ -226,6 +226,10 @@ def test_texts_of_a_pattern_match_it(pattern: str) -> None:
     assert all(re.search(pattern, text) for text in found)
 
 
+def test_a_pattern_of_addresses_has_two_texts_so_that_calls_can_differ() -> None:
+    assert set(texts_of(r"^[^@\s]+@[^@\s]+\.[a-z]{2,}$")) == {"a@b.example", "b@a.example"}
+
+
 def test_a_pattern_that_only_hypothesis_knows_a_text_for_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hypothesis", None)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -15,6 +17,7 @@ from tests.engine.wording import settled
 from wavewright.config.settings import load_settings
 from wavewright.engine.jobs import read_order
 from wavewright.engine.rehearsal import Bounds, as_text, rehearse
+from wavewright.planner.types import JsonObject
 
 FANNED = """\
 goal: Send what the orders say
@@ -112,6 +115,70 @@ def test_an_expression_without_a_value_is_a_fault_with_the_smallest_output(works
     assert divided["outputs"] == {"verdict": {"is_large": False, "count": 0, "note": None}}
     assert "there is no [0]" in str(missing["message"])
     assert [*missing["outputs"]] == ["details"]  # type: ignore[misc]
+
+
+def test_a_condition_that_held_is_reached_also_where_the_parameters_have_no_value(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: verdict, tool: check_order, params: {id: a}}\n"
+        "  - {id: last, tool: note, when: '!steps.verdict.is_large',\n"
+        "     params: {text: '${string(double(steps.verdict.note) / 0.0)}'}}\n"
+    )
+
+    told = workshop.rehearse()
+
+    [unreached] = entries(told, "unreached")
+    assert (unreached["kind"], unreached["name"]) == ("step", "last")
+    assert "condition is false" not in str(unreached["why"])
+
+
+def test_one_cause_is_told_once_and_addresses_stay_whole(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: sums, tool: totals, params: {table: a}}\n"
+        "  - {id: site, tool: place, params: {id: a}}\n"
+        "  - {id: last, tool: note, params: {text: '${string(steps.sums.net)} ${steps.site.at}'}}\n"
+        "  - {id: other, tool: note, params: {text: '${string(1 / steps.site.size)}'}}\n"
+    )
+
+    found = {str(one["step"]): one["outputs"] for one in entries(workshop.rehearse(), "mishaps")}
+
+    assert found["last"] == {"sums": {}}
+    site = cast("JsonObject", cast("JsonObject", found["other"])["site"])
+    assert re.fullmatch(r"https://example\.org/\d+", str(site["at"]))
+
+
+def test_a_list_that_stands_in_the_plan_has_one_length(workshop: Workshop) -> None:
+    workshop.plan(
+        "inputs: {words: [a, b]}\n"
+        "steps:\n"
+        "  - {id: fixed, tool: note, for_each: [a, b], params: {text: '${item}'}}\n"
+        "  - {id: one, tool: note, for_each: ['${inputs.words[0]}'], params: {text: '${item}'}}\n"
+        "  - {id: ten, tool: note, for_each: '${lists.range(10)}', params: {text: '${string(item)}'}}\n"
+        "  - {id: open, tool: note, for_each: '${inputs.words}', params: {text: '${item}'}}\n"
+    )
+
+    told = workshop.rehearse()
+
+    assert entries(told, "unreached") == []
+    assert set(scenarios(told)) == {"everything is well", "open runs over no item", "open runs over one item"}
+
+
+def test_a_step_that_makes_anothers_call_fails_with_other_parameters_or_says_why(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: verdict, tool: check_order, params: {id: a}}\n"
+        "  - {id: first, tool: fetch_order, params: {id: b}, optional: true}\n"
+        "  - {id: same, tool: fetch_order, params: {id: b}, optional: true, depends_on: [first]}\n"
+        "  - {id: alike, tool: fetch_order, optional: true, depends_on: [same],\n"
+        "     params: {id: \"${steps.verdict.count > 0 ? 'b' : 'c'}\"}}\n"
+    )
+
+    told = workshop.rehearse()
+
+    [unreached] = entries(told, "unreached")
+    assert unreached["text"] == "optional step same fails"
+    assert unreached["why"] == "an equal call is made before"
 
 
 def test_what_a_gate_holds_back_is_no_fault(workshop: Workshop) -> None:
@@ -228,6 +295,39 @@ def test_a_tool_that_promises_nothing_cannot_be_held_to_it(workshop: Workshop) -
     assert set(map(str, reasons)) == {"guess does not promise what is read here"}
 
 
+def test_open_parts_of_an_output_are_as_the_plan_reads_them(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: rows, tool: rows, params: {table: a}}\n"
+        "  - {id: all, tool: entries, params: {table: a}}\n"
+        "  - {id: unread, tool: guess, params: {text: a}}\n"
+        "  - {id: each, tool: note, for_each: '${steps.rows}', params: {text: '${item.name}'}}\n"
+        '  - {id: joined, tool: note, params: {text: "${steps.rows.map(row, row.place.town).join()}"}}\n'
+        "  - {id: first, tool: note, for_each: '${steps.all}', params: {text: '${item}'}}\n"
+        "gates: [{id: enough, on: rows, check: 'output.all(row, row.amount > 3)'}]\n"
+    )
+
+    told = workshop.rehearse()
+
+    assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (0, ["rows", "all"], [])
+    assert (told["never_red"], told["never_green"]) == ([], [])
+    assert scenarios(told)["everything is well"]["verdict"] == "achieved"
+
+
+def test_a_key_that_a_mapping_need_not_have_is_a_fault_and_yet_tried(workshop: Workshop) -> None:
+    workshop.plan(
+        "steps:\n"
+        "  - {id: sums, tool: totals, params: {table: a}}\n"
+        "  - {id: last, tool: note, params: {text: '${string(steps.sums.net)}'}}\n"
+    )
+
+    told = workshop.rehearse()
+
+    assert (told["faults"], told["unpromised"], entries(told, "unreached")) == (1, [], [])
+    [found] = entries(told, "mishaps")
+    assert (found["step"], found["outputs"]) == ("last", {"sums": {}})
+
+
 def test_an_agent_answers_in_the_shape_that_it_is_asked_for(workshop: Workshop) -> None:
     workshop.plan(
         "steps:\n"
@@ -330,6 +430,9 @@ def test_a_report_is_written_where_it_is_wanted(workshop: Workshop) -> None:
         (["--seed", "3"], "--seed is for rehearsals only"),
         (["--fixtures", "x.yaml"], "--fixtures is for rehearsals only"),
         (["--stubs", "--format", "dot"], "a rehearsal has no form 'dot'"),
+        (["--stubs", "--out", "sealed.json"], "a rehearsal has no --out"),
+        (["--stubs", "--run", "2026"], "a rehearsal has no --run"),
+        (["--stubs", "--patch", "patch.yaml"], "a rehearsal has no --patch"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

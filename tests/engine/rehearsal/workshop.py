@@ -13,6 +13,13 @@ TOOLS = '''
 from datetime import date
 from typing import NoReturn, TypedDict
 
+from pydantic import AnyUrl, BaseModel
+
+
+class Site(BaseModel):
+    at: AnyUrl
+    size: int
+
 
 class Order(TypedDict):
     id: str
@@ -64,6 +71,26 @@ def note(text: str, times: int = 1) -> str:
 def guess(text: str):
     """Return whatever there is."""
     _refuse()
+
+
+def rows(table: str) -> list[dict]:
+    """Return the rows of a table, whichever columns it has."""
+    _refuse()
+
+
+def place(id: str) -> Site:
+    """Find the place of an order."""
+    _refuse()
+
+
+def totals(table: str) -> dict[str, float]:
+    """Return a sum for each column."""
+    _refuse()
+
+
+def entries(table: str) -> list:
+    """Return whatever stands in a table."""
+    _refuse()
 '''
 
 SETTINGS = """\
@@ -77,6 +104,10 @@ tools:
       send: {effects: [egress, write], needs_approval: true}
       note: {effects: [write]}
       guess: {}
+      rows: {}
+      place: {}
+      totals: {}
+      entries: {}
 """
 
 

@@ -64,6 +64,26 @@ def test_a_configured_model_fails_every_run_that_is_not_allowed_to_ask_it(
     assert ended.out == snapshot
 
 
+def test_no_module_asks_a_model_while_tests_are_collected(suite: Suite) -> None:
+    with_model(suite)
+    suite.write(
+        "tests/test_import.py",
+        """
+        import os
+
+        from wavewright.engine.main import main
+
+        CODE = main(["run", "plans/words.job.yaml"])
+        REQUESTS = os.environ.get("WAVEWRIGHT_MODEL_REQUESTS")
+
+        def test_off():
+            assert (CODE, REQUESTS) == (2, "off")
+        """,
+    )
+
+    assert suite.run().last_line.startswith("1 passed")
+
+
 def test_the_library_that_asks_models_is_switched_off_only_where_it_is_loaded(suite: Suite) -> None:
     suite.write(
         "tests/test_library.py",
@@ -133,3 +153,41 @@ def test_what_the_testers_environment_says_of_models_does_not_count(
     monkeypatch.setenv("WAVEWRIGHT_MODEL", "openai:gpt-test")
 
     assert run_plan(JOB).verdict == "achieved"
+
+
+def message_of(run_plan: PlanRunner, **given: str) -> str:
+    """Return the message of a test that runs the job and fails."""
+    with pytest.raises(pytest.fail.Exception) as caught:
+        run_plan(JOB, cassette="tests/words.cassette.json", as_of=given.get("as_of", "2026-01-01"))
+    return str(caught.value)
+
+
+def test_a_cassette_that_nobody_would_look_into_fails_the_test(
+    run_plan: PlanRunner, as_live: PlanRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_it_is, live = message_of(run_plan), message_of(as_live)
+    monkeypatch.setenv("WAVEWRIGHT_MODEL", "openai:gpt-test")
+
+    # What the environment names would have been asked by a live test alone.
+    assert message_of(run_plan) == as_it_is
+    assert as_it_is.splitlines() == [
+        "error: no model is configured, so nothing is asked of the cassette 'tests/words.cassette.json'",
+        "  = help: name the model whose answers it holds with 'model:' in wavewright.yaml;",
+        "          what the environment names counts for live tests only",
+    ]
+    assert live.endswith("with 'model:' in wavewright.yaml or WAVEWRIGHT_MODEL")
+
+
+def test_an_absent_cassette_is_mended_by_a_live_test(suite: Suite, run_plan: PlanRunner) -> None:
+    with_model(suite)
+
+    told = message_of(run_plan)
+
+    assert "there is no cassette " in told
+    assert "= help: record it: mark a test that makes this run with @pytest.mark.wavewright_live" in told
+
+
+def test_a_day_that_is_none_is_told_as_the_test_wrote_it(run_plan: PlanRunner, suite: Suite) -> None:
+    with_model(suite)
+
+    assert message_of(run_plan, as_of="yesterday").startswith("error: as_of 'yesterday' is no date")

@@ -153,3 +153,4 @@ def test_without_syrupy_a_snapshot_says_how_to_get_it(suite: Suite) -> None:
     failed = suite.run("-p", "no:syrupy")
 
     assert "plan_snapshot needs syrupy: pip install 'wavewright[testing]'" in failed.out
+    assert "During handling" not in failed.out

@@ -23,11 +23,14 @@ from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from wavewright.config.shape import shape_faults
 from wavewright.planner.models import Model, Retry
 from wavewright.planner.types import Effect, Json, Seconds
 from wavewright.tools.calls import Tool
 from wavewright.tools.functions import ToolDefinitionError, UserFunction
 from wavewright.tools.registry import make_tool
+
+_ENTRY = "write a path, a dotted name, or {path: tools/mine.py, functions: [fetch_invoice]}"
 
 
 class ToolOptions(Model):
@@ -120,12 +123,9 @@ def _read_entry(entry: Json, where: str) -> UserModule:
     try:
         read = UserModule.model_validate(entry)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        place = ".".join([where, *(str(part) for part in fault["loc"])])
-        raise ToolDefinitionError(
-            f"setting {place!r}: {fault['msg'].lower()}",
-            hint="write a path, a dotted name, or {path: tools/mine.py, functions: [fetch_invoice]}",
-        ) from error
+        fault = shape_faults(error, entry, UserModule)[0]
+        place = where + fault.pointer.replace("/", ".")
+        raise ToolDefinitionError(f"setting {place!r}: {fault.message}", hint=fault.hint or _ENTRY) from error
     if (read.path is None) == (read.module is None):
         raise ToolDefinitionError(
             f"setting {where!r} has {'neither' if read.path is None else 'both'} 'path' and 'module'",

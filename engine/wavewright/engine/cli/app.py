@@ -287,6 +287,7 @@ def dry_run(
     from wavewright.engine.cli import dry_run_command, rehearse_command
 
     if stubs:
+        rehearse_command.refuse_with_stubs(out=out, run=of_run, patch=patch)
         options = rehearse_command.RehearsalOptions(
             dry_run_command.named_job(job), plan, schedule.value if schedule else None, seed or 0, fixtures
         )
@@ -371,12 +372,16 @@ def replay(
 @app.command()
 def diff(
     before: Annotated[str, typer.Argument(metavar="A", help="A plan, a job or a run.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="A plan, a job, a run, or a patch of A.")],
+    after: Annotated[
+        str | None,
+        typer.Argument(metavar="B", help="A plan, a job, a run, or a patch of A; none for a run alone."),
+    ] = None,
     format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
 ) -> None:
     """Show what differs between two plans.
 
-    Steps, edges, waves and gates; exits 1 where they differ.
+    Steps, edges, waves and gates; exits 1 where they differ. Of a run alone: what each round of its recovery changed in
+    its plan, and why.
     """
     from wavewright.engine.cli import diff_command
 

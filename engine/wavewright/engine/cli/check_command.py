@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from wavewright.config.documents import Source
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.checking import Checked, CheckOptions, check_plan
+from wavewright.engine.document_kinds import is_template
 from wavewright.planner.graph import PlanGraph
 
 if TYPE_CHECKING:
@@ -93,7 +94,10 @@ def _verdict(checked: Checked, source: Source) -> str:
     if checked.errors:
         return f"{source.name}: {told}"
     if checked.plan is None:
-        return f"{source.name}: sound: a goal template without a plan" + (f" ({told})" if told else "")
+        document = checked.text.document
+        is_planned = document is not None and not is_template(document)
+        what = "a job whose plan a model makes" if is_planned else "a goal template without a plan"
+        return f"{source.name}: sound: {what}" + (f" ({told})" if told else "")
     graph = PlanGraph.of(checked.plan)
     shape = f"{_count(len(checked.plan.steps), 'step')} in {_count(graph.depth, 'wave')}, width {graph.width}"
     return f"{source.name}: sound: {shape}" + (f" ({told})" if told else "")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wavewright.config.settings import Settings
+    from wavewright.planner.allowance import Allowance
     from wavewright.planner.goals import Goal
     from wavewright.planner.signatures import ToolSignature
 
@@ -51,6 +52,8 @@ class Basis:
     tools: Mapping[str, ToolSignature]
     limits: Limits
     rung: str = "given"
+    allowance: Allowance | None = None
+    """What a run of it may still spend; none where it is of no project, or no model is configured."""
 
     def judge(self, plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
         """Return a plan as the goal has it, and what is found in it."""
@@ -58,7 +61,7 @@ class Basis:
             from wavewright.planner.binding import bind_plan
 
             plan = bind_plan(plan, self.goal, self.tools)
-        return plan, tuple(check(plan, self.goal, self.tools, limits=self.limits))
+        return plan, tuple(check(plan, self.goal, self.tools, limits=self.limits, allowance=self.allowance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +110,20 @@ def check_plan(options: CheckOptions) -> Checked:
 
 
 def _check_order(document: Document, options: CheckOptions, settings: Settings) -> Checked:
-    """Check the plan of a job or of a goal template; faults of these documents are found as a plan's are."""
+    """Check the plan of a job or of a goal template; faults of these documents are found as a plan's are.
+
+    A job without a plan is at fault only where there is no model to make one.
+    """
     from wavewright.engine.jobs import no_plan, order_of
 
     try:
         order = order_of(document, options.file, None, settings, inputs_follow=True)
         if is_template(document) and order.draft is None:
             return _check_template(document, options, order.goal)
-        if order.draft is None:
+        if order.draft is None and settings.model is None:
             raise no_plan(order.goal, order.source)
+        if order.draft is None:
+            return Checked(PlanText(None, document.source, document), None, ())
     except PlanError as error:
         return Checked(PlanText(None, error.source, document), None, error.diagnostics)
     draft = order.draft
@@ -123,7 +131,10 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
     text = PlanText(draft.plan, origin.document.source, origin.document)
     tools = _tools(options, draft.plan, order.goal)
     limits = _limits(options, order.goal)
-    basis = Basis(draft.plan, origin.document, origin.pointer, order.goal, tools, limits, draft.rung)
+    allowance = _allowance(options, draft.plan, order.goal)
+    basis = Basis(
+        draft.plan, origin.document, origin.pointer, order.goal, tools, limits, draft.rung, allowance
+    )
     plan, found = basis.judge(draft.plan)
     found = origin.place(found)
     if is_template(document):
@@ -148,7 +159,8 @@ def _check_plan(
 ) -> Checked:
     assert text.plan is not None
     document = None if text.repairs else text.document
-    basis = Basis(text.plan, document, "", goal, tools, _limits(options, goal))
+    allowance = _allowance(options, text.plan, goal)
+    basis = Basis(text.plan, document, "", goal, tools, _limits(options, goal), allowance=allowance)
     plan, found = basis.judge(text.plan)
     placed = tuple(place(found, text.document)) if text.document is not None else found
     return Checked(text, plan, (*text.diagnostics, *placed), basis)
@@ -178,6 +190,16 @@ def _limits(options: CheckOptions, goal: Goal | None) -> Limits:
     limits = goal.limits if goal is not None else Limits()
     given = {"max_steps": options.max_steps, "max_waves": options.max_waves}
     return limits.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowance | None:
+    """Return what a run of the plan may still spend; a plan that is checked against tools alone is never run here."""
+    if options.tools is not None and goal is None:
+        return None
+    from wavewright.engine.jobs import stem
+    from wavewright.engine.unspent import unspent
+
+    return unspent(plan, goal, _settings(), job=goal.job if goal is not None else stem(options.file))
 
 
 def _goal(options: CheckOptions, text: PlanText) -> Goal | None:

@@ -7,8 +7,8 @@ import datetime as dt
 from wavewright.engine.cli.failures import CommandError
 
 
-def instant_of(text: str | None) -> dt.datetime | None:
-    """Return the instant that `--as-of` names.
+def instant_of(text: str | None, name: str = "--as-of") -> dt.datetime | None:
+    """Return the instant that an option names.
 
     Raises:
         CommandError: it is no date.
@@ -19,5 +19,5 @@ def instant_of(text: str | None) -> dt.datetime | None:
         instant = dt.datetime.fromisoformat(text)
         return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
     except (ValueError, OverflowError) as error:
-        msg = f"--as-of {text!r} is no date"
+        msg = f"{name} {text!r} is no date"
         raise CommandError(msg, hint="write it as 2010-03-01 or 2010-03-01T12:00:00+00:00") from error

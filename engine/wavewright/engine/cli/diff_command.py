@@ -18,7 +18,7 @@ from wavewright.engine.document_kinds import is_job, is_template
 from wavewright.engine.jobs import misuse_of, order_of, read_file
 from wavewright.engine.toolbox import tools_of_plan
 from wavewright.executor.events import Event
-from wavewright.executor.state import fold
+from wavewright.executor.state import RunState, fold
 from wavewright.planner.diagnostics import PlanError, place
 from wavewright.planner.models import Plan, PlanPatch
 from wavewright.planner.patches import PatchRefused, apply_patch
@@ -27,13 +27,22 @@ from wavewright.planner.reader import read_model
 from wavewright.planner.signatures import ToolSignature
 
 
-def diff(before: str, after: str, *, output_format: str) -> int:
+def diff(before: str, after: str | None, *, output_format: str) -> int:
     """Print what differs between the plans of two files or runs; `after` may be a patch of `before`.
+
+    Without `after` it is what the recovery of the run `before` made of its first plan.
 
     Raises:
         CommandError, DocumentError: a name stands for no plan, or the patch cannot be applied.
     """
     settings = project_settings()
+    if after is None:
+        if _is_file(before):
+            msg = f"there is nothing to compare {before!r} with"
+            raise CommandError(msg, hint="name a second plan; only a run is compared with its own first plan")
+        from wavewright.engine.cli.diff_rounds import diff_rounds
+
+        return diff_rounds(_state_of_run(before, settings), settings, output_format=output_format)
     first = _plan(before, settings)
     second = _patched(first, after) or _plan(after, settings)
     found = diff_plans(first, second, _signatures(first, second, settings))
@@ -50,17 +59,31 @@ def _signatures(first: Plan, second: Plan, settings: Settings) -> dict[str, Tool
 
 
 def _plan(name: str, settings: Settings) -> Plan:
-    path = Path(name)
-    if path.exists() or path.suffix:
+    if _is_file(name):
+        path = Path(name)
         return _plan_of_document(read_file(path), path, settings)
+    return Plan.model_validate(_state_of_run(name, settings).plan)
+
+
+def _is_file(name: str) -> bool:
+    path = Path(name)
+    return path.exists() or bool(path.suffix)
+
+
+def _state_of_run(name: str, settings: Settings) -> RunState:
+    """Return a run that has a plan.
+
+    Raises:
+        CommandError: there is none.
+    """
     if not has_journal(settings):
         msg = f"there is no file {name!r}, and no run either"
-        raise CommandError(msg, hint="name plans, jobs or runs", place=str(path))
+        raise CommandError(msg, hint="name plans, jobs or runs", place=str(Path(name)))
     state = fold(anyio.run(_events, name, settings))
     if state.plan is None:
         msg = f"run {state.run!r} ended before it had a plan"
         raise CommandError(msg)
-    return Plan.model_validate(state.plan)
+    return state
 
 
 async def _events(prefix: str, settings: Settings) -> Sequence[Event]:

@@ -16,7 +16,7 @@ from wavewright.config.documents import DocumentError
 from wavewright.config.settings import Settings
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.doctor_models import model_findings
-from wavewright.engine.cli.doctor_prompts import ladder_findings, prompt_findings
+from wavewright.engine.cli.doctor_prompts import calibration_findings, ladder_findings, prompt_findings
 from wavewright.engine.cli.failures import without_secrets
 from wavewright.engine.cli.findings import Finding, finding_of_faulty_file
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
@@ -75,6 +75,7 @@ def _findings(*, is_offline: bool) -> Iterator[Finding]:
     yield _extra("pyarrow", "Parquet price files")
     yield from prompt_findings(settings)
     yield from ladder_findings(settings)
+    yield from calibration_findings(settings)
     yield from model_findings(settings, is_offline=is_offline)
 
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.config.documents import DocumentError, read_document_file
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import project_settings
+from wavewright.engine.document_kinds import is_sealed_plan
 from wavewright.engine.dry_run import DryRun, forecast
 from wavewright.engine.dry_run_outlook import gather_outlook
 from wavewright.engine.jobs import Order, no_plan, read_order
@@ -52,8 +54,10 @@ def dry_run(options: DryRunOptions, *, output_format: str, output: Path | None) 
     """Print what running the job would do, or write it to a file; 1 where a budget would refuse it.
 
     Raises:
-        CommandError: a file cannot be written.
+        CommandError: a file cannot be written, or would be replaced though it is no sealed plan.
     """
+    if options.out is not None:
+        _refuse_to_replace(options.out)
     looked = _look(options)
     text = _render(looked, output_format)
     if output is None:
@@ -113,6 +117,21 @@ def _look_at_run(options: DryRunOptions, run: str, settings: Settings) -> _Looke
 def _scheduled(order: Order, options: DryRunOptions, settings: Settings) -> Order:
     schedule = options.schedule or settings.schedule
     return order if schedule is None else order.with_schedule(schedule)
+
+
+def _refuse_to_replace(file: Path) -> None:
+    """Raise an error where a file stands that somebody wrote, such as the plan itself."""
+    if not file.is_file() or file.stat().st_size == 0:
+        return
+    try:
+        is_sealed = is_sealed_plan(read_document_file(file))
+    except DocumentError:
+        is_sealed = False
+    if not is_sealed:
+        message = f"{str(file)!r} exists and is no sealed plan"
+        raise CommandError(
+            message, hint="only a sealed plan is replaced by one; name another file with --out"
+        )
 
 
 def _seal(looked: _Looked, file: Path, *, is_quiet: bool) -> None:

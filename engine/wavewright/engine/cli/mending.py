@@ -63,8 +63,10 @@ def mend(options: CheckOptions, *, writes: bool) -> tuple[Checked, Mending]:
     basis = checked.basis
     if basis is None or basis.document is None or checked.errors:
         return checked, Mending()
-    _refuse_elsewhere(basis, options)
+    _refuse_toml(basis.document.source.name)
     fixed = fix_plan(basis.plan, PlanOrigin(basis.document, basis.pointer), basis.tools, _judge_of(basis))
+    if fixed.mends:
+        _refuse_elsewhere(basis, options)
     before, after = basis.document.source, fixed.origin.document.source
     if writes and fixed.mends:
         _write(Path(before.name), before.text, after.text)
@@ -83,13 +85,16 @@ def _refuse_unwritable(options: CheckOptions) -> None:
         raise CommandError(msg, hint="name a plan's or a job's file, or leave out --fix and --diff")
 
 
+def _refuse_toml(name: str) -> None:
+    if name.lower().endswith(".toml"):
+        msg = f"{name!r} is TOML, and only JSON and YAML are mended"
+        raise CommandError(msg, hint="leave out --fix; the warnings say what to change", place=name)
+
+
 def _refuse_elsewhere(basis: Basis, options: CheckOptions) -> None:
     """Raise where the plan stands in a text that is not this command's to change."""
     assert basis.document is not None
     name = basis.document.source.name
-    if name.lower().endswith(".toml"):
-        msg = f"{name!r} is TOML, and only JSON and YAML are mended"
-        raise CommandError(msg, hint="leave out --fix; the warnings say what to change", place=name)
     if basis.rung == "template" and name != str(options.file):
         msg = f"the plan of {str(options.file)!r} stands in a goal template, which other jobs may use as well"
         raise CommandError(msg, hint=f"mend it there: wavewright check {name} --fix", place=name)

@@ -13,7 +13,7 @@ from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.rendering import printable
 from wavewright.reviewer.cost_records import Cost
-from wavewright.reviewer.costs import cost_of, money_words
+from wavewright.reviewer.costs import call_words, cost_of, money_words
 
 _LONGEST_REASON = 160
 _OUTCOMES = {
@@ -27,8 +27,7 @@ _OUTCOMES = {
 
 def cost_words(cost: Cost) -> str:
     """Return a cost on one line: calls, tokens, money, seconds."""
-    calls = f"{cost.calls} call{'' if cost.calls == 1 else 's'}"
-    return f"{calls}, {amount_words(cost)}, {cost.seconds:.2f} s"
+    return f"{call_words(cost)}, {amount_words(cost)}, {cost.seconds:.2f} s"
 
 
 def amount_words(cost: Cost) -> str:

@@ -62,6 +62,15 @@ def refuse_without_stubs(*, seed: int | None, fixtures: Path | None) -> None:
             raise CommandError(f"{name} is for rehearsals only", hint="add --stubs")
 
 
+def refuse_with_stubs(*, out: Path | None, run: str | None, patch: Path | None) -> None:
+    """Raise an error where an option is given that a rehearsal has not."""
+    for name, value in (("--out", out), ("--run", run), ("--patch", patch)):
+        if value is not None:
+            raise CommandError(
+                f"a rehearsal has no {name}", hint=f"leave out --stubs or {name}: they are two calls"
+            )
+
+
 def _render(report: RehearsalReport, output_format: str) -> str:
     from wavewright.engine.rehearsal import as_json, as_text
 

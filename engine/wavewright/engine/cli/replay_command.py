@@ -44,7 +44,9 @@ def replay(run: str, wish: ReplayWish, *, output_format: str) -> int:
         sys.stdout.write(json.dumps(replay_json(replayed, found), indent=2, ensure_ascii=False) + "\n")
     else:
         sys.stdout.write(replay_text(replayed, found))
-    is_yes = replayed.is_same_verdict and replayed.is_whole
+    if any(use.outcome != "over_budget" for use in replayed.silent):
+        return exit_codes.ENVIRONMENT
+    is_yes = replayed.is_same_verdict and replayed.is_whole and not replayed.silent
     return exit_codes.OK if is_yes else exit_codes.NEGATIVE
 
 

@@ -1,4 +1,4 @@
-"""What `wavewright show` adds to a run's summary: what models cost by role and step, and which rungs were tried."""
+"""What `wavewright show` adds to a run's summary: what models cost by role, rung and step, and the rungs tried."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wavewright.reviewer.cost_records import NamedCost, RungReport
     from wavewright.reviewer.records import Package
 
-_MOST_STEPS = 20
+_MOST_COSTS = 20
 _MOST_RUNGS = 30
 
 
@@ -24,9 +24,8 @@ def model_lines(package: Package) -> Iterator[str]:
     yield ""
     yield "Models"
     yield from _costs("", uses.roles)
-    yield from _costs("step ", uses.steps[:_MOST_STEPS])
-    if len(uses.steps) > _MOST_STEPS:
-        yield f"  … and {len(uses.steps) - _MOST_STEPS} steps more"
+    yield from _costs("rung ", uses.rungs)
+    yield from _costs("step ", uses.steps)
     if package.rungs:
         yield ""
         yield "Rungs"
@@ -36,7 +35,10 @@ def model_lines(package: Package) -> Iterator[str]:
 
 
 def _costs(kind: str, costs: Sequence[NamedCost]) -> Iterator[str]:
-    return (f"  {f'{kind}{printable(named.name)}':<30}{cost_words(named.cost)}" for named in costs)
+    for named in costs[:_MOST_COSTS]:
+        yield f"  {f'{kind}{printable(named.name)}':<30}{cost_words(named.cost)}"
+    if len(costs) > _MOST_COSTS:
+        yield f"  … and {len(costs) - _MOST_COSTS} {kind.strip()}s more"
 
 
 def _rung(tried: RungReport) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from wavewright.engine.recordings.comparison import FORMAT, Comparison, CostChange
 from wavewright.engine.recordings.counterfactual import Replayed, Side
+from wavewright.planner.model_port import ModelUse
 from wavewright.planner.rendering import printable
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.cost_records import Cost
@@ -34,6 +35,10 @@ def replay_json(replayed: Replayed, found: Comparison) -> JsonObject:
         "changes": found.to_json(),
         "misses": [miss.to_json() for miss in replayed.misses],
         "unanswered": [*replayed.unanswered],
+        "silent": [
+            {"role": use.role, "model": use.model, "outcome": use.outcome, "message": use.message}
+            for use in replayed.silent
+        ],
         "live": [
             {"step": call.step, "index": call.index, "tool": call.tool, "params": call.params}
             for call in replayed.live
@@ -51,6 +56,7 @@ def _lines(replayed: Replayed, found: Comparison) -> Iterator[str]:
     yield f"Replay of {replayed.before.state.run}" + (f" with {wish}" if wish else "")
     yield f"  verdict     {_arrow(_word(replayed.before), _word(replayed.after))}"
     yield f"  confidence  {_arrow(_confidence(replayed.before), _confidence(replayed.after))}"
+    yield from _section("Gave no answer, so that the replay did without", map(_silence, replayed.silent))
     for title, lines in (
         ("Plan", found.plan),
         ("Steps", found.steps),
@@ -67,6 +73,10 @@ def _lines(replayed: Replayed, found: Comparison) -> Iterator[str]:
     yield from _section("Never asked", replayed.unanswered)
     yield from _section("Called for real", map(str, replayed.live))
     yield from _section("Changed since", replayed.changed_tools)
+
+
+def _silence(use: ModelUse) -> str:
+    return f"{use.role}: {use.message or use.model}"
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:

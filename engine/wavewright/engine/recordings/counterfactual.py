@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import Final
 
 from wavewright.config.settings import Settings
 from wavewright.engine.context import Ports, RunContext, RunRequest, keep_back
@@ -33,7 +34,7 @@ from wavewright.executor.state import RunState, fold
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.goals import Goal
 from wavewright.planner.ladder import Ladder
-from wavewright.planner.model_port import ModelUse, OnUse
+from wavewright.planner.model_port import ModelUse, OnUse, Outcome, Role
 from wavewright.planner.models import Plan
 from wavewright.planner.suggestions import choice
 from wavewright.planner.types import RunId
@@ -41,6 +42,9 @@ from wavewright.reviewer.packaging import build_package
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.calls import Tool
 from wavewright.tools.workers.services import make_services
+
+_UNHEARD: Final[frozenset[Outcome]] = frozenset({"failed", "timeout", "over_budget"})
+_DECIDING: Final[frozenset[Role]] = frozenset({"planner", "reviewer", "recovery", "judge"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,16 @@ class Replayed:
     def is_whole(self) -> bool:
         """Whether everything that the replay wanted to know was on record, or could be asked."""
         return not self.misses and not self.unanswered
+
+    @property
+    def silent(self) -> tuple[ModelUse, ...]:
+        """The last question to each role that decides something and got no answer at all to what it was asked anew.
+
+        A model that refuses or is cut off has been heard; one that cannot be reached or paid has not.
+        """
+        heard = {use.role for use in self.asked if use.outcome not in _UNHEARD}
+        last = {use.role: use for use in self.asked if use.role in _DECIDING and use.role not in heard}
+        return tuple(last.values())
 
 
 async def replay_run(
@@ -180,7 +194,7 @@ def _recorded_side(run: RunId, events: Sequence[Event]) -> Side:
     state = fold(events)
     if state.started is None or state.accepted is None:
         raise ReplayRefused(
-            f"run {run!r} ended before it had a plan: it called no tool, so there is nothing to replay",
+            f"run {run!r} ended before a plan was accepted: it called no tool, so there is nothing to replay",
             f"`wavewright show {run} --format events` prints what there is",
         )
     if state.finished is None or state.is_interrupted:

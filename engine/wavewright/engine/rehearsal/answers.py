@@ -16,13 +16,14 @@ from wavewright.engine.rehearsal.generating import CannotMake, Generator, Manner
 from wavewright.engine.rehearsal.leaves import formatted
 from wavewright.engine.rehearsal.patterns import NeedsExtra
 from wavewright.engine.rehearsal.performing import Stage
-from wavewright.engine.rehearsal.presumed import presumed_schema
+from wavewright.engine.rehearsal.presumed import is_promised, presumed_schema
 from wavewright.engine.rehearsal.schema_parts import both
 from wavewright.engine.rehearsal.scripts import Outputs
+from wavewright.engine.rehearsal.shapes import Shape, shapes_read
 from wavewright.engine.rehearsal.vocabulary import vocabulary_of
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.inferred import schema_of
-from wavewright.planner.models import Plan, Step
+from wavewright.planner.models import Step
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.planner.uses import value_reads
 from wavewright.planner.validators import validator_of
@@ -63,6 +64,7 @@ class Answers:
         self._vocabulary = vocabulary_of(stage.plan, stage.now)
         self._generator = Generator(f"outputs {seed}", self._vocabulary)
         self._result_steps = _result_steps(stage)
+        self._shapes = shapes_read(stage.plan)
         self._schemas = {step.id: self._schema_of(step) for step in stage.plan.steps}
 
     def is_given(self, step: Step) -> bool:
@@ -70,12 +72,10 @@ class Answers:
         return self._fixtures.of(step) is not None
 
     def is_promised(self, step: Step) -> bool:
-        """Whether somebody says what the step's output is: its tool, or the author."""
-        if self.is_given(step):
+        """Whether somebody says what is read of the step's output: its tool, or the author."""
+        if self.is_given(step) or step.id not in self._shapes:
             return True
-        # What the plan alone says of an output nobody has promised.
-        promised = self._stage.tools[step.tool].signature.output_schema
-        return bool(promised) and presumed_schema(promised, step, Plan(steps=())) == self._schemas[step.id]
+        return is_promised(self._stage.tools[step.tool].signature.output_schema, step, self._shapes[step.id])
 
     def may_be(self, step: Step, output: Json) -> bool:
         """Whether a stub may give this for the step."""
@@ -141,7 +141,7 @@ class Answers:
 
     def _schema_of(self, step: Step) -> JsonSchema:
         promised = self._stage.tools[step.tool].signature.output_schema
-        return presumed_schema(promised, step, self._stage.plan)
+        return presumed_schema(promised, step, self._shapes.get(step.id, Shape()))
 
     def _made(self, step: Step, manner: Manner, size: int) -> Json:
         signature = self._stage.tools[step.tool].signature

@@ -6,14 +6,20 @@ one or several items, a gate that is green or red, an optional step that fails, 
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from wavewright.executor.events import GateRecord, StepFinished
 from wavewright.executor.state import SUCCESSES, RunState
+from wavewright.planner.embedded import bare_expression
+from wavewright.planner.expressions import ExpressionFault, evaluate
 from wavewright.planner.goals import Goal
-from wavewright.planner.models import Plan
-from wavewright.planner.types import Json
+from wavewright.planner.known_values import known_items
+from wavewright.planner.models import Plan, Step
+from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.uses import step_texts
+from wavewright.reviewer.scope import plan_scope
 
 BranchKind: TypeAlias = Literal["step", "when", "items", "gate", "failure", "recipe"]
 
@@ -60,7 +66,7 @@ def _branches(plan: Plan, goal: Goal) -> Iterator[Branch]:
         if step.when is not None:
             yield from (Branch("when", step.id, side) for side in ("true", "false"))
         if step.for_each is not None:
-            yield from (Branch("items", step.id, side) for side in ("0", "1", "n"))
+            yield from (Branch("items", step.id, side) for side in _sizes(step, plan))
         if step.optional:
             yield Branch("failure", step.id, "failed")
         for gate in plan.gates:
@@ -71,22 +77,35 @@ def _branches(plan: Plan, goal: Goal) -> Iterator[Branch]:
         yield Branch("recipe", recipe.gate, str(number))
 
 
-def branches_taken(state: RunState, plan: Plan, goal: Goal) -> frozenset[Branch]:
+def _sizes(step: Step, plan: Plan) -> tuple[str, ...]:
+    """Return the sides of a fan-out; one only, where the list stands in the plan."""
+    if isinstance(step.for_each, list):
+        return (_size(len(step.for_each)),)
+    found = [read for text in step_texts(step, 0) if text.role == "for_each" for read in text.reads.values()]
+    items = known_items(plan, step) if all(read == () for read in found) else None
+    return tuple(_ITEMS) if items is None else (_size(len(items)),)
+
+
+def _size(items: int) -> str:
+    return str(items) if items < 2 else "n"
+
+
+def branches_taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) -> frozenset[Branch]:
     """Return the branches of the plan that a run took."""
-    return frozenset(_taken(state, plan, goal))
+    return frozenset(_taken(state, plan, goal, now))
 
 
-def _taken(state: RunState, plan: Plan, goal: Goal) -> Iterator[Branch]:
+def _taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) -> Iterator[Branch]:
     for step in plan.steps:
         ending = state.steps.get(step.id)
         if ending is None:
             continue
         if ending.status in SUCCESSES:
             yield Branch("step", step.id, "ok")
-        if step.when is not None and (side := _side(ending)) is not None:
+        if step.when is not None and (side := _side(step.when, ending, state, plan, now)) is not None:
             yield Branch("when", step.id, side)
         if step.for_each is not None and ending.items is not None:
-            yield Branch("items", step.id, str(ending.items[1]) if ending.items[1] < 2 else "n")
+            yield Branch("items", step.id, _size(ending.items[1]))
         if step.optional and ending.status == "failed":
             yield Branch("failure", step.id, "failed")
         for record in ending.gates:
@@ -99,11 +118,22 @@ def _taken(state: RunState, plan: Plan, goal: Goal) -> Iterator[Branch]:
                 yield Branch("recipe", recipe.gate, str(number))
 
 
-def _side(ending: StepFinished) -> str | None:
+def _side(when: str, ending: StepFinished, state: RunState, plan: Plan, now: dt.datetime) -> str | None:
     if ending.status == "skipped":
         return "false"
     is_called = ending.error is not None and ending.error.kind in _CALLED
-    return "true" if ending.status in SUCCESSES or ending.items is not None or is_called else None
+    if ending.status in SUCCESSES or ending.items is not None or is_called:
+        return "true"
+    # An expression without a value is the condition itself, or what comes after it.
+    holds = ending.error is not None and _holds(when, plan_scope(plan, state), now)
+    return "true" if holds else None
+
+
+def _holds(condition: str, scope: JsonObject, now: dt.datetime) -> bool:
+    try:
+        return evaluate(bare_expression(condition).expression, scope, now) is True
+    except ExpressionFault:
+        return False
 
 
 def _is_idle(record: GateRecord) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import NamedTuple
 
 from wavewright.planner.types import Json, JsonObject
@@ -43,6 +44,15 @@ _FORMATS = {
     "uri-reference": "https://example.org/{number}",
     "iri-reference": "https://example.org/{number}",
 }
+
+
+_MADE = "|".join(r"\d+".join(map(re.escape, re.split("{.*?}", pattern))) for pattern in _FORMATS.values())
+_FORMATTED = re.compile(rf"\d{{4}}-\d\d-\d\d.*|\d\d:\d\d:\d\d.*|{_MADE}")
+
+
+def is_formatted(text: str) -> bool:
+    """Whether a text is one of those that `formatted` gives."""
+    return _FORMATTED.fullmatch(text) is not None
 
 
 def number_range(node: JsonObject) -> Range:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import NamedTuple
 
 from wavewright.engine.rehearsal.concerns import embedded_expressions
+from wavewright.engine.rehearsal.leaves import is_formatted
 from wavewright.executor.state import RunState
 from wavewright.planner.expressions import ExpressionFault, evaluate
 from wavewright.planner.models import Plan
@@ -22,7 +23,6 @@ from wavewright.reviewer.scope import plan_scope
 _KINDS = frozenset({"expression", "params", "items", "output"})
 _MOST_TRIES = 250
 _LONGEST_CAUSE = 120
-_TIME = re.compile(r"\d{4}-\d\d-\d\d")
 _FEW = 6
 """Entries of a list that are looked at one by one."""
 
@@ -44,7 +44,7 @@ def mishaps_of(
 ) -> dict[MishapKey, str]:
     """Return what went wrong in a run in which the steps `failing` were made to fail, with what was said of it."""
     return {
-        MishapKey(step, kind, gate, _FOUND.sub("…", message)[:_LONGEST_CAUSE]): message
+        MishapKey(step, kind, gate, _cause(message)): message
         for step, kind, gate, message in _mishaps(state, failing, plan, now)
     }
 
@@ -69,6 +69,11 @@ def _mishaps(
 
 
 _FOUND = re.compile(r"'[^']*'|\"[^\"]*\"|-?\d[\d.]*")
+
+
+def _cause(message: str) -> str:
+    """Return what was said without the values found: those in quotes, and what there is in place of a field."""
+    return _FOUND.sub("…", message.partition("; it ")[0])[:_LONGEST_CAUSE]
 
 
 StillHappens = Callable[[Json], Awaitable[bool]]
@@ -102,8 +107,8 @@ def _smaller(value: Json) -> Iterator[Json]:
         case list():
             yield from _smaller_lists(value)
         case str():
-            # A time that is cut is no time any more, and no schema's validator would say so.
-            if not _TIME.match(value):
+            # An address that is cut is none any more, and no schema's validator would say so.
+            if not is_formatted(value):
                 yield from dict.fromkeys(text for text in ("", value[:1]) if text != value)
         case bool():
             yield from (False,) if value else ()

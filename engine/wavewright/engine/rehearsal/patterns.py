@@ -16,6 +16,9 @@ _COMMON = (
     "a", "b", "A", "B", "1", "2", "10", "0.5", "a1", "A1", "ab", "AB", "abc", "ABC", "ALFA", "a-1", "a_1", "a.b",
     "24h", "1.0", "1.0.0", "#a", "a/b", "a@b.example", "https://example.org/a", "2024-01-01", "0123456789abcdef",
     "00000000-0000-4000-8000-000000000001",
+    # Two of each kind: steps that are given the same text make the same call.
+    "7d", "2.0.0", "#b", "b/a", "b@a.example", "https://example.org/b", "2024-01-02", "fedcba9876543210",
+    "00000000-0000-4000-8000-000000000002",
 )  # fmt: skip
 _WANTED = 6
 

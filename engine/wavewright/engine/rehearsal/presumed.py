@@ -2,34 +2,33 @@
 
 A tool without an output schema may give anything, and no plan is prepared for that. So its stub gives what the plan's
 expressions ask for: the members that they name, and lists where they go through one. The same holds for the open
-parts of a schema. A finding over such an output is no fault, since nobody promised anything.
+parts of a schema, such as the objects of a `list[dict]`. A finding over such an output is no fault, since nobody
+promised anything.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
-
-from wavewright.engine.rehearsal.concerns import embedded_expressions
-from wavewright.planner.models import Plan, Step
+from wavewright.engine.rehearsal.shapes import Shape
+from wavewright.planner.models import Step
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.workers.services import AGENT
 
-_NAMES = r"((?:\.[A-Za-z_]\w*(?!\w*\s*\())*)"
-_LIST = r"(\s*\[|\.(?:map|filter|all|exists|exists_one)\s*\()?"
+_WORDS = frozenset({"title", "description", "default", "examples"})
+"""Keywords that promise nothing."""
+_NO_MEMBERS = frozenset({"type", "required", "additionalProperties", "minProperties"})
+"""Keywords of an object that say nothing of any one member."""
 
 
-@dataclass(slots=True)
-class _Member:
-    is_list: bool = False
-    members: dict[str, _Member] = field(default_factory=dict[str, "_Member"])
-
-
-def presumed_schema(promised: JsonSchema, step: Step, plan: Plan) -> JsonSchema:
+def presumed_schema(promised: JsonSchema, step: Step, shape: Shape) -> JsonSchema:
     """Return what a tool promises, with its open parts as the plan reads them; the promise itself where it has none."""
     if step.tool == AGENT:
         promised = _of_agent(promised, step)
-    return _filled(promised, _read_of(step, plan))
+    return _filled(promised, shape)
+
+
+def is_promised(promised: JsonSchema, step: Step, shape: Shape) -> bool:
+    """Whether a tool says of every place that is read what stands there."""
+    return _says(_of_agent(promised, step) if step.tool == AGENT else promised, shape)
 
 
 def _of_agent(promised: JsonSchema, step: Step) -> JsonSchema:
@@ -40,64 +39,54 @@ def _of_agent(promised: JsonSchema, step: Step) -> JsonSchema:
     return {**promised, "properties": {**properties, "answer": wanted}}
 
 
-def _filled(promised: Json, member: _Member) -> JsonSchema:
+def _says(promised: Json, shape: Shape) -> bool:
     node = promised if isinstance(promised, dict) else {}
     if not node.keys() - _WORDS:
-        return {**node, **_schema(member)}
-    properties = node.get("properties")
-    if not isinstance(properties, dict) or not member.members:
+        return False
+    if isinstance(branches := node.get("anyOf"), list):
+        return all(_says(branch, shape) for branch in branches)
+    if node.get("type") == "array":
+        return shape.entries is None or "prefixItems" in node or _says(node.get("items"), shape.entries)
+    if node.get("type") != "object":
+        return True
+    properties, others = node.get("properties"), node.get("additionalProperties")
+    known = properties if isinstance(properties, dict) else {}
+    return all(_says(known.get(name, others), part) for name, part in shape.members.items())
+
+
+def _filled(promised: Json, shape: Shape) -> JsonSchema:
+    node = promised if isinstance(promised, dict) else {}
+    said = node.keys() - _WORDS
+    if not said:
+        return {**node, **_schema(shape)}
+    if isinstance(branches := node.get("anyOf"), list):
+        filled: list[Json] = [_filled(branch, shape) for branch in branches]
+        return node if filled == branches else {**node, "anyOf": filled}
+    if node.get("type") == "array" and shape.entries is not None:
+        items = _filled(node.get("items"), shape.entries)
+        return {**node, "items": items} if items != node.get("items", {}) else node
+    if isinstance(properties := node.get("properties"), dict):
+        known: JsonObject = {
+            name: _filled(part, shape.members[name]) if name in shape.members else part
+            for name, part in properties.items()
+        }
+        return node if known == properties else {**node, "properties": known}
+    if node.get("type") != "object" or not said <= _NO_MEMBERS or not shape.members:
         return node
-    known: JsonObject = {
-        name: _filled(part, member.members[name]) if name in member.members else part
-        for name, part in properties.items()
-    }
-    return node if known == properties else {**node, "properties": known}
+    others = node.get("additionalProperties", True)
+    if others in (True, {}):
+        return {**node, **_schema(shape)}
+    # Of a mapping nobody promises one key more than another, but the plan expects some.
+    expected: JsonObject = {name: _filled(others, part) for name, part in shape.members.items()}
+    return {**node, "properties": expected} if isinstance(others, dict) else node
 
 
-_WORDS = frozenset({"title", "description", "default", "examples"})
-"""Keywords that promise nothing."""
-
-
-def _read_of(step: Step, plan: Plan) -> _Member:
-    whole = _Member()
-    if step.for_each is not None:
-        return whole
-    pattern = re.compile(rf"\bsteps\.{re.escape(step.id)}\b{_NAMES}{_LIST}")
-    for expression, is_items in _expressions(plan):
-        for found in pattern.finditer(expression):
-            _note(whole, found[1], is_list=bool(found[2]) or (is_items and found[0] == expression.strip()))
-    output = re.compile(rf"\boutput\b{_NAMES}{_LIST}")
-    for gate in plan.gates:
-        if gate.on == step.id:
-            for found in output.finditer(gate.check or ""):
-                _note(whole, found[1], is_list=bool(found[2]))
-            for path in gate.required or ():
-                _note(whole, f".{path}", is_list=False)
-    return whole
-
-
-def _expressions(plan: Plan) -> list[tuple[str, bool]]:
-    """Return every expression, and whether it gives the items of a step."""
-    found = [(text, False) for text in embedded_expressions(plan.result)]
-    for step in plan.steps:
-        found += [(text, True) for text in embedded_expressions(step.for_each)]
-        found += [(text, False) for text in embedded_expressions(step.params)]
-        found += [(step.when, False)] if step.when is not None else []
-    found += [(gate.check, False) for gate in plan.gates if gate.check is not None]
-    return found + [(cap.when, False) for cap in plan.caps]
-
-
-def _note(member: _Member, path: str, *, is_list: bool) -> None:
-    for name in path.split(".")[1:]:
-        member = member.members.setdefault(name, _Member())
-    member.is_list = member.is_list or is_list
-
-
-def _schema(member: _Member) -> JsonSchema:
-    if member.is_list:
-        return {"type": "array"}
-    if not member.members:
-        return {}
-    properties: JsonObject = {name: _schema(part) for name, part in member.members.items()}
-    required: list[Json] = [*properties]
-    return {"type": "object", "properties": properties, "required": required}
+def _schema(shape: Shape) -> JsonSchema:
+    if shape.members:
+        properties: JsonObject = {name: _schema(part) for name, part in shape.members.items()}
+        required: list[Json] = [name for name, part in shape.members.items() if not part.is_asked]
+        return {"type": "object", "properties": properties, "required": required}
+    if shape.entries is not None:
+        items = _schema(shape.entries)
+        return {"type": "array", "items": items} if items else {"type": "array"}
+    return {"type": shape.kind} if shape.kind else {}

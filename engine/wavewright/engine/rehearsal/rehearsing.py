@@ -142,13 +142,21 @@ class _Rehearsal:
             self._scenarios.append(ScenarioReport(name, "refused", inputs=script.inputs, changed=changed))
             return
         state = done.context.state
-        self._taken |= branches_taken(state, stage.plan, stage.goal)
+        self._taken |= branches_taken(state, stage.plan, stage.goal, stage.now)
         if script.inputs is None:
             for mishap in mishaps_of(state, script.failing, stage.plan, stage.now):
                 self._search.mishaps.setdefault(mishap, script)
         self._approvals |= dict.fromkeys(need for asked in done.approvals for need in asked.needs)
-        self._last |= _reasons(done)
+        self._note_reasons(done)
         self._scenarios.append(_scenario(name, done, script, self._stage.plan))
+
+    def _note_reasons(self, done: Performance) -> None:
+        for step, ending in done.context.state.steps.items():
+            if ending.error is not None:
+                self._last[step] = ending.error.message
+            elif ending.status in ("failed", "blocked", "cancelled", "skipped"):
+                # That its condition was false in a scenario is no news where it fails in another.
+                self._last.setdefault(step, ending.reason or ending.status)
 
     # -- mishaps
 
@@ -263,6 +271,9 @@ class _Rehearsal:
             step = self._stage.plan.step(branch.name)
             is_fault = not step.optional
             why = self._last.get(step.id, "")
+        elif branch.kind == "failure":
+            is_equal = self._scenarios[0].steps.get(StepId(branch.name)) == "reused"
+            why = "an equal call is made before" if is_equal else ""
         elif branch.kind == "recipe" and not any(
             branch.name in (gate.id, gate.id.partition("__")[0]) for gate in self._stage.plan.gates
         ):
@@ -289,16 +300,6 @@ def _gates(missed: Collection[Branch], side: str) -> Iterator[str]:
 
 def _shown(step: Step, outputs: Outputs) -> Json:
     return outputs[0] if step.for_each is None or len(outputs) == 1 else [*outputs]
-
-
-def _reasons(done: Performance) -> dict[StepId, str]:
-    found: dict[StepId, str] = {}
-    for step, ending in done.context.state.steps.items():
-        if ending.status in ("failed", "blocked", "cancelled", "skipped"):
-            found[step] = (
-                ending.error.message if ending.error is not None else (ending.reason or ending.status)
-            )
-    return found
 
 
 def _changed(plan: Plan, script: Script) -> tuple[str, ...]:

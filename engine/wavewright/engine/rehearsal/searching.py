@@ -83,7 +83,7 @@ class Search:
         self.trials += 1
         state = await make_trial(stage, script)
         ill = self._all_ill(state) + (_OTHER_INPUTS if script.inputs is not None else 0)
-        for branch in branches_taken(state, stage.plan, stage.goal):
+        for branch in branches_taken(state, stage.plan, stage.goal, stage.now):
             if branch not in self.met or ill < self.met[branch][0]:
                 self.met[branch] = ill, script
         if script.inputs is None:
@@ -185,7 +185,7 @@ class Search:
         return (
             state is not None
             and stage is not None
-            and branch in branches_taken(state, stage.plan, stage.goal)
+            and branch in branches_taken(state, stage.plan, stage.goal, stage.now)
         )
 
     def _start_for(self, branch: Branch, start: Script) -> Script:
@@ -219,7 +219,9 @@ class Search:
     def _candidates(self, branch: Branch, start: Script) -> Iterator[Script]:
         plan = self._stage.plan
         if branch.kind == "failure":
-            yield replace(start, failing=frozenset({StepId(branch.name)}))
+            # Where it makes the same call as another step, it fails only with other parameters.
+            start = replace(start, failing=frozenset({StepId(branch.name)}))
+            yield start
         concern = concern_of(branch, plan)
         for name in concern.steps if branch.kind == "gate" else ():
             for outputs in self._answers.of_every_age(self._steps[name], start.outputs[name]):

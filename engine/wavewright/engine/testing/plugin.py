@@ -42,6 +42,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Collect the tests of a wavewright project with requests to models off: modules do things on import."""
+    from wavewright.engine.testing.guard import is_in_project, models_off
+
+    with models_off(unless=not is_in_project(collector.path.parent)):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Run a test of a wavewright project, its fixtures included, with requests to models off unless it is live."""
     from wavewright.engine.testing.guard import is_in_project, is_live, models_off
@@ -126,18 +137,14 @@ def wavewright_redactions() -> Sequence[Redaction]:
 
 
 def _pinning(form: Form, request: pytest.FixtureRequest) -> SnapshotAssertion:
-    try:
-        snapshot: SnapshotAssertion = request.getfixturevalue("snapshot")
-    except pytest.FixtureLookupError:
-        pytest.fail(
-            f"{form}_snapshot needs syrupy: pip install 'wavewright[testing]'",
-            pytrace=False,
-        )
+    if not request.config.pluginmanager.has_plugin("syrupy"):
+        pytest.fail(f"{form}_snapshot needs syrupy: pip install 'wavewright[testing]'", pytrace=False)
     from wavewright.engine.testing.redactions import machine_redactions
     from wavewright.engine.testing.snapshots import snapshots_of
 
     project: ProjectUnderTest = request.getfixturevalue("wavewright_project")
     own: Sequence[Redaction] = request.getfixturevalue("wavewright_redactions")
+    snapshot: SnapshotAssertion = request.getfixturevalue("snapshot")
     return snapshot.use_extension(snapshots_of(form, own, machine_redactions(project.root)))
 
 

@@ -22,18 +22,22 @@ import pytest
 from wavewright.engine.testing.calls import Call
 from wavewright.engine.testing.claims import failure
 from wavewright.engine.testing.guard import VARIABLE
+from wavewright.engine.testing.people import GivenPeople
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
 from wavewright.engine.testing.running import run_to_end
 
 if TYPE_CHECKING:
-    from wavewright.engine.context import ApprovalRequest, RunRequest
-    from wavewright.engine.recordings.recording_file import Recording
+    from wavewright.engine.context import RunRequest
+    from wavewright.engine.recordings.recording_file import Recording, RecordingError
     from wavewright.engine.recordings.whole_runs import WholeRun
-    from wavewright.planner.planning import UserQuestion
 
 OPTION = "--wavewright-record"
 """Runs for real, and records anew."""
+_NOT_KEPT = (
+    "nothing was kept, for it would not replay; a model that cannot be reached leaves no answer to be recorded: "
+    "see that it answers, and record once more"
+)
 FOLDER = "recordings"
 """Of recordings, beside the test's file."""
 
@@ -41,27 +45,13 @@ FOLDER = "recordings"
 def recording_fixture(request: pytest.FixtureRequest) -> RecordedRuns:
     """Return what a test runs jobs with: the fixture `recorded_run`."""
     project: ProjectUnderTest = request.getfixturevalue("wavewright_project")
-    name = re.sub(r"[^\w.-]+", "-", request.node.name).strip("-")
+    # Tests of two classes may have one name.
+    within = "".join(f"{each.name}." for each in request.node.listchain() if isinstance(each, pytest.Class))
+    name = re.sub(r"[^\w.-]+", "-", f"{within}{request.node.name}").strip("-")
     folder = request.path.parent / FOLDER / request.path.stem
     return RecordedRuns(
         project, folder, name, is_recording=bool(request.config.getoption(OPTION, default=False))
     )
-
-
-class _People:
-    """Answers for the user, and keeps what it was asked."""
-
-    def __init__(self, *, approves: bool, answers: Sequence[str]) -> None:
-        self.approvals: list[ApprovalRequest] = []
-        self._approves = approves
-        self._answers = [*answers]
-
-    async def approve(self, request: ApprovalRequest) -> bool:
-        self.approvals.append(request)
-        return self._approves
-
-    async def ask(self, question: UserQuestion) -> str | None:  # noqa: ARG002 - as the port has it
-        return self._answers.pop(0) if self._answers else None
 
 
 @dataclass(slots=True, repr=False)
@@ -103,20 +93,23 @@ class RecordedRuns:
         self.runs += 1
         number = f"-{self.runs}" if self.runs > 1 else ""
         kept = self.folder / f"{name or self.test + number}.json"
-        people = _People(approves=approve, answers=answers)
         with self.project.entered():
             request = self._request(file, plan, as_of)
-            ran = (
-                self._record(request, kept, people)
+            recording = (
+                self._record(request, GivenPeople(approves=approve, answers=answers))
                 if self.is_recording
-                else self._replay(request, kept, people)
+                else self._read(kept)
             )
+            # Whoever records looks at the replay, too: what is asserted and pinned now holds ever after.
+            people = GivenPeople(approves=approve, answers=answers)
+            ran = self._replay(request, recording, kept, people)
+            if self.is_recording:
+                _keep(kept, recording)
         made = _made(ran)
         return RunView(ran.context, ran.events, made, tuple(people.approvals), self.folder, ran.halted)
 
-    def _record(self, request: RunRequest, kept: Path, people: _People) -> WholeRun:
+    def _record(self, request: RunRequest, people: GivenPeople) -> Recording:
         from wavewright.config.settings import load_settings
-        from wavewright.engine.recordings.recording_file import write_recording
         from wavewright.engine.recordings.whole_runs import record_job
 
         # Who records has a model, a key and folders of their own; who replays needs none of them.
@@ -126,31 +119,42 @@ class RecordedRuns:
             return await record_job(request, settings, approver=people, asker=people)
 
         with _models_on():
-            ran, recording = run_to_end(record)
-        write_recording(kept, recording)
-        return ran
+            _, recording = run_to_end(record)
+        return recording
 
-    def _replay(self, request: RunRequest, kept: Path, people: _People) -> WholeRun:
+    def _read(self, kept: Path) -> Recording:
         from wavewright.engine.recordings.recording_file import RecordingError, read_recording
-        from wavewright.engine.recordings.whole_runs import lacking, replay_job
 
         __tracebackhide__ = True
         if not kept.exists():
             raise failure(f"there is no recording {kept}: run this test once with `pytest {OPTION}`")
+        try:
+            return read_recording(kept)
+        except RecordingError as error:
+            raise self._unusable(error) from None
+
+    def _replay(self, request: RunRequest, recording: Recording, kept: Path, people: GivenPeople) -> WholeRun:
+        from wavewright.engine.recordings.recording_file import RecordingError
+        from wavewright.engine.recordings.whole_runs import lacking, replay_job
+
+        __tracebackhide__ = True
         settings = self.project.settings()
 
         async def replay() -> WholeRun:
             return await replay_job(request, settings, recording, file=kept, approver=people, asker=people)
 
         try:
-            recording = read_recording(kept)
             ran = run_to_end(replay)
             if ran.misses:
                 raise lacking(kept, ran.misses)
         except RecordingError as error:
             # From nothing: pytest would show what was caught, traceback and all, above the message.
-            raise failure(f"error: {error.message}\n  = help: {error.hint}: `pytest {OPTION}`") from None
+            raise self._unusable(error) from None
         return ran
+
+    def _unusable(self, error: RecordingError) -> BaseException:
+        mend = _NOT_KEPT if self.is_recording else f"{error.hint}: `pytest {OPTION}`"
+        return failure(f"error: {error.message}\n  = help: {mend}")
 
     def _request(
         self,
@@ -162,9 +166,16 @@ class RecordedRuns:
         from wavewright.engine.context import RunRequest
 
         request = RunRequest(
-            job_file=self.project.file(file), as_of=instant_of(as_of) if isinstance(as_of, str) else as_of
+            job_file=self.project.file(file),
+            as_of=instant_of(as_of, "as_of") if isinstance(as_of, str) else as_of,
         )
         return request if plan is None else replace(request, plan_file=self.project.file(plan))
+
+
+def _keep(file: Path, recording: Recording) -> None:
+    from wavewright.engine.recordings.recording_file import write_recording
+
+    write_recording(file, recording)
 
 
 def _made(ran: WholeRun) -> tuple[Call, ...]:

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,33 +23,23 @@ from wavewright.engine.testing.calls import CallRecord, Stub
 from wavewright.engine.testing.claims import failure, unknown
 from wavewright.engine.testing.guard import LIVE
 from wavewright.engine.testing.loading import read
+from wavewright.engine.testing.people import GivenPeople
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
+from wavewright.planner.model_port import ModelError
+from wavewright.tools.models.cassette_errors import CassetteError, how_to_record
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
-    from wavewright.engine.context import ApprovalRequest, RunRequest
+    from wavewright.engine.context import RunRequest
     from wavewright.executor.events import Event
-    from wavewright.planner.planning import UserQuestion
 
 T = TypeVar("T")
+_HOW_TESTS_RECORD = (
+    f"record it: mark a test that makes this run with @pytest.mark.{LIVE}, and run it once with "
+    "WAVEWRIGHT_CASSETTE_MODE=record and a model that answers"
+)
 _RECOVERED = re.compile(r"_\d+$")
-
-
-@dataclass(slots=True)
-class _Answers:
-    """Answers for the user, and keeps what it was asked."""
-
-    approves: bool
-    answers: list[str]
-    asked: list[ApprovalRequest] = field(default_factory=list["ApprovalRequest"])
-
-    async def approve(self, request: ApprovalRequest) -> bool:
-        self.asked.append(request)
-        return self.approves
-
-    async def ask(self, question: UserQuestion) -> str | None:  # noqa: ARG002 - as the port has it
-        return self.answers.pop(0) if self.answers else None
 
 
 @dataclass(slots=True, repr=False)
@@ -98,8 +88,14 @@ class PlanRunner:
             self._refuse_unknown_stubs(file, plan, stubs or {})
             request = self._request(file, plan, as_of)
             calls = CallRecord(stubs or {}, real)
-            people = _Answers(approve, [*answers])
-            self.last = run_to_end(lambda: _run(request, settings, calls, people))
+            people = GivenPeople(approves=approve, answers=answers)
+            try:
+                self.last = run_to_end(lambda: _run(request, settings, calls, people))
+            except (CassetteError, ModelError) as error:
+                # Only a live test records, whatever the mode in the environment says.
+                if self.project.is_live or not _is_to_be_recorded(error, settings):
+                    raise
+                raise CassetteError(str(getattr(error, "message", error)), _HOW_TESTS_RECORD) from None
         if calls.faults:
             raise failure("\n".join(calls.faults))
         return self.last
@@ -125,6 +121,8 @@ class PlanRunner:
         if without_model:
             return replace(settings, model=None)
         if cassette is not None:
+            if given.model is None:
+                raise _asks_nobody(cassette, is_live=self.project.is_live)
             mode = given.cassette_mode if self.project.is_live else "replay"
             return replace(settings, cassette=self.project.root / cassette, cassette_mode=mode)
         is_replayed = settings.cassette is not None and settings.cassette_mode == "replay"
@@ -166,11 +164,26 @@ class PlanRunner:
         return RunRequest(
             job_file=self.project.file(file),
             plan_file=None if plan is None else self.project.file(plan),
-            as_of=instant_of(as_of) if isinstance(as_of, str) else as_of,
+            as_of=instant_of(as_of, "as_of") if isinstance(as_of, str) else as_of,
         )
 
 
-async def _run(request: RunRequest, settings: Settings, calls: CallRecord, people: _Answers) -> RunView:
+def _is_to_be_recorded(error: CassetteError | ModelError, settings: Settings) -> bool:
+    """Whether an answer is missing that a cassette is to be asked for."""
+    return settings.cassette is not None and getattr(error, "hint", None) == how_to_record(settings.cassette)
+
+
+def _asks_nobody(cassette: str | os.PathLike[str], *, is_live: bool) -> BaseException:
+    """Return the failure of a test whose cassette nobody would look into: the run would be one without a model."""
+    where = "'model:' in wavewright.yaml" + (" or WAVEWRIGHT_MODEL" if is_live else "")
+    of_environment = "" if is_live else ";\n          what the environment names counts for live tests only"
+    return failure(
+        f"error: no model is configured, so nothing is asked of the cassette {str(cassette)!r}\n"
+        f"  = help: name the model whose answers it holds with {where}{of_environment}"
+    )
+
+
+async def _run(request: RunRequest, settings: Settings, calls: CallRecord, people: GivenPeople) -> RunView:
     from wavewright.engine.session import run_request
     from wavewright.executor.journal_sqlite import SqliteJournal
 
@@ -189,7 +202,7 @@ async def _run(request: RunRequest, settings: Settings, calls: CallRecord, peopl
         ended.context,
         tuple(events),
         tuple(calls.calls),
-        tuple(people.asked),
+        tuple(people.approvals),
         settings.state_dir,
         ended.halted,
     )

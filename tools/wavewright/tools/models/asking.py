@@ -36,6 +36,7 @@ from wavewright.planner.model_port import (
 )
 from wavewright.planner.spending import Purse
 from wavewright.planner.types import Json
+from wavewright.tools.models.cassette_errors import CassetteMiss
 from wavewright.tools.models.characters import whole_text
 from wavewright.tools.models.choosing import choose_model, thinking_level
 from wavewright.tools.models.endpoints import Endpoint, find_endpoint
@@ -210,6 +211,8 @@ class ProviderModels:
             fault = error.fault
         except FallbackExceptionGroup as group:
             fault = merged([one.fault for one in group.exceptions if isinstance(one, Unanswered)])
+        except CassetteMiss:
+            raise  # nobody was asked, so there is no call to tell of; the error says all there is to say
         except BaseException:
             tell(meter.use("failed", "given up before an answer came"))
             raise

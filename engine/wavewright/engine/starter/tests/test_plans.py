@@ -12,7 +12,13 @@ from syrupy.assertion import SnapshotAssertion
 from wavewright.engine.testing import PlanLoader, PlanRunner, ReviewView
 
 WORDS = "plans/words.job.yaml"
-JOBS = sorted(Path(__file__).parent.parent.glob("plans/*.job.yaml"))
+PLANNED_BY_A_MODEL: set[str] = set()
+"""Names of job files whose plan a model makes: there is none to pin before they run (see `recorded_run`)."""
+JOBS = [
+    job
+    for job in sorted(Path(__file__).parent.parent.glob("plans/*.job.yaml"))
+    if job.name not in PLANNED_BY_A_MODEL
+]
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name.partition(".")[0])

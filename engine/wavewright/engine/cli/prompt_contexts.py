@@ -1,0 +1,171 @@
+"""Typical values for every prompt, so that a project's own templates can be tried before a model is to be asked.
+
+A *context* is all that one prompt is given, with everything there. Records of a fixed form have their fields and no
+others; what a job, a plan or a tool decides is `Anything`, which has whatever field a template asks of it. So only what
+no run could give is found missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from wavewright.planner.goals import AvailableTool, Goal, Targets
+from wavewright.planner.models import Gate
+from wavewright.planner.planned import Answered
+from wavewright.planner.planner_prompt import request_values
+from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.tool_lines import tool_entries
+from wavewright.planner.types import GateId
+from wavewright.prompts import data_block
+from wavewright.reviewer.digest import ShownOutput
+from wavewright.reviewer.opinions import ACTIONS
+from wavewright.reviewer.recovery_view import EndView, RedGateView, WantedView
+
+if TYPE_CHECKING:
+    from wavewright.tools.workers.specs import Worker
+
+Context: TypeAlias = Mapping[str, object]
+
+
+class Anything(dict[object, object]):
+    """A value of which nobody knows more than that it is there."""
+
+    def __contains__(self, name: object) -> bool:
+        return not hasattr(dict, str(name))
+
+    def __missing__(self, name: object) -> Anything:
+        return Anything()
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[object]:
+        yield Anything()
+
+    def __reversed__(self) -> Iterator[object]:
+        yield Anything()
+
+
+def contexts_of(name: str, workers: Iterable[Worker]) -> tuple[Context, ...]:
+    """Return what a prompt is typically given, one context for each of its forms; none where nobody knows."""
+    fixed = _FIXED.get(name)
+    if fixed is not None:
+        return fixed
+    if name == "planner/request":
+        return (_planner_request(),)
+    return tuple(_of_worker(worker) for worker in workers if worker.spec.prompt == name)
+
+
+def _of_worker(worker: Worker) -> Context:
+    spec = worker.spec
+    is_known = spec.input_schema.get("additionalProperties") is False
+    if worker.draft is not None or worker.show is not None or not is_known:
+        return {"inputs": Anything(), "draft": Anything()}
+    return {"inputs": {name: Anything() for name in spec.inputs}, "draft": None}
+
+
+def _planner_request() -> Context:
+    """Return what the planner is given for a goal with inputs, rules, gates and an answer of the user's."""
+    goal, tools = _goal(), {"fetch": ToolSignature(name="fetch"), "write": ToolSignature(name="write")}
+    values = request_values(goal, tools, tool_entries(goal, tools), [Answered("Which hours?", "the night")])
+    shown = {name: {**_members(values[name]), "shown": Anything()} for name in ("primary", "benchmarks")}
+    return {**values, **shown, "other_values": Anything()}
+
+
+def _members(record: object) -> dict[str, object]:
+    assert isinstance(record, dict)
+    return cast("dict[str, object]", record)
+
+
+def _goal() -> Goal:
+    return Goal.model_validate(
+        {
+            "name": "typical",
+            "job": "typical",
+            "text": "Write down what was fetched.",
+            "inputs": {"variables": ["GNP"], "benchmarks": ["SKS"], "top": 5},
+            "tools": [AvailableTool(name="fetch"), AvailableTool(name="write")],
+            "rules": {
+                "required_tools": ["fetch"],
+                "data_tools": ["fetch"],
+                "analysis_tools": ["write"],
+                "primary_params": {"fetch": "code"},
+                "tags": {"param": "tags", "exclusive": [["new", "old"]], "required": ["new"]},
+                "terminal": [{"tool": "write", "params": {"tags": "${goal.output_tags}"}}],
+            },
+            "gates": [Gate(id=GateId("fresh"), on_tool="fetch", fresh_within=86400.0)],
+        }
+    )
+
+
+def _record(kind: type[EndView | RedGateView | WantedView]) -> dict[str, object]:
+    return {field.name: Anything() for field in fields(kind)}
+
+
+def _flags(name: str, **others: object) -> tuple[Context, ...]:
+    return tuple({name: is_so, **others} for is_so in (True, False))
+
+
+_FAULTS: Final[Context] = {"faults": ("it lacks a field",)}
+_TOOLS: Final = tool_entries(_goal(), {"fetch": ToolSignature(name="fetch")})
+
+_FIXED: Final[Mapping[str, tuple[Context, ...]]] = {
+    "planner/instructions": _flags("may_ask"),
+    "planner/repair": _flags("is_truncated", diagnostics="error[E301]: a fault", more=1),
+    "recovery/instructions": ({},),
+    "recovery/request": (
+        {
+            "goal": "Write down what was fetched.",
+            "inputs": Anything(),
+            "plan": Anything(),
+            "steps": [_record(EndView)],
+            "red": [_record(RedGateView)],
+            "wanted": [_record(WantedView)],
+            "round": 1,
+            "rounds": 2,
+            "tools": _TOOLS,
+            "max_steps": 50,
+        },
+    ),
+    "recovery/repair": (_FAULTS,),
+    "reviewer/instructions": ({"actions": ACTIONS},),
+    "reviewer/request": (
+        {
+            "goal": "Write down what was fetched.",
+            "reasoning": "It is fetched, then written down.",
+            "inputs": Anything(),
+            "targets": Targets(),
+            "now": "2010-03-01T00:00:00Z",
+            "round": 1,
+            "steps": [Anything()],
+            "gates": [Anything()],
+            "missing": ["a quote"],
+            "outputs": [{**{field.name: Anything() for field in fields(ShownOutput)}, "characters": 1000}],
+            "left_out": (("sheet", "a text"),),
+            "tools": ["fetch", "write"],
+        },
+    ),
+    "reviewer/repair": (_FAULTS,),
+    "judge/instructions": ({},),
+    "judge/request": _flags(
+        "is_whole",
+        rubric="It names its source.",
+        step="sheet",
+        item=Anything(),
+        output=Anything(),
+        characters=1000,
+    ),
+    "judge/repair": (_FAULTS,),
+    "workers/instructions": _flags("answers_in_json", notes=("a part of a longer text",)),
+    "workers/repair": _flags("answers_in_json", **_FAULTS),
+    "workers/agent_instructions": _flags("has_tools"),
+    "workers/agent": _flags(
+        "has_schema",
+        task="Find the newest quote.",
+        context=data_block("of today", "context"),
+        collected=data_block("a quote", "collected"),
+        said=data_block("It is there.", "said"),
+    ),
+}
