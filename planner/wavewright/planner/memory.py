@@ -37,6 +37,7 @@ class NoMemory:
     def recall(self, run: RunId, key: str) -> JsonObject | None:
         """Know nothing."""
         del run, key
+        return None
 
     async def keep(self, run: RunId, key: str, answer: JsonObject) -> None:
         """Keep nothing."""
