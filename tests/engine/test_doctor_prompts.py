@@ -8,14 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
+from tests.support.note_worker import NOTE_WORKER
 
-WORKER = """\
-name: note
-description: Write one line about a word.
-prompt: workers/note
-input_schema: {type: object, required: [word], properties: {word: {type: string}}, additionalProperties: false}
-output_schema: {type: object, required: [line], properties: {line: {type: string}}, additionalProperties: false}
-"""
 MEASURED = """\
 version: 1
 gates:
@@ -125,7 +119,7 @@ def test_the_prompt_of_a_worker_is_given_the_inputs_that_it_declares(
     wavewright: CommandLine, project: Path, text: str, state: str
 ) -> None:
     (project / "config" / "workers").mkdir()
-    (project / "config" / "workers" / "note.yaml").write_text(WORKER)
+    (project / "config" / "workers" / "note.yaml").write_text(NOTE_WORKER)
     write_prompt(project, "workers/note", text)
 
     assert findings(wavewright, "prompts")[0]["state"] == state

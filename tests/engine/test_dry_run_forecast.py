@@ -11,19 +11,12 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import CommandLine
 from tests.engine.past_runs import append, asked, begun, ended, item_ended
+from tests.support.note_worker import NOTE_WORKER
 from tests.support.scripted_model import ScriptedServer
 from wavewright.planner.types import JsonObject
 
 WORDS = 20
-WORKER = """\
-name: note
-description: Write one line about a word.
-prompt: workers/note
-input_schema: {type: object, required: [word], properties: {word: {type: string}}, additionalProperties: false}
-output_schema: {type: object, required: [line], properties: {line: {type: string}}, additionalProperties: false}
-expected_tokens: 1000
-expected_seconds: 4
-"""
+WORKER = NOTE_WORKER + "expected_tokens: 1000\nexpected_seconds: 4\n"
 TOOLS = '''
 def post(text: object) -> str:
     """Send a text to the notice board."""

@@ -13,19 +13,12 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import REVIEW
 from tests.support.model_answers import Tokens, silence, with_tokens
+from tests.support.note_worker import NOTE_WORKER
 from tests.support.scripted_model import ScriptedServer, asked_for
 from wavewright.planner.types import JsonObject
 
 WORDS = 20
-WORKER = """\
-name: note
-description: Write one line about a word.
-prompt: workers/note
-input_schema: {type: object, required: [word], properties: {word: {type: string}}, additionalProperties: false}
-output_schema: {type: object, required: [line], properties: {line: {type: string}}, additionalProperties: false}
-token_share: 0.02
-expected_tokens: 1000
-"""
+WORKER = NOTE_WORKER + "token_share: 0.02\nexpected_tokens: 1000\n"
 TEMPLATE = """\
 name: notes
 goal: Write a line about every word

@@ -8,16 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
+from tests.support.note_worker import NOTE_WORKER
 from tests.support.scripted_model import ScriptedServer
 
-WORKER = """\
-name: note
-description: Write one line about a word.
-prompt: workers/note
-input_schema: {type: object, required: [word], properties: {word: {type: string}}, additionalProperties: false}
-output_schema: {type: object, required: [line], properties: {line: {type: string}}, additionalProperties: false}
-expected_tokens: 1000
-"""
+WORKER = NOTE_WORKER + "expected_tokens: 1000\n"
 SETTINGS = "journal: journal.sqlite\nmodels: {prices: {scripted: {input: 2, output: 6}}}\n"
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.desk_project import take_calls
+from tests.support.note_worker import NOTE_WORKER
 from tests.support.scripted_model import (
     Reply,
     ScriptedServer,
@@ -134,14 +135,7 @@ async def test_a_model_of_unknown_price_is_not_asked_under_a_budget_of_money(
     assert model_server.requests == ()
 
 
-WORKER = """\
-name: note
-description: Write one line about a word.
-prompt: workers/note
-input_schema: {type: object, required: [word], properties: {word: {type: string}}, additionalProperties: false}
-output_schema: {type: object, required: [line], properties: {line: {type: string}}, additionalProperties: false}
-token_share: 0.02
-"""
+WORKER = NOTE_WORKER + "token_share: 0.02\n"
 NOTES_TEMPLATE = """\
 name: notes
 goal: Write a line about every word

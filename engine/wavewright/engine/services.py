@@ -18,10 +18,6 @@ from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
 from wavewright.tools.workers.services import Services, make_services
 
-_READ_OF_1000 = 750
-"""Tokens of 1,000 that a worker is taken to read; the others it writes. Written ones cost a few times as much, and a
-tool says of itself how many tokens a call takes, not which: workers are mostly given far more than they answer."""
-
 
 async def left_to_spend(
     purse: OpenPurse | None,
@@ -48,18 +44,16 @@ async def left_to_spend(
 
 def _worker_price(services: Services, settings: Settings, goal: Goal) -> float | None:
     """Return the price of 1,000 tokens; None where nobody knows it, and then calls are refused as they are made."""
-    from wavewright.tools.models.endpoints import find_endpoint
-    from wavewright.tools.models.prices import price_of
+    from wavewright.tools.models.prices import price_of_work
 
     if services.models is None:
         return None
     try:
-        model = services.models.choose(goal.model_preference, "worker").model
-        endpoint = find_endpoint(model, settings, os.environ)
+        return price_of_work(
+            services.models.choose(goal.model_preference, "worker").model, settings, os.environ
+        )
     except ModelError:
         return None
-    url = endpoint.url if endpoint.is_foreign else None
-    return price_of(model, _READ_OF_1000, 1000 - _READ_OF_1000, 0, settings.models.prices, base_url=url)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from wavewright.planner.goals import Goal
     from wavewright.planner.models import Budget, Plan
 
-_READ_OF_1000: Final = 750
-"""Tokens of 1,000 that a worker is taken to read, as where plans are held against budgets of money."""
 _NEW_RUN: Final = RunId("dry-run")
 """Stands for a run that has spent nothing."""
 _LATEST_DAY: Final = "SELECT max(name) FROM purse_total WHERE pot = 'day'"
@@ -67,17 +65,13 @@ def price_of_role(role: Literal["agent", "worker"], preference: str, settings: S
     """Return the model that would be asked, with its price; or why none can be."""
     from wavewright.planner.model_port import ModelError
     from wavewright.tools.models.choosing import choose_model
-    from wavewright.tools.models.endpoints import find_endpoint
-    from wavewright.tools.models.prices import price_of
+    from wavewright.tools.models.prices import price_of_work
 
     try:
         model = choose_model(settings, preference, role, os.environ).model
-        endpoint = find_endpoint(model, settings, os.environ)
+        return ModelPrice(model, price_of_work(model, settings, os.environ))
     except ModelError as error:
         return f"{error} ({error.hint})" if error.hint else str(error)
-    url = endpoint.url if endpoint.is_foreign else None
-    per_1000 = price_of(model, _READ_OF_1000, 1000 - _READ_OF_1000, 0, settings.models.prices, base_url=url)
-    return ModelPrice(model, per_1000)
 
 
 def _left(settings: Settings, run: RunId, job: str, budget: Budget | None) -> Allowance:

@@ -31,7 +31,7 @@ from wavewright.executor.runner import (
 )
 from wavewright.executor.stage import Stage
 from wavewright.executor.state import SUCCESSES, RunState
-from wavewright.planner.types import Json, StepKey
+from wavewright.planner.types import Json, StepId, StepKey
 
 ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]
 
@@ -126,6 +126,11 @@ class Performer:
             return False
         self._end_item(call.fan, item)
         return True
+
+    def has_ended_before(self, step_id: StepId) -> bool:
+        """Whether a step ended in an earlier part of the run in a way that stands, if its call is still the same."""
+        record = self._prior.steps.get(step_id)
+        return record is not None and self._stands(record)
 
     def _stands(self, record: Ending) -> bool:
         if record.status in SUCCESSES:

@@ -9,18 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Literal
+from typing import Literal
 
 from wavewright.executor.calls import Call
 from wavewright.executor.clock import Clock
-from wavewright.executor.events import (
-    Event,
-    StepError,
-    StepFinished,
-    StepStatus,
-    WaveFinished,
-    WaveStarted,
-)
+from wavewright.executor.events import Event, StepError, StepFinished, WaveFinished, WaveStarted
 from wavewright.executor.journal import Journal
 from wavewright.executor.ledger import Ledger
 from wavewright.executor.performer import Performer
@@ -28,7 +21,7 @@ from wavewright.executor.pool import Pool
 from wavewright.executor.program import Program
 from wavewright.executor.readiness import Readiness
 from wavewright.executor.runner import StepRunner
-from wavewright.executor.state import SUCCESSES, RunState
+from wavewright.executor.state import RunState
 from wavewright.planner.goals import Limits
 from wavewright.planner.types import JsonObject, Schedule, StepId
 
@@ -37,9 +30,6 @@ _UNCLEAR_WRITE = StepError(
     "the call was under way and may have taken effect",
     hint="look whether it did; it is not repeated unless the tool is idempotent",
 )
-
-_STANDING: Final = frozenset[StepStatus]({*SUCCESSES, "failed"})
-"""How a step ended where that may stand when the run goes on."""
 
 
 class Scheduler:
@@ -62,9 +52,6 @@ class Scheduler:
         self._ledger = ledger
         self._in_waves = schedule == "waves"
         self._round = prior.round
-        self._ended_before = frozenset(
-            step_id for step_id, record in prior.steps.items() if record.status in _STANDING
-        )
         self._clock = clock
         self._readiness = Readiness(program, limits.max_waves)
         self._settled_early: set[StepId] = set()
@@ -124,7 +111,7 @@ class Scheduler:
         for step_id in self._program.graph.steps:
             if self._readiness.has_ended(step_id):
                 continue
-            if step_id in written or step_id not in self._ended_before:
+            if step_id in written or not self._performer.has_ended_before(step_id):
                 error = _UNCLEAR_WRITE if step_id in written else None
                 ending = StepFinished(
                     at=self._clock.wall(), step=step_id, status="cancelled", error=error, reason=reason

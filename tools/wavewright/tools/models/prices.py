@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wavewright.config.model_settings import PriceSettings
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
+
+    from wavewright.config.settings import Settings
 
 _PROVIDERS = {
     "openai-chat": "openai",
@@ -28,6 +30,9 @@ _PROVIDERS = {
     "bedrock": "aws",
 }
 """Providers of model names that the price list calls otherwise."""
+_READ_OF_1000: Final = 750
+"""Tokens of 1,000 that a worker is taken to read; the others it writes. Written ones cost a few times as much, and a
+tool says of itself how many tokens a call takes, not which: workers are mostly given far more than they answer."""
 _PASS_ON = frozenset({"litellm"})
 """Providers that pass a request on: whose price it is cannot be known from the name."""
 
@@ -57,6 +62,19 @@ def price_of(
     if not name or not provider or provider in _PASS_ON:
         return None
     return _listed(provider, name, (read, written, min(max(cached, 0), read)), base_url, when)
+
+
+def price_of_work(model: str, settings: Settings, environment: Mapping[str, str]) -> float | None:
+    """Return what 1,000 tokens of a worker or an agent cost in US dollars; None where no price is known.
+
+    Raises:
+        ModelConfigError: the model cannot be asked.
+    """
+    from wavewright.tools.models.endpoints import find_endpoint
+
+    endpoint = find_endpoint(model, settings, environment)
+    url = endpoint.url if endpoint.is_foreign else None
+    return price_of(model, _READ_OF_1000, 1000 - _READ_OF_1000, 0, settings.models.prices, base_url=url)
 
 
 def _listed(
