@@ -115,7 +115,7 @@ _FIXED: Final[Mapping[str, tuple[Context, ...]]] = {
     "planner/instructions": _flags("may_ask"),
     "planner/repair": _flags("is_truncated", diagnostics="error[E301]: a fault", more=1),
     "recovery/instructions": ({},),
-    "recovery/request": (
+    "recovery/request": tuple(
         {
             "goal": "Write down what was fetched.",
             "inputs": Anything(),
@@ -125,9 +125,11 @@ _FIXED: Final[Mapping[str, tuple[Context, ...]]] = {
             "wanted": [_record(WantedView)],
             "round": 1,
             "rounds": 2,
+            "feedback": feedback,
             "tools": _TOOLS,
             "max_steps": 50,
-        },
+        }
+        for feedback in (None, {"remarks": 2, "input": "feedback"})
     ),
     "recovery/repair": (_FAULTS,),
     "reviewer/instructions": ({"actions": ACTIONS},),
