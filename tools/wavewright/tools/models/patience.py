@@ -26,8 +26,8 @@ from wavewright.tools.models.metering import Meter, Tally
 from wavewright.tools.models.streaming import read_stream
 from wavewright.tools.models.structure import Way, structured_parameters, words
 
-# Whoever sets up logging sees the retries; nobody else finds them among a command's output, where stamina writes them as
-# soon as structlog is installed.
+# Whoever sets up logging sees the retries; nobody else finds them among a command's output, where stamina writes them
+# as soon as structlog is installed.
 stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
 logging.getLogger("stamina").addHandler(logging.NullHandler())
 
