@@ -82,7 +82,7 @@ def test_a_killed_run_is_resumed_and_repeats_nothing(
     (project / "slow.yaml").write_text(
         "steps:\n"
         "  - {id: one, tool: early, params: {}}\n"
-        '  - {id: two, tool: late, params: {said: "{{ one.output }}"}}\n'
+        '  - {id: two, tool: late, params: {said: "${steps.one}"}}\n'
     )
     with subprocess.Popen(
         [sys.executable, "-m", "wavewright.engine.main", "run", "slow.yaml"],
