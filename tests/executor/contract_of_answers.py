@@ -26,7 +26,10 @@ from wavewright.executor.job_store.records import (
     DecisionId,
     DecisionMade,
     JobChange,
+    JobRow,
     Receipt,
+    SentPackage,
+    VerdictGiven,
 )
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.stores import Stores
@@ -126,6 +129,49 @@ class AnswersContract(StoresCase):
         assert again.action in {"ignore_stale", "ack_duplicate"}
         assert late.action == "ignore_stale"
         assert await row_of(one, 1) == before
+
+    async def test_each_package_of_a_target_has_a_verdict_of_its_own_and_the_job_always_goes_on(
+        self, one: Stores
+    ) -> None:
+        await one.jobs.receive(request_of(1))
+        job = await claimed(one)
+        # It overtakes its package.
+        early = await one.jobs.receive(received(of_target("C", accepted=True), message=20))
+        await send_targets(one, job, "A", "B", "C")
+        while_running = await one.jobs.receive(received(of_target("B"), message=21))
+        before = await row_of(one, 1)
+        await one.jobs.change(JobChange(job.job, "awaiting"))
+        again = await claimed(one, 1)
+
+        assert (early.action, while_running.action) == ("defer", "accept")
+        assert before.feedback == ()
+        assert [given.package for given in again.feedback] == ["C", "B"]
+        assert again.sent == (SentPackage("A", 1),)
+
+    async def test_verdicts_on_targets_that_are_wrong_late_or_doubled_change_nothing(
+        self, one: Stores
+    ) -> None:
+        await one.jobs.receive(request_of(1))
+        job = await claimed(one)
+        await send_targets(one, job, "A", "B")
+        await one.jobs.change(JobChange(job.job, "parked"))
+        first = await one.jobs.receive(received(of_target("A"), message=20))
+        second = await one.jobs.receive(received(of_target("B", accepted=True), message=21))
+        before = await row_of(one, 1)
+        wrong = [
+            await one.jobs.receive(received(of_target("A", accepted=True), message=22)),
+            await one.jobs.receive(received(of_target("never sent"), message=23)),
+        ]
+        after = await row_of(one, 1)
+        job = await claimed(one, 1)
+        change = JobChange(job.job, "awaiting", sent=(SentPackage("A again", 2),))
+        await one.journal.append(job.run, [step_finished("b")], Alongside(change=change))
+        wrong += [await one.jobs.receive(received(of_target("A again", 3), message=24))]
+
+        assert (first.action, second.action, before.state) == ("accept", "accept", "queued")
+        assert [receipt.action for receipt in wrong] == ["ack_duplicate", "defer", "dead_letter"]
+        assert after == before
+        assert (await row_of(one, 1)).state == "awaiting"
 
     # -- decisions
 
@@ -243,6 +289,8 @@ class AnswersContract(StoresCase):
         assert await one.jobs.find_decision("") is None
         assert await one.jobs.find_decision("%") is None
         assert await one.jobs.list_decisions() == [asked, other]
+        assert await one.jobs.list_decisions(job=asked.job) == [asked, other]
+        assert await one.jobs.list_decisions(job=job_id(2)) == []
 
     async def test_an_ambiguous_beginning_of_an_id_is_told(self, one: Stores) -> None:
         asked = await self._ask(one)
@@ -259,3 +307,14 @@ class AnswersContract(StoresCase):
         asked = decision_of(1, job.run, expires=expires)
         await stores.journal.append(job.run, [], Alongside(decisions=(asked,)))
         return asked
+
+
+def of_target(package: str, iteration: int = 1, *, accepted: bool = False) -> VerdictGiven:
+    return verdict(1, iteration, package=package, accepted=accepted)
+
+
+async def send_targets(one: Stores, job: JobRow, *packages: str) -> None:
+    """Send the first packages of targets while their job goes on."""
+    for package in packages:
+        change = JobChange(job.job, "running", sent=(SentPackage(package, 1),))
+        await one.journal.append(job.run, [step_finished(package)], Alongside(change=change))

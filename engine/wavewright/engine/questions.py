@@ -84,17 +84,22 @@ async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: floa
     if decision is None:
         run = await journal.find_run(prefix)
         row = next((row for row in await jobs.list_jobs() if row.run == run), None)
-        if row is None:
+        # A job's question may be that of one of its targets, whose run is another one.
+        asked = [one for one in await jobs.list_decisions() if run == one.run or _is_of(one, row)]
+        if row is None and not asked:
             question = question_of(fold(await journal.load(run)), now)
             if question is None:
                 raise NotAnswered(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
             return question
-        asked = [one for one in await jobs.list_decisions() if one.run == run]
-        if not asked:
+        if row is not None and not asked:
             raise NotAnswered(f"job {row.job} waits for no answer", f"it is {row.state}")
         decision = asked[-1]
     job = await jobs.find_job(decision.job)
     return decision if job is None or decision.choice is not None else _of_decision(decision, job)
+
+
+def _is_of(decision: Decision, row: JobRow | None) -> bool:
+    return row is not None and decision.job == row.job
 
 
 async def answer(

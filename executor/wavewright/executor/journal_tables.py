@@ -92,6 +92,7 @@ _JOB_TABLES: Final = (
         iteration INTEGER NOT NULL,
         package TEXT,
         feedback TEXT NOT NULL,
+        sent TEXT NOT NULL,
         reason TEXT NOT NULL,
         not_before REAL,
         finished REAL,

@@ -59,6 +59,6 @@ class Answers:
 
     async def _drop_stale(self, wanted: DecisionId | None) -> None:
         """Use up the answers to questions that the run asks no more: a job with one is never left parked."""
-        for decision in await self.jobs.list_decisions(is_open=False):
+        for decision in await self.jobs.list_decisions(is_open=False, job=self.journal.job):
             if decision.run == self.run and decision.used is None and decision.id != wanted:
                 await self.jobs.take_answer(decision.id)

@@ -16,7 +16,7 @@ from wavewright.engine.daemon.accounts import Account, recall, tell
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.target_waves import COMPLETED
 from wavewright.executor.events import Event, Noted
-from wavewright.executor.job_store.records import Alongside, Decision, JobRow
+from wavewright.executor.job_store.records import Alongside, Decision, JobId, JobRow
 from wavewright.executor.journal import Journal, StoredOutput
 from wavewright.executor.journal_runs import RunRow
 from wavewright.planner.types import RunId, StepKey
@@ -45,9 +45,9 @@ class OutboxJournal:
         """Whether the run's end has given the job up: nothing is left to be said of it."""
 
     @property
-    def run(self) -> RunId:
-        """The job's run."""
-        return self._run
+    def job(self) -> JobId:
+        """The job."""
+        return self._account.job.job
 
     @property
     def wanted(self) -> Decision | None:

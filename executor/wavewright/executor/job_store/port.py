@@ -88,8 +88,8 @@ class JobStore(Protocol):
         """Return jobs in the order in which they came; all states where none is given."""
         ...
 
-    async def list_decisions(self, *, is_open: bool = True) -> list[Decision]:
-        """Return decisions in the order in which they were asked."""
+    async def list_decisions(self, *, is_open: bool = True, job: JobId | None = None) -> list[Decision]:
+        """Return decisions in the order in which they were asked: open ones, or answered ones; all jobs' or one's."""
         ...
 
     async def find_decision(self, prefix: str) -> Decision | None:

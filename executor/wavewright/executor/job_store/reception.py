@@ -91,6 +91,10 @@ def _judge_verdict(verdict: VerdictGiven, view: ReceptionView) -> Receipt:
         return Receipt("defer", "unknown_correlation", "no such job is known here yet")
     if job.state in ENDED:
         return Receipt("ignore_stale", "stale", f"the job is {job.state}")
+    if (sent := next((one for one in job.sent if one.package == verdict.package), None)) is not None:
+        if verdict.iteration == sent.iteration:
+            return Receipt("accept")
+        return Receipt("dead_letter", "unknown_correlation", f"that package is number {sent.iteration}")
     if verdict.iteration < job.iteration:
         return Receipt("ignore_stale", "stale", f"package {job.iteration} of this job is out by now")
     if verdict.iteration > job.iteration:

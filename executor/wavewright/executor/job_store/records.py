@@ -23,8 +23,9 @@ MessageId = NewType("MessageId", str)
 
 JobState: TypeAlias = Literal["queued", "running", "parked", "awaiting", "completed", "failed", "dead"]
 """`queued`: to be worked on as soon as a slot is free and `not_before` has come. `running`: somebody holds its run, or
-died holding it. `parked`: a person must decide first. `awaiting`: its package is out, and the validator's verdict is
-not there yet. The other three are ends; `dead` is a job that ended its process or failed too often to be tried again.
+died holding it. `parked`: a person must decide first. `awaiting`: its package is out, or those of its targets are, and
+no verdict is there yet. The other three are ends; `dead` is a job that ended its process or failed too often to be
+tried again.
 """
 
 ReceptionAction: TypeAlias = Literal["accept", "ack_duplicate", "ignore_stale", "defer", "dead_letter"]
@@ -133,6 +134,15 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class SentPackage:
+    """A package of one of a job's targets that is out and has no verdict yet."""
+
+    package: str
+    iteration: int
+    """Which package of its target it is, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobChange:
     """How a job stands from now on."""
 
@@ -148,6 +158,8 @@ class JobChange:
     has_advanced: bool = False
     """For `running`: whether this attempt has come further than those before it, which then count no more; what ended
     their process may have been a neighbour's fault."""
+    sent: tuple[SentPackage, ...] = ()
+    """Packages of targets that go out with this change, each to await a verdict of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +193,8 @@ class JobRow:
     """The latest one's id."""
     feedback: tuple[VerdictGiven, ...] = ()
     """Verdicts, the latest last."""
+    sent: tuple[SentPackage, ...] = ()
+    """Packages of targets that await their verdicts."""
     reason: str = ""
     not_before: float | None = None
     finished: float | None = None

@@ -100,10 +100,19 @@ def bury(job: JobRow, now: float) -> JobRow:
     return replace(job, state="dead", reason=reason, not_before=None, finished=now, since=now)
 
 
+def may_take_verdict(job: JobRow, verdict: VerdictGiven) -> bool:
+    """Whether a verdict that fits has its effect now; one that comes while the job is worked on waits."""
+    is_of_target = any(one.package == verdict.package for one in job.sent)
+    # Verdicts on several targets may come before anybody goes on with the first.
+    return job.state == "awaiting" or (is_of_target and job.state in {"parked", "queued"})
+
+
 def take_verdict(job: JobRow, verdict: VerdictGiven, now: float) -> JobRow:
-    """Return a job that awaited this verdict."""
-    job = replace(job, feedback=(*job.feedback, verdict), attempts=0, reason="", since=now)
-    if verdict.accepted:
+    """Return a job that awaited this verdict; one with several targets always goes on."""
+    sent = tuple(one for one in job.sent if one.package != verdict.package)
+    is_of_target = sent != job.sent
+    job = replace(job, feedback=(*job.feedback, verdict), sent=sent, attempts=0, reason="", since=now)
+    if verdict.accepted and not is_of_target:
         return replace(job, state="completed", not_before=None, finished=now)
     return _enqueue(job, now)
 
@@ -134,6 +143,7 @@ def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
         reason=change.reason,
         iteration=job.iteration if change.iteration is None else change.iteration,
         package=job.package if change.package is None else change.package,
+        sent=(*job.sent, *(one for one in change.sent if one not in job.sent)),
         not_before=change.not_before if change.state == "queued" else None,
         attempts=_attempts_after(job, change),
         since=job.since if is_same else now,

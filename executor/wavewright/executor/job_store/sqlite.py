@@ -88,9 +88,9 @@ class SqliteJobStore:
         """Return jobs in the order in which they came; all states where none is given."""
         return await self._journal.transact(partial(self._do.list_jobs, states))
 
-    async def list_decisions(self, *, is_open: bool = True) -> list[Decision]:
-        """Return decisions in the order in which they were asked: open ones, or answered ones."""
-        return await self._journal.transact(partial(self._do.list_decisions, is_open=is_open))
+    async def list_decisions(self, *, is_open: bool = True, job: JobId | None = None) -> list[Decision]:
+        """Return decisions in the order in which they were asked: open ones, or answered ones; all jobs' or one's."""
+        return await self._journal.transact(partial(self._do.list_decisions, is_open=is_open, job=job))
 
     async def find_decision(self, prefix: str) -> Decision | None:
         """Return the one decision whose id starts so.

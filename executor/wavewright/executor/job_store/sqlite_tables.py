@@ -33,6 +33,8 @@ from wavewright.executor.job_store.texts import (
     read_feedback,
     read_kept,
     read_outgoing,
+    read_sent,
+    sent_text,
     subject_of,
     to_text,
 )
@@ -40,16 +42,16 @@ from wavewright.executor.job_store.texts import from_text as json_of
 from wavewright.planner.types import RunId
 
 _JOB: Final = """
-    SELECT job.job, job.run, state, request, received, weight, attempts, iteration, package, feedback, reason,
-           not_before, finished, since, turn
+    SELECT job.job, job.run, state, request, received, weight, attempts, iteration, package, feedback, sent,
+           reason, not_before, finished, since, turn
     FROM job JOIN job_request ON job_request.no = job.no"""
 _INSERT_JOB: Final = """
-    INSERT INTO job (job, run, state, received, weight, attempts, iteration, package, feedback, reason, not_before,
-                     finished, since, turn)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    INSERT INTO job (job, run, state, received, weight, attempts, iteration, package, feedback, sent, reason,
+                     not_before, finished, since, turn)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _UPDATE_JOB: Final = """
-    UPDATE job SET state = ?, attempts = ?, iteration = ?, package = ?, feedback = ?, reason = ?, not_before = ?,
-                   finished = ?, since = ?, turn = ?
+    UPDATE job SET state = ?, attempts = ?, iteration = ?, package = ?, feedback = ?, sent = ?, reason = ?,
+                   not_before = ?, finished = ?, since = ?, turn = ?
     WHERE job = ?"""
 _WAITING: Final = """
     SELECT job, run, turn, no FROM job INDEXED BY job_turn
@@ -140,9 +142,9 @@ class JobTables:
         self._written += len(request)
 
     def save_job(self, job: JobRow) -> None:
-        """Write how a job stands now; messages that wait for it to await or to end are ripe with that."""
+        """Write how a job stands now; messages that wait for it to wait or to end are ripe with that."""
         self._connection.execute(_UPDATE_JOB, (*_changing(job), job.job))
-        if job.state == "awaiting" or job.state in ENDED:
+        if job.state in {"awaiting", "parked"} or job.state in ENDED:
             self._connection.execute(_RIPEN, (job.job,))
 
     def begun_jobs(self, most_weight: float) -> list[Waiting]:
@@ -218,11 +220,12 @@ class JobTables:
         query = f"SELECT {DECISION_COLUMNS} FROM decision WHERE substr(id, 1, length(?1)) = ?1 ORDER BY no"  # noqa: S608
         return [read_decision(row) for row in self._rows(query, prefix)]
 
-    def list_decisions(self, *, is_open: bool) -> list[Decision]:
+    def list_decisions(self, *, is_open: bool, job: JobId | None) -> list[Decision]:
         """Return decisions that are open, or that were answered, in the order in which they were asked."""
         standing = "IS NULL" if is_open else "IS NOT NULL"
-        query = f"SELECT {DECISION_COLUMNS} FROM decision WHERE choice {standing} ORDER BY no"  # noqa: S608
-        return [read_decision(row) for row in self._rows(query)]
+        where, values = ("", ()) if job is None else ("AND job = ?", (job,))
+        query = f"SELECT {DECISION_COLUMNS} FROM decision WHERE choice {standing} {where} ORDER BY no"  # noqa: S608
+        return [read_decision(row) for row in self._rows(query, *values)]
 
     def answer(self, decision: DecisionId, choice: str, by: str, now: float) -> None:
         """Write the answer to a decision."""
@@ -296,6 +299,7 @@ def _changing(job: JobRow) -> tuple[object, ...]:
         job.iteration,
         job.package,
         feedback_text(job.feedback),
+        sent_text(job.sent),
         job.reason,
         job.not_before,
         job.finished,
@@ -305,8 +309,8 @@ def _changing(job: JobRow) -> tuple[object, ...]:
 
 
 def _read_job(row: Sequence[Any]) -> JobRow:
-    job, run, state, request, received, weight, attempts, iteration, package, feedback, reason, *times = row
-    not_before, finished, since, turn = times
+    job, run, state, request, received, weight, attempts, iteration, package, *others = row
+    feedback, sent, reason, not_before, finished, since, turn = others
     return JobRow(
         job=JobId(job),
         run=RunId(run),
@@ -318,6 +322,7 @@ def _read_job(row: Sequence[Any]) -> JobRow:
         iteration=iteration,
         package=package,
         feedback=read_feedback(feedback),
+        sent=read_sent(sent),
         reason=reason,
         not_before=not_before,
         finished=finished,

@@ -42,6 +42,7 @@ from wavewright.executor.job_store.rules import (
     go_on,
     is_suspect,
     is_worn_out,
+    may_take_verdict,
     receive_job,
     take_verdict,
 )
@@ -131,7 +132,7 @@ class JobTransactions:
                 self._tell(job, tell)
             case VerdictGiven():
                 assert view.job is not None
-                if view.job.state != "awaiting":
+                if not may_take_verdict(view.job, request):
                     return False
                 self._save(take_verdict(view.job, request, view.now), tell)
             case DecisionMade():
@@ -204,7 +205,7 @@ class JobTransactions:
         self._save(job, tell)
         if change.state != "running":
             self._store.leave(job.run)
-        if job.state == "awaiting":
+        if job.state in {"awaiting", "parked"}:
             self._catch_up(tell, now)
 
     def find_job(self, job: JobId) -> JobRow | None:
@@ -236,9 +237,9 @@ class JobTransactions:
 
     # Decisions
 
-    def list_decisions(self, *, is_open: bool) -> list[Decision]:
+    def list_decisions(self, *, is_open: bool, job: JobId | None) -> list[Decision]:
         """Return decisions in the order in which they were asked."""
-        return self._tables.list_decisions(is_open=is_open)
+        return self._tables.list_decisions(is_open=is_open, job=job)
 
     def find_decision(self, prefix: str) -> Decision | None:
         """Return the one decision whose id starts so.

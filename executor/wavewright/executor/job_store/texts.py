@@ -22,6 +22,7 @@ from wavewright.executor.job_store.records import (
     MessageId,
     Outgoing,
     Received,
+    SentPackage,
     VerdictGiven,
 )
 from wavewright.executor.journal_errors import JournalNotWritten
@@ -184,6 +185,16 @@ def feedback_text(verdicts: Sequence[VerdictGiven]) -> str:
 def read_feedback(text: str) -> tuple[VerdictGiven, ...]:
     """Return the verdicts in a text."""
     return tuple(_verdict(value) for value in from_text(text))
+
+
+def sent_text(packages: Sequence[SentPackage]) -> str:
+    """Return the packages that await their verdicts, as a text."""
+    return to_text([[one.package, one.iteration] for one in packages], place="a package's id")
+
+
+def read_sent(text: str) -> tuple[SentPackage, ...]:
+    """Return the packages in a text."""
+    return tuple(SentPackage(*one) for one in from_text(text))
 
 
 def kept_text(request: Kept) -> str:

@@ -29,6 +29,8 @@ from wavewright.executor.job_store.texts import (
     read_decision,
     read_feedback,
     read_kept,
+    read_sent,
+    sent_text,
     subject_of,
     to_text,
 )
@@ -41,18 +43,18 @@ from wavewright.executor.postgres.texts import plain, plain_value
 from wavewright.planner.types import RunId
 
 _JOB: Final = """
-    SELECT job.job, job.run, state, request, received, weight, attempts, iteration, package, feedback, reason,
-           not_before, finished, since, turn
+    SELECT job.job, job.run, state, request, received, weight, attempts, iteration, package, feedback, sent,
+           reason, not_before, finished, since, turn
     FROM job JOIN job_request ON job_request.no = job.no"""
 _INSERT_JOB: Final = """
     WITH made AS (
-        INSERT INTO job (job, run, received, weight, state, attempts, iteration, package, feedback, reason,
-                         not_before, finished, since, turn)
-        VALUES ($1, $2, $3, $4, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING no
+        INSERT INTO job (job, run, received, weight, state, attempts, iteration, package, feedback, sent,
+                         reason, not_before, finished, since, turn)
+        VALUES ($1, $2, $3, $4, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) RETURNING no
     ) INSERT INTO job_request SELECT no, $5 FROM made"""
 _UPDATE_JOB: Final = """
-    UPDATE job SET state = $2, attempts = $3, iteration = $4, package = $5, feedback = $6, reason = $7,
-                   not_before = $8, finished = $9, since = $10, turn = $11
+    UPDATE job SET state = $2, attempts = $3, iteration = $4, package = $5, feedback = $6, sent = $7,
+                   reason = $8, not_before = $9, finished = $10, since = $11, turn = $12
     WHERE job = $1"""
 _IS_DUE: Final = (
     "state = 'queued' AND weight <= $1 AND (not_before IS NULL OR not_before <= $2 OR $2 < since)"
@@ -68,7 +70,10 @@ _IS_RIPE: Final = """
     FROM inbox LEFT JOIN job ON job.job = inbox.subject LEFT JOIN decision ON decision.id = inbox.subject
     WHERE inbox.kept IS NOT NULL AND (
         decision.id IS NOT NULL OR job.state IN ('completed', 'failed', 'dead')
-        OR (job.state = 'awaiting' AND inbox.iteration <= job.iteration))"""
+        OR (job.state = 'awaiting' AND inbox.iteration <= job.iteration)
+        OR (job.state IN ('awaiting', 'parked', 'queued')
+            -- As texts of JSON: a name may hold what no text here can.
+            AND strpos(job.sent, (inbox.kept::json -> 'verdict' -> 'package')::text) > 0))"""
 _RIPE: Final = f"""
     SELECT inbox.no, inbox.message, inbox.kind, inbox.source, inbox.at, inbox.kept {_IS_RIPE}
     ORDER BY inbox.no FOR UPDATE OF inbox SKIP LOCKED"""
@@ -241,10 +246,13 @@ class JobTables:
         )
         return [read_decision(tuple(row)) for row in rows]
 
-    async def list_decisions(self, *, is_open: bool) -> list[Decision]:
+    async def list_decisions(self, *, is_open: bool, job: JobId | None) -> list[Decision]:
         """Return decisions that are open, or that were answered, in the order in which they were asked."""
         standing = "IS NULL" if is_open else "IS NOT NULL"
-        rows = await self._connection.fetch(f"{_DECISION} WHERE choice {standing} ORDER BY no")
+        where, values = ("", ()) if job is None else ("AND job = $1", (plain(job),))
+        rows = await self._connection.fetch(
+            f"{_DECISION} WHERE choice {standing} {where} ORDER BY no", *values
+        )
         return [read_decision(tuple(row)) for row in rows]
 
     async def answer(self, decision: DecisionId, choice: str, by: str, now: float) -> None:
@@ -274,6 +282,7 @@ def _changing(job: JobRow) -> tuple[object, ...]:
         job.iteration,
         plain(job.package),
         feedback_text(job.feedback),
+        sent_text(job.sent),
         plain(job.reason),
         job.not_before,
         job.finished,
@@ -283,8 +292,8 @@ def _changing(job: JobRow) -> tuple[object, ...]:
 
 
 def _read_job(row: Sequence[Any]) -> JobRow:
-    job, run, state, request, received, weight, attempts, iteration, package, feedback, reason, *times = row
-    not_before, finished, since, turn = times
+    job, run, state, request, received, weight, attempts, iteration, package, *others = row
+    feedback, sent, reason, not_before, finished, since, turn = others
     return JobRow(
         job=JobId(job),
         run=RunId(run),
@@ -296,6 +305,7 @@ def _read_job(row: Sequence[Any]) -> JobRow:
         iteration=iteration,
         package=package,
         feedback=read_feedback(feedback),
+        sent=read_sent(sent),
         reason=reason,
         not_before=not_before,
         finished=finished,

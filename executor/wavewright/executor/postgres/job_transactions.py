@@ -39,6 +39,7 @@ from wavewright.executor.job_store.rules import (
     go_on,
     is_suspect,
     is_worn_out,
+    may_take_verdict,
     receive_job,
     take_verdict,
 )
@@ -139,7 +140,7 @@ class JobTransactions:
                 await _tell(tables, job, tell)
             case VerdictGiven():
                 assert view.job is not None
-                if view.job.state != "awaiting":
+                if not may_take_verdict(view.job, request):
                     return False
                 await _save(tables, take_verdict(view.job, request, view.now), tell)
             case DecisionMade():
@@ -260,7 +261,7 @@ class JobTransactions:
         held = self._store.held(job.run, despite_faults=True)
         if change.state != "running" and held is not None:
             await self._store.leases.give_up(connection, held)
-        if job.state == "awaiting":
+        if job.state in {"awaiting", "parked"}:
             await self._catch_up(tables, tell, now)
         return None if change.state == "running" else job.run
 

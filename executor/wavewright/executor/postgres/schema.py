@@ -114,6 +114,7 @@ _JOB_TABLES: Final = """
         iteration bigint NOT NULL,
         package text,
         feedback text NOT NULL,
+        sent text NOT NULL,
         reason text NOT NULL,
         not_before double precision,
         finished double precision,
