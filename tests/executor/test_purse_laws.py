@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Coroutine
 from pathlib import Path
@@ -11,10 +12,19 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
+from tests.support.postgres import PostgresServer
 from wavewright.config.model_settings import BudgetSettings, BudgetsSection
 from wavewright.executor.budgets import FINISHING_ROLES, Budgets
+from wavewright.executor.postgres.purse_store import PostgresPurseStore
 from wavewright.executor.purse import MemoryPurse
 from wavewright.executor.purse_store import PurseStore, Reserve, Settle
 from wavewright.planner.allowance import Allowance
@@ -256,6 +266,66 @@ class StoreMachine(PurseMachine):
         for store in self.stores:
             store.close()
         self.folder.cleanup()
+
+
+class DatabaseMachine(PurseMachine):
+    """As over a file, with a database that every example finds empty; a connection may break at any time, too."""
+
+    server: PostgresServer
+    url: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.Runner()
+        self.budgets = Budgets(BUDGETS)
+        self.budgets.limit_run("r1", GOAL)
+        self.stores = [self.opened(), self.opened()]
+        self.turn = 0
+        self.left_now(Account())
+        self.server.run("TRUNCATE wavewright.purse_entry, wavewright.purse_total", self.url)
+
+    def opened(self) -> PostgresPurseStore:
+        return PostgresPurseStore(self.url, self.budgets, clock=lambda: self.time)
+
+    @property
+    def store(self) -> PostgresPurseStore:
+        """The one whose turn it is."""
+        self.turn += 1
+        return self.stores[self.turn % 2]
+
+    @rule()
+    def open_again(self) -> None:
+        self.loop.run(self.store.close())
+        self.stores[self.turn % 2] = self.opened()
+
+    @rule()
+    def break_connections(self) -> None:
+        self.server.kill_connections(self.url)
+
+    def reserve_now(self, account: Account, amount: Spend) -> Reservation | OverBudget:
+        (answer,) = self.loop.run(self.store.transact([Reserve(account, amount)]))
+        assert answer is not None
+        return answer
+
+    def settle_now(self, reservation: Reservation, spent: Spend) -> None:
+        self.loop.run(self.store.transact([Settle(reservation.id, spent, USE)]))
+
+    def left_now(self, account: Account) -> Allowance:
+        return self.loop.run(self.store.left(account))
+
+    def teardown(self) -> None:
+        for store in self.stores:
+            self.loop.run(store.close())
+        self.loop.close()
+
+
+@pytest.mark.timeout(120)
+def test_a_purse_in_a_database_keeps_the_same_laws(postgres: PostgresServer) -> None:
+    class Machine(DatabaseMachine):
+        server = postgres
+        url = postgres.database()
+
+    run_state_machine_as_test(Machine, settings=settings(max_examples=4, stateful_step_count=15))
 
 
 TestMemoryPurse = pytest.mark.timeout(120)(MemoryMachine.TestCase)
