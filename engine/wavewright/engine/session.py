@@ -20,6 +20,7 @@ from wavewright.engine.context import (
     write_files,
 )
 from wavewright.engine.default_pipeline import default_pipeline
+from wavewright.engine.feedback import Validation
 from wavewright.engine.pipeline import Observer, PipelineRun
 from wavewright.engine.services import OpenServices, open_services
 from wavewright.engine.stopping import Stopper
@@ -50,6 +51,7 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
     tools_through: ToolsThrough = as_they_are,
     publish: Publish = write_files,
     people_of: PeopleOf | None = None,
+    validation: Validation | None = None,
     opened: OpenServices | None = None,
 ) -> PipelineRun[RunContext]:
     """Run or resume what the request asks for and return the last context.
@@ -66,6 +68,7 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
         tools_through: Puts others in the place of the tools that the goal allows, with the same signatures.
         publish: Lets the package out; it is built either way.
         people_of: Whom the runs of targets ask, where a job has several; the same people where absent.
+        validation: Who looks at the packages of targets; nobody where absent.
         opened: Models and purse, where several runs share them; opened for this run alone where absent.
 
     Raises:
@@ -93,5 +96,10 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
             tools_through=tools_through,
             publish=publish,
             people_of=people_of,
+            validation=validation,
         )
-        return await default_pipeline(ports).run(RunContext(request), observe)
+        try:
+            return await default_pipeline(ports).run(RunContext(request), observe)
+        finally:
+            if request.run is not None:
+                asked.services.memory.forget(request.run)

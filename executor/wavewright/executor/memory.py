@@ -22,7 +22,7 @@ class RunMemory:
         """Keep answers in that journal; the clock gives seconds since the epoch."""
         self._journal = journal
         self._clock = clock
-        self._known = dict[tuple[RunId, str], deque[JsonObject]]()
+        self._known = dict[RunId, dict[str, deque[JsonObject]]]()
 
     async def learn(self, run: RunId) -> None:
         """Take in what was kept for a run, before it goes on.
@@ -30,14 +30,19 @@ class RunMemory:
         Raises:
             JournalError: it cannot be read.
         """
-        self._known = {place: kept for place, kept in self._known.items() if place[0] != run}
+        known = dict[str, deque[JsonObject]]()
         for event in await self._journal.load(run):
             if isinstance(event, AnswerKept):
-                self._known.setdefault((run, event.key), deque()).append(event.answer)
+                known.setdefault(event.key, deque()).append(event.answer)
+        self._known[run] = known
+
+    def forget(self, run: RunId) -> None:
+        """Let go of what was learnt for a run that is not worked on any more; it stays in the journal."""
+        self._known.pop(run, None)
 
     def recall(self, run: RunId, key: str) -> JsonObject | None:
         """Return the next kept answer under the key, which then is given out no more."""
-        kept = self._known.get((run, key))
+        kept = self._known.get(run, {}).get(key)
         return kept.popleft() if kept else None
 
     async def keep(self, run: RunId, key: str, answer: JsonObject) -> None:

@@ -19,6 +19,10 @@ class Memory(Protocol):
         """Take in what was kept for a run, before it goes on."""
         ...
 
+    def forget(self, run: RunId) -> None:
+        """Let go of what was learnt for a run that is not worked on any more."""
+        ...
+
     def recall(self, run: RunId, key: str) -> JsonObject | None:
         """Return the next kept answer of the run under the key, which then is given out no more; None for none."""
         ...
@@ -33,6 +37,9 @@ class NoMemory:
 
     async def learn(self, run: RunId) -> None:
         """Learn nothing."""
+
+    def forget(self, run: RunId) -> None:
+        """Know nothing to let go of."""
 
     def recall(self, run: RunId, key: str) -> JsonObject | None:
         """Know nothing."""

@@ -217,6 +217,7 @@ class RunTargets:
             raise BudgetSpent("the tokens of the job are spent")
         order = _order_for(root, target, tokens)
         root.spent[run] = before if tokens is None else tokens
+        await self.ports.services.memory.learn(run)
         asked = root.context.request
         request = RunRequest(
             order=order,
@@ -234,6 +235,7 @@ class RunTargets:
         try:
             done = await self.pipeline(ports).run(RunContext(request))
         finally:
+            self.ports.services.memory.forget(run)
             if self.ports.purse is not None:
                 self.ports.purse.limit_run(run, None)
             with anyio.CancelScope(shield=True):
