@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
-from wavewright.engine.feedback import Feedback
+from wavewright.engine.feedback import Feedback, Validation
 from wavewright.engine.jobs import Order, PlanDraft
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event
@@ -113,6 +113,8 @@ class Ports:
     publish: Publish = write_files
     people_of: PeopleOf | None = None
     """Whom the run of one of several targets asks, where that is not whom the root run asks."""
+    validation: Validation | None = None
+    """Who looks at the packages of targets; nobody where absent."""
 
 
 @dataclass(frozen=True, slots=True)

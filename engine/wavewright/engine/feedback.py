@@ -6,6 +6,7 @@ input of the run, and are read by steps alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +36,27 @@ class Feedback:
     def told(self) -> tuple[str, ...]:
         """What steps read; a rejection without a word is one all the same."""
         return self.texts or _NOTHING_SAID
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What somebody says of the package of one of a job's targets."""
+
+    accepted: bool
+    package: str
+    iteration: int
+    """Which package of the target it is about, from 1."""
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Somebody looks at the packages of a job's targets, each for itself."""
+
+    most: int
+    """Packages of one target, at most; none is looked at where it is 0, and the goal's own word comes first."""
+    verdict_on: Callable[[str, int], Verdict | None]
+    """Gives the verdict on a target's package of that number; none as long as there is none."""
 
 
 def noted_feedback(state: RunState) -> list[Noted]:
