@@ -126,6 +126,25 @@ def test_every_fault_of_file_and_environment_is_told_at_once(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        pytest.param(f"postgresql://me:12/{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="slash"),
+        pytest.param(f"postgresql://me:12?{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="question"),
+        pytest.param(f"postgresql:me:{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="no slashes"),
+        pytest.param("postgresql:w", "this is no such address", id="no host"),
+    ],
+)
+def test_an_address_that_would_be_read_in_another_way_than_it_was_meant_is_refused(
+    tmp_path: Path, url: str, reason: str
+) -> None:
+    (told,) = refused(tmp_path, "", WAVEWRIGHT_PG_URL=url)
+
+    assert told.startswith("the environment variable WAVEWRIGHT_PG_URL: ")
+    assert reason in told
+    assert OWNERS not in told
+
+
 def test_a_key_of_signatures_in_the_file_is_refused_without_being_repeated(tmp_path: Path) -> None:
     assert refused(tmp_path, f"daemon:\n  hmac_key: {OWNERS}\n") == ["'hmac_key' is no field of 'daemon'"]
 

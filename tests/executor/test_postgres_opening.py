@@ -90,6 +90,12 @@ async def test_a_server_that_is_not_there_is_told_at_once(postgres: PostgresServ
     )
 
 
+async def test_a_certificate_that_is_not_there_is_told(postgres: PostgresServer) -> None:
+    told = await refusal(f"{postgres.database()}?sslmode=verify-full&sslrootcert=/none/ca.pem")
+
+    assert "a file that its address names is not there: a certificate" in told
+
+
 async def test_a_database_that_is_not_there_is_told(postgres: PostgresServer) -> None:
     assert "there is no such database on the server" in await refusal(postgres.url_of("nobody"))
 
@@ -137,6 +143,7 @@ async def test_no_message_shows_the_password(own_postgres: OwnServer) -> None:
         ("postgres://db.example/notes", "db.example/notes"),
         ("postgresql://ada:p%40w@[::1]/notes", "ada@[::1]/notes"),
         ("postgresql:///notes?host=/run/postgresql", "/notes"),
+        ("postgresql://ada:12/pw@db.example/notes", "…"),
     ],
 )
 def test_an_address_is_shown_without_what_is_secret(url: str, place: str) -> None:

@@ -68,7 +68,12 @@ def _host_and_user(
         port = parts.port
     except ValueError:
         port, parts = 0, urlsplit("")
-    if parts.scheme not in schemes or port == 0 or not (parts.hostname or not needs_host):
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}":
+        # The name ended at the first of these, so the password's rest is taken for a path, and could be shown.
+        msg = f"in {form} a '/', '?', '#' or '@' of a part is written %2F, %3F, %23 or %40"
+        raise ValueError(msg)
+    is_given = is_address(url) and (parts.hostname or not needs_host)
+    if parts.scheme not in schemes or port == 0 or not is_given:
         msg = f"this is no such address; write {form}"
         raise ValueError(msg)
     return parts.hostname or "", unquote(parts.username or "")

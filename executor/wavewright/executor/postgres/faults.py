@@ -59,6 +59,9 @@ def place_of(url: str) -> str:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
         return "postgresql://…"
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}":
+        # Where a password has a '/' in it that was not escaped, its rest stands here.
+        return "postgresql://…"
     host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname or ""
     return f"postgresql://{user}{host}{port}{parts.path}"
 
@@ -109,6 +112,8 @@ def unreachable(error: Exception, place: str) -> JournalError:
             reason = "no server listens there"
         case TimeoutError():
             reason = "it does not answer"
+        case FileNotFoundError():
+            reason = "a file that its address names is not there: a certificate, or the server's socket"
         case OSError() if error.strerror:
             reason = error.strerror
         case _:
