@@ -17,6 +17,7 @@ from aio_pika import Message
 
 from tests.crash.points import reach
 from tests.crash.workplace import INTAKE, add_line, read_lines
+from wavewright.engine.bus.shipment import Sending
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.executor.job_store.records import Outgoing
 from wavewright.planner.types import JsonObject
@@ -96,6 +97,12 @@ class FileBroker:
 
     async def ready(self) -> None:
         """Be there."""
+
+    async def publish_all(self, sending: Sending, timeout: float) -> None:  # noqa: ASYNC109 - as the real one
+        """Confirm messages of the daemon's, one after another; it may die between them."""
+        for number, parcel in enumerate(sending.parcels):
+            await self.publish(parcel.message, parcel.exchange, parcel.routing_key, timeout)
+            sending.fates[number] = None
 
     async def publish(self, message: Message, exchange: str, routing_key: str, _timeout: float) -> None:
         """Confirm a message of the daemon's."""

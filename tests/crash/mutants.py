@@ -152,24 +152,25 @@ def _a_beat_from_the_event_loop(patch: Patch) -> None:
 
 
 def _sent_before_it_is_confirmed(patch: Patch) -> None:
-    send = relay.Relay._send  # pyright: ignore[reportPrivateUsage]
-
-    async def hasty(self: relay.Relay, outgoing: Outgoing, batch: Any) -> None:
-        batch.sent.append(outgoing.message)
-        await self_mark(self, batch)
-        await send(self, outgoing, batch)
-
-    async def self_mark(self: relay.Relay, batch: Any) -> None:
-        await self.outbox_of_test.mark_sent(list(batch.sent))  # type: ignore[attr-defined]
-
     send_batch = relay.Relay.send_batch
 
-    async def with_outbox(self: relay.Relay, outbox: relay.Outbox) -> tuple[int, int]:
-        self.outbox_of_test = outbox  # type: ignore[attr-defined]
-        return await send_batch(self, outbox)
+    class Hasty:
+        """An outbox that marks what it gives."""
 
-    patch.setattr(relay.Relay, "_send", hasty)
-    patch.setattr(relay.Relay, "send_batch", with_outbox)
+        def __init__(self, outbox: relay.Outbox) -> None:
+            self._outbox = outbox
+            self.mark_sent = outbox.mark_sent
+            self.mark_refused = outbox.mark_refused
+
+        async def pending(self, most: int = 100) -> list[Outgoing]:
+            waiting = await self._outbox.pending(most)
+            await self.mark_sent([outgoing.message for outgoing in waiting])
+            return waiting
+
+    async def hasty(self: relay.Relay, outbox: relay.Outbox) -> tuple[int, int]:
+        return await send_batch(self, Hasty(outbox))
+
+    patch.setattr(relay.Relay, "send_batch", hasty)
 
 
 MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {

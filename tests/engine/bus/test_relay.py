@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -31,6 +32,23 @@ async def test_what_lies_in_the_outbox_goes_out_in_its_order(
     assert sorted(outbox.sent) == sorted(outgoing.message for outgoing in messages)
     arrived = [int(found.body) for found in await contents(broker.url, topology.outlets[1])]
     assert arrived == list(range(250))
+
+
+async def test_messages_larger_than_a_frame_and_than_a_write_arrive_whole_and_in_order(
+    broker: Broker | RunningBroker, bus: Bus, topology: Topology
+) -> None:
+    sizes = [0, 131_064, 600_000, 600_001, 600_002, 1]
+    messages = [
+        replace(message(topology, number, key=topology.outlets[1]), body=bytes([65 + number]) * size)
+        for number, size in enumerate(sizes)
+    ]
+    outbox = MemoryOutbox(messages)
+
+    await bus.flush(outbox)
+
+    assert outbox.sent == [outgoing.message for outgoing in messages]
+    arrived = await contents(broker.url, topology.outlets[1])
+    assert [found.body for found in arrived] == [outgoing.body for outgoing in messages]
 
 
 async def test_what_is_put_in_later_goes_out_when_it_is_told(

@@ -6,18 +6,21 @@ or `BusDown`, after which nobody knows whether it arrived. It never ends in sile
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import anyio
 from aio_pika import Message
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
-from aio_pika.exceptions import AMQPChannelError, ChannelNotFoundEntity, DeliveryError, PublishError
+from aio_pika.abc import AbstractChannel, AbstractConnection
+from aio_pika.exceptions import AMQPChannelError, ChannelNotFoundEntity
+from aiormq.channel import Channel
 
 from wavewright.engine.bus.channels import close_channel, open_channel
 from wavewright.engine.bus.declaring import declare_topology
-from wavewright.engine.bus.errors import BusDown, BusMisconfigured, MessageRefused, MessageReturned
+from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured, MessageReturned
 from wavewright.engine.bus.guard import describe, guarded
 from wavewright.engine.bus.line import Line
+from wavewright.engine.bus.shipment import Fate, Parcel, Sending, ship
 from wavewright.engine.bus.topology import Topology
 
 PAUSE: Final = 0.1
@@ -31,7 +34,8 @@ class Outlet:
         self._topology = topology
         self._connection: AbstractConnection | None = None
         self._channel: AbstractChannel | None = None
-        self._exchanges: dict[str, AbstractExchange] = {}
+        self._known = set[str]()
+        """Exchanges that are there."""
         self._opening = anyio.Lock()
 
     async def ready(self) -> None:
@@ -48,42 +52,65 @@ class Outlet:
         """
         connection: AbstractConnection | None = None
         lost: BusDown | None = None
+        parcel = Parcel(message, exchange, routing_key)
         with anyio.move_on_after(timeout):
             while True:
-                try:
-                    return await self._publish_once(message, exchange, routing_key)
-                except BusDown as error:
-                    lost = error
-                connection = self._connection
+                fate = await self._fate_of(parcel)
+                if fate is None:
+                    return
+                if not isinstance(fate, BusDown):
+                    raise fate
+                lost, connection = fate, self._connection
                 await anyio.sleep(PAUSE)
         if lost is None and (connection := self._connection) is not None:
             # A line that swallows messages is no line; the next message shall not wait for it, too.
             await self._line.drop(connection)
         raise BusDown(f"no confirmation within {timeout:g} s", place=self._line.place) from lost
 
-    async def _publish_once(self, message: Message, exchange: str, routing_key: str) -> None:
-        place = f"{self._line.place}, exchange {exchange!r}, routing key {routing_key!r}"
-        way = await self._way(exchange)
-        try:
-            await guarded(way.publish(message, routing_key, mandatory=True), place=place)
-        except PublishError as error:
-            raise MessageReturned(
-                "no queue is bound for the message",
-                place=place,
-                mend="bind a queue there, then send it again",
-            ) from error
-        except DeliveryError as error:
-            raise MessageRefused("the broker refused the message: its queue is full", place=place) from error
-        except AMQPChannelError as error:
-            raise BusDown(f"the broker closed the channel: {describe(error)}", place=place) from error
+    async def publish_all(self, sending: Sending, timeout: float) -> None:  # noqa: ASYNC109 - as above
+        """Send parcels together, once, and note what becomes of each; that of the others is not known.
 
-    async def _way(self, exchange: str) -> AbstractExchange:
+        What is known is noted also where this is cancelled.
+        """
+        with anyio.move_on_after(timeout) as patience:
+            for numbers in sending.groups():
+                await self._ship(sending, numbers)
+        if patience.cancelled_caught and (connection := self._connection) is not None:
+            await self._line.drop(connection)
+
+    async def _fate_of(self, parcel: Parcel) -> Fate:
+        sending = Sending([parcel])
+        await self._ship(sending, [0])
+        return sending.fates[0]
+
+    async def _ship(self, sending: Sending, numbers: Sequence[int]) -> None:
+        """Send the parcels of one group and note what becomes of each."""
+        down: Fate
+        try:
+            channel = await self._find_ways(sending, numbers)
+            wire = await guarded(channel.get_underlay_channel(), place=self._line.place)
+            assert isinstance(wire, Channel), "the library's only kind of channel"
+            ready = [number for number in numbers if number not in sending.fates]
+            if ready:
+                await guarded(ship(wire, sending, ready, self._line.place), place=self._line.place)
+            return
+        except AMQPChannelError as error:
+            down = BusDown(f"the broker closed the channel: {describe(error)}", place=self._line.place)
+        except BusError as error:
+            down = error
+        for number in numbers:
+            sending.fates.setdefault(number, down)
+
+    async def _find_ways(self, sending: Sending, numbers: Sequence[int]) -> AbstractChannel:
+        """Return the channel to send by; parcels whose exchange is not there have their fate."""
         async with self._opening:
             channel = await self._open_channel()
-            known = self._exchanges.get(exchange)
-            if known is None:
-                known = self._exchanges[exchange] = await self._find(channel, exchange)
-            return known
+            wanted = {sending.parcels[number].exchange for number in numbers}
+            missing = {name: fate for name in wanted if (fate := await self._look_for(name)) is not None}
+        for number in numbers:
+            if (fate := missing.get(sending.parcels[number].exchange)) is not None:
+                sending.fates[number] = fate
+        return channel
 
     async def _open_channel(self) -> AbstractChannel:
         if self._channel is not None and not self._channel.is_closed:
@@ -92,19 +119,22 @@ class Outlet:
         await declare_topology(connection, self._topology, place=self._line.place)
         self._channel = await open_channel(connection, self._line.place, on_return_raises=True)
         self._connection = connection
-        self._exchanges = {}
+        self._known.clear()
         return self._channel
 
-    async def _find(self, channel: AbstractChannel, name: str) -> AbstractExchange:
-        """Return an exchange after a look on another channel: one that is not there would close this one for all."""
+    async def _look_for(self, exchange: str) -> Fate:
+        """Look for an exchange by another channel: one that is not there would close this one for all."""
+        if exchange in self._known:
+            return None
         connection = await self._line.connection()
         other = await open_channel(connection, self._line.place)
         try:
-            await guarded(other.get_exchange(name, ensure=True), place=self._line.place)
-        except ChannelNotFoundEntity as error:
-            raise MessageReturned(f"there is no exchange {name!r}", place=self._line.place) from error
+            await guarded(other.get_exchange(exchange, ensure=True), place=self._line.place)
+        except ChannelNotFoundEntity:
+            return MessageReturned(f"there is no exchange {exchange!r}", place=self._line.place)
         except AMQPChannelError as error:
-            raise BusMisconfigured(describe(error), place=self._line.place) from error
+            return BusMisconfigured(describe(error), place=self._line.place)
         finally:
             await close_channel(other, self._line.place)
-        return await guarded(channel.get_exchange(name, ensure=False), place=self._line.place)
+        self._known.add(exchange)
+        return None

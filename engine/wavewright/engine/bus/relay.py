@@ -12,9 +12,10 @@ from typing import Final, Protocol
 
 import anyio
 
-from wavewright.engine.bus.errors import BusError, MessageRefused, MessageReturned
+from wavewright.engine.bus.errors import MessageRefused, MessageReturned
 from wavewright.engine.bus.notices import Notice
 from wavewright.engine.bus.outlet import Outlet
+from wavewright.engine.bus.shipment import Parcel, Sending
 from wavewright.engine.bus.wire import message_of
 from wavewright.executor.job_store.records import MessageId, Outgoing
 from wavewright.executor.journal_errors import JournalError
@@ -78,55 +79,49 @@ class Relay:
         except JournalError as error:
             self._notice("outbox_unreachable", {"error": error.message})
             return 1, 0
-        batch = _Batch()
+        settled = 0
+        sending = Sending([self._parcel(outgoing) for outgoing in waiting])
         try:
-            async with anyio.create_task_group() as sending:
-                for outgoing in waiting:
-                    sending.start_soon(self._send, outgoing, batch)
+            await self._outlet.publish_all(sending, PUBLISH_SECONDS)
         finally:
             # Also when this is cancelled: what the broker has confirmed need not go out twice.
             with anyio.move_on_after(MARK_SECONDS, shield=True):
-                await self._mark(outbox, batch)
-        return len(waiting), len(batch.sent) + len(batch.returned)
+                settled = await self._mark(outbox, waiting, sending)
+        return len(waiting), settled
+
+    def _parcel(self, outgoing: Outgoing) -> Parcel:
+        return Parcel(message_of(outgoing, self._user), outgoing.exchange, outgoing.routing_key)
 
     async def _rest(self) -> None:
         with anyio.move_on_after(IDLE_SECONDS):
             await self._nudged.wait()
         self._nudged = anyio.Event()
 
-    async def _send(self, outgoing: Outgoing, batch: _Batch) -> None:
+    async def _mark(self, outbox: Outbox, waiting: Sequence[Outgoing], sending: Sending) -> int:
+        """Note what the broker has said of the messages; return how many are settled."""
+        sent, returned = list[MessageId](), list[tuple[Outgoing, str]]()
+        for number, fate in sending.fates.items():
+            outgoing = waiting[number]
+            match fate:
+                case None:
+                    sent.append(outgoing.message)
+                case MessageReturned():
+                    returned.append((outgoing, fate.message))
+                case MessageRefused():
+                    # A full queue is emptied some day: the message stays in the outbox and is tried again.
+                    self._notice("message_refused", _fields(outgoing) | {"error": fate.message})
+                case _:
+                    # The line tells of its loss itself; a notice for each message would say the same a hundred times.
+                    pass
         try:
-            await self._outlet.publish(
-                message_of(outgoing, self._user), outgoing.exchange, outgoing.routing_key, PUBLISH_SECONDS
-            )
-        except MessageReturned as error:
-            batch.returned.append((outgoing, error.message))
-        except MessageRefused as error:
-            # A full queue is emptied some day: the message stays in the outbox and is tried again.
-            self._notice("message_refused", _fields(outgoing) | {"error": error.message})
-        except BusError:
-            # The line tells of its loss itself; a notice for each message would say the same a hundred times.
-            return
-        else:
-            batch.sent.append(outgoing.message)
-
-    async def _mark(self, outbox: Outbox, batch: _Batch) -> None:
-        try:
-            if batch.sent:
-                await outbox.mark_sent(batch.sent)
-            for outgoing, reason in batch.returned:
+            if sent:
+                await outbox.mark_sent(sent)
+            for outgoing, reason in returned:
                 await outbox.mark_refused(outgoing.message, reason)
                 self._notice("message_returned", _fields(outgoing) | {"error": reason})
         except JournalError as error:
             self._notice("outbox_unreachable", {"error": error.message})
-
-
-class _Batch:
-    """What became of the messages of one batch."""
-
-    def __init__(self) -> None:
-        self.sent: list[MessageId] = []
-        self.returned: list[tuple[Outgoing, str]] = []
+        return len(sent) + len(returned)
 
 
 def _fields(outgoing: Outgoing) -> dict[str, str]:

@@ -1,0 +1,162 @@
+"""Many messages in one write.
+
+A *shipment* is a batch of messages that goes to the broker in one piece; each has a confirmation of its own
+nevertheless. The library sends one message at a time, with a task, a lock and a system call each; here its own frames
+and numbers are used for many at once. What becomes of a message is its *fate*, and each has one in the end.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# The library does not say what its futures and queues hold.
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from aio_pika import Message
+from aio_pika.exceptions import PublishError
+from aiormq.abc import ChannelFrame
+from aiormq.channel import Channel
+from pamqp.body import ContentBody
+from pamqp.commands import Basic
+from pamqp.frame import FrameTypes
+from pamqp.frame import marshal as bytes_of_frame
+from pamqp.header import ContentHeader
+
+from wavewright.engine.bus.errors import BusDown, BusError, MessageRefused, MessageReturned
+from wavewright.engine.bus.guard import describe
+
+LARGEST: Final = 1024 * 1024
+"""Bytes of bodies that are put together for one write."""
+
+Fate: TypeAlias = BusError | None
+"""None where the broker has confirmed the message; `BusDown` where nobody knows."""
+
+_Confirmation: TypeAlias = "asyncio.Future[Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A message and where it goes."""
+
+    message: Message
+    exchange: str
+    routing_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """Parcels on their way, and what is known of their fates: also where the sending was cut short."""
+
+    parcels: Sequence[Parcel]
+    fates: dict[int, Fate] = field(default_factory=dict[int, Fate])
+    """By the parcel's number."""
+
+    def groups(self) -> list[list[int]]:
+        """Return the parcels' numbers in their order, in groups whose bodies are not too much for one write."""
+        groups, size = list[list[int]](), LARGEST
+        for number, parcel in enumerate(self.parcels):
+            if size >= LARGEST:
+                groups.append([])
+                size = 0
+            groups[-1].append(number)
+            size += len(parcel.message.body)
+        return groups
+
+
+async def ship(channel: Channel, sending: Sending, numbers: Sequence[int], place: str) -> None:
+    """Send these parcels in one piece and wait until the fate of each is known.
+
+    Where the channel ends first, or this is cancelled, those that were confirmed by then are noted as such.
+    Whatever the library raises on a channel that is gone is raised: nothing was sent then.
+    """
+    parcels = [sending.parcels[number] for number in numbers]
+    # Not of the channel's own making: each of those costs four calls of the event loop, and one can tell of the end.
+    confirmations: list[_Confirmation] = [channel.loop.create_future() for _ in parcels]
+    payload = b"".join(_pieces(channel, parcels))
+    with _told_of_the_end(channel, confirmations) as end:
+        async with channel.lock:
+            with _expected(channel, parcels, confirmations):
+                await channel.write_queue.put(ChannelFrame(payload, should_close=False))
+        try:
+            await asyncio.wait(confirmations)
+        finally:
+            for parcel in parcels:
+                channel.message_id_delivery_tag.pop(str(parcel.message.message_id), None)
+            for number, parcel, confirmation in zip(numbers, parcels, confirmations, strict=True):
+                if confirmation.done():
+                    sending.fates[number] = _fate(parcel, confirmation, end, place)
+
+
+@contextmanager
+def _expected(
+    channel: Channel, parcels: Sequence[Parcel], confirmations: Sequence[_Confirmation]
+) -> Generator[None]:
+    """Give each message its number, as the broker counts them, where the block sends them."""
+    numbered = dict(enumerate(confirmations, channel.delivery_tag + 1))
+    ids = [str(parcel.message.message_id) for parcel in parcels]
+    channel.confirmations.update(numbered)
+    # What is returned names its message by its id.
+    channel.message_id_delivery_tag.update(zip(ids, numbered, strict=True))
+    try:
+        yield
+    except BaseException:
+        # The broker has not seen them, so their numbers are the next ones' still.
+        for number, message in zip(numbered, ids, strict=True):
+            channel.confirmations.pop(number, None)
+            channel.message_id_delivery_tag.pop(message, None)
+        raise
+    channel.delivery_tag += len(numbered)
+
+
+@contextmanager
+def _told_of_the_end(channel: Channel, confirmations: Sequence[_Confirmation]) -> Generator[_Confirmation]:
+    """Let nobody wait for confirmations of a channel that has ended, or of a block that was left."""
+    end = channel.create_future()
+
+    def tell(_: _Confirmation) -> None:
+        for confirmation in confirmations:
+            confirmation.cancel()
+
+    end.add_done_callback(tell)
+    try:
+        yield end
+    finally:
+        end.cancel()
+
+
+def _pieces(channel: Channel, parcels: Sequence[Parcel]) -> Generator[bytes]:
+    ways = dict[tuple[str, str], bytes]()
+    for parcel in parcels:
+        key = parcel.exchange, parcel.routing_key
+        if (way := ways.get(key)) is None:
+            publish = Basic.Publish(exchange=key[0], routing_key=key[1], mandatory=True)
+            way = ways[key] = bytes_of_frame(publish, channel.number)
+        yield way
+        for frame in _content(parcel.message, channel.max_content_size):
+            yield bytes_of_frame(frame, channel.number)
+
+
+def _content(message: Message, most: int) -> Generator[FrameTypes]:
+    body = message.body
+    yield ContentHeader(properties=message.properties, body_size=len(body))
+    for start in range(0, len(body), most):
+        yield ContentBody(body[start : start + most])
+
+
+def _fate(parcel: Parcel, confirmation: _Confirmation, end: _Confirmation, place: str) -> Fate:
+    if not confirmation.cancelled() and confirmation.exception() is None:
+        return None
+    place = f"{place}, exchange {parcel.exchange!r}, routing key {parcel.routing_key!r}"
+    if confirmation.cancelled():
+        cause = end.exception() if end.done() and not end.cancelled() else None
+        said = "" if cause is None else f": {describe(cause)}"
+        return BusDown(f"the broker closed the channel{said}", place=place)
+    if isinstance(confirmation.exception(), PublishError):
+        mend = "bind a queue there, then send it again"
+        return MessageReturned("no queue is bound for the message", place=place, mend=mend)
+    # The library says nothing else of a message.
+    return MessageRefused("the broker refused the message: its queue is full", place=place)
