@@ -145,6 +145,8 @@ async def test_a_queue_that_is_deleted_while_somebody_waits_is_made_again(
     broker: Broker | RunningBroker, bus: Bus, topology: Topology
 ) -> None:
     taken = list[bytes]()
+    # Whoever sends has its channel already: it is the taker that must notice.
+    await bus.publish(message(topology, 0, key=topology.outlets[0]))
 
     async def take() -> None:
         taken.append((await bus.take()).body)
@@ -158,6 +160,53 @@ async def test_a_queue_that_is_deleted_while_somebody_waits_is_made_again(
         await publish_until(lambda: bool(taken), bus, topology)
 
     assert taken == [b"1"]
+
+
+async def test_a_queue_that_is_deleted_and_made_again_at_once_is_taken_from(
+    broker: Broker | RunningBroker, bus: Bus, topology: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The broker tells no consumer of it, and its channel finds nothing in the new queue.
+    monkeypatch.setattr("wavewright.engine.bus.hand.LOOK_SECONDS", 0.3)
+    taken = list[bytes]()
+
+    async def take() -> None:
+        taken.append((await bus.take()).body)
+
+    [intake] = [queue for queue in topology.queues() if queue.name == topology.intake]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(take)
+        await anyio.sleep(0.1)
+        connection = await aio_pika.connect(broker.url)
+        async with connection, connection.channel() as channel:
+            await channel.queue_delete(intake.name)
+            again = await channel.declare_queue(intake.name, durable=True, arguments={**intake.arguments})
+            await again.bind(intake.exchange, intake.binding)
+        await publish_until(lambda: bool(taken), bus, topology)
+
+    assert taken == [b"1"]
+
+
+async def test_a_taker_that_looks_again_and_again_takes_each_message_once(
+    bus: Bus, topology: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wavewright.engine.bus.hand.LOOK_SECONDS", 0.002)
+    taken = list[tuple[bytes, int]]()
+
+    async def take() -> None:
+        while True:
+            delivery = await bus.take()
+            taken.append((delivery.body, delivery.delivery_count))
+            await delivery.ack()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(take)
+        for number in range(40):
+            await bus.publish(message(topology, number))
+            await anyio.sleep(0.003)
+        await until(lambda: len(taken) >= 40)
+        tasks.cancel_scope.cancel()
+
+    assert taken == [(str(number).encode(), 0) for number in range(40)]
 
 
 async def publish_until(is_there: Callable[[], bool], bus: Bus, topology: Topology) -> None:

@@ -56,6 +56,20 @@ class Consumer:
         except anyio.EndOfStream:
             raise BusDown("the broker stopped to send from the queue", place=self._place) from None
 
+    async def last(self) -> AbstractIncomingMessage | None:
+        """Have no more messages sent, and return the one that came nevertheless, if any.
+
+        Raises:
+            BusDown: the channel is gone.
+        """
+        if self._tag is not None:
+            await answered(self._queue.cancel(self._tag), place=self._place)
+            self._tag = None
+        try:
+            return self._arrived.receive_nowait()
+        except (anyio.WouldBlock, anyio.EndOfStream):
+            return None
+
     async def stop(self) -> None:
         """Have no more messages sent, also while this is being cancelled, and give back what nobody asked for."""
         self._channel.close_callbacks.discard(self._end)

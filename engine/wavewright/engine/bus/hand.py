@@ -2,17 +2,26 @@
 
 A *hand* is a channel that holds at most the message it was sent for. It first looks whether one waits, and only
 else becomes a consumer, until one comes; it stops to be one before the message is given on. So the broker never
-counts a delivery that nobody has looked at.
+counts a delivery that nobody has looked at. A hand that has waited long lets go: what it waits at may not be the
+queue any more.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+import anyio
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aio_pika.exceptions import AMQPChannelError
 
+from wavewright.engine.bus.channels import close_channel
 from wavewright.engine.bus.consumer import Consumer
 from wavewright.engine.bus.errors import BusDown
 from wavewright.engine.bus.guard import answered, describe
+
+LOOK_SECONDS: Final = 15.0
+"""How long a hand waits before another one looks. RabbitMQ says nothing to a consumer whose quorum queue is deleted and
+declared again at once, and the consumer's channel finds the new queue empty for ever."""
 
 
 class Hand:
@@ -28,8 +37,8 @@ class Hand:
         """Whether the channel can still be used."""
         return not self._channel.is_closed
 
-    async def take(self) -> AbstractIncomingMessage:
-        """Return the next message, waiting for it.
+    async def take(self) -> AbstractIncomingMessage | None:
+        """Return the next message, waiting for it; none where it took so long that another hand should look.
 
         Raises:
             BusDown: the channel ended, and what was on its way goes back to the queue.
@@ -40,10 +49,16 @@ class Hand:
             raise BusDown(f"the queue cannot be taken from: {describe(error)}", place=self._place) from error
         return waiting or await self._await_one()
 
-    async def _await_one(self) -> AbstractIncomingMessage:
+    async def close(self) -> None:
+        """Give up the channel."""
+        await close_channel(self._channel, self._place)
+
+    async def _await_one(self) -> AbstractIncomingMessage | None:
         consumer = Consumer(self._channel, self._queue, self._place, most=1)
         try:
             await consumer.start()
-            return await consumer.next()
+            with anyio.move_on_after(LOOK_SECONDS):
+                return await consumer.next()
+            return await consumer.last()
         finally:
             await consumer.stop()

@@ -62,7 +62,9 @@ class Intake:
         failures = 0
         while True:
             try:
-                return await self._take_once()
+                if (delivery := await self._take_once(declares=bool(failures))) is not None:
+                    return delivery
+                failures = 0
             except BusError:
                 # Where the connection is gone its line makes a new one; where only the channel is, the queue is
                 # declared again, for somebody may have deleted it. A message that the library cannot read ends the
@@ -70,24 +72,29 @@ class Intake:
                 await anyio.sleep(SHORT_PAUSE if failures < SOON else LONG_PAUSE)
                 failures += 1
 
-    async def _take_once(self) -> Delivery:
-        hand = await self._free_hand()
+    async def _take_once(self, *, declares: bool) -> Delivery | None:
+        hand = await self._free_hand(declares=declares)
         message = await hand.take()
+        if message is None:
+            await hand.close()
+            return None
         if hand.is_alive:
             self._idle.append(hand)
         return delivery_of(message)
 
-    async def _free_hand(self) -> Hand:
+    async def _free_hand(self, *, declares: bool) -> Hand:
         while self._idle:
             hand = self._idle.pop()
             if hand.is_alive:
                 return hand
-        return await self._new_hand()
+        return await self._new_hand(declares=declares)
 
-    async def _new_hand(self) -> Hand:
+    async def _new_hand(self, *, declares: bool) -> Hand:
+        """Return a hand at the queue, which is declared first where something has just failed."""
         place = self._line.place
         connection = await self._line.connection()
-        await declare_topology(connection, self._topology, place=place)
+        if declares:
+            await declare_topology(connection, self._topology, place=place)
         channel = await open_channel(connection, place)
         queue = await guarded(channel.get_queue(self._topology.intake, ensure=False), place=place)
         return Hand(channel, queue, place)
