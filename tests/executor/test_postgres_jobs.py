@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import anyio
 import pytest
@@ -31,7 +30,6 @@ from wavewright.executor.job_store.records import Alongside, JobChange, JobRow
 from wavewright.executor.postgres.jobs import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.postgres.purse import PostgresPurse
-from wavewright.executor.postgres.schema import FORMAT
 from wavewright.executor.stores import Stores
 
 
@@ -175,21 +173,3 @@ async def test_daemons_outlive_a_restart_of_the_server(own_postgres: OwnServer) 
         assert len({job.job for job in ended}) == len(ended) == 20
         for job in jobs:
             assert await stores[0].journal.load(job.run) == [step_finished("a"), step_finished("b")]
-
-
-@pytest.mark.anyio
-async def test_a_database_of_format_1_is_brought_to_this_one_and_keeps_its_runs(
-    postgres: PostgresServer,
-) -> None:
-    url = postgres.database()
-    postgres.run(Path(__file__).with_name("postgres_format_1.sql").read_text(encoding="utf-8"), url)
-
-    async with PostgresJournal(url) as journal:
-        (row,) = await journal.list_runs()
-        events = await journal.load(row.run)
-        receipt = await PostgresJobStore(journal).receive(request_of(1))
-
-    assert (row.job, row.status, row.steps) == ("prices", "achieved", 1)
-    assert len(events) == 3
-    assert receipt.action == "accept"
-    assert postgres.fetch("SELECT format FROM wavewright.format", url) == [(FORMAT,)]

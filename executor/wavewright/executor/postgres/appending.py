@@ -16,10 +16,11 @@ from wavewright.executor.job_store.texts import OutgoingRow
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_leases import Held
 from wavewright.executor.journal_rows import Entry
+from wavewright.executor.postgres.connection import Connection, transaction
 from wavewright.executor.postgres.job_beside import put_beside
 from wavewright.executor.postgres.job_tables import JobTables
 from wavewright.executor.postgres.outbox_tables import OutboxTables
-from wavewright.executor.postgres.session import Connection, TurnTaken, transaction
+from wavewright.executor.postgres.session import TurnTaken
 from wavewright.executor.postgres.texts import plain
 from wavewright.planner.types import RunId
 

@@ -36,9 +36,9 @@ from wavewright.executor.job_store.texts import (
 )
 from wavewright.executor.journal_reader import read_hold
 from wavewright.executor.lease import Hold
+from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.leases import HOLD
 from wavewright.executor.postgres.outbox_tables import OutboxTables
-from wavewright.executor.postgres.session import Connection
 from wavewright.executor.postgres.texts import plain, plain_value
 from wavewright.planner.types import RunId
 

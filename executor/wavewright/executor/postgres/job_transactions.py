@@ -47,9 +47,9 @@ from wavewright.executor.job_store.texts import outgoing_row
 from wavewright.executor.journal_errors import JournalError, RunBusy
 from wavewright.executor.journal_leases import Held, Watch
 from wavewright.executor.lease import judge_hold
+from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.job_beside import known_job, stand
 from wavewright.executor.postgres.job_tables import Begun, JobTables, Waiting
-from wavewright.executor.postgres.session import Connection
 from wavewright.executor.postgres.store import PostgresStore
 from wavewright.planner.types import RunId
 

@@ -27,11 +27,11 @@ from wavewright.executor.job_store.records import (
     Received,
 )
 from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.job_tables import JobTables
 from wavewright.executor.postgres.job_transactions import OUTBOX_LEASE, Claimed, JobTransactions
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.postgres.outbox_tables import OutboxTables
-from wavewright.executor.postgres.session import Connection
 from wavewright.planner.types import RunId
 
 _T = TypeVar("_T")

@@ -25,8 +25,9 @@ from wavewright.executor.journal_rows import write_entry
 from wavewright.executor.journal_runs import RunRow
 from wavewright.executor.lease import LEASE_SECONDS
 from wavewright.executor.postgres import reader
+from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.desk import Desk, Duties
-from wavewright.executor.postgres.session import PATIENCE, Connection
+from wavewright.executor.postgres.session import PATIENCE
 from wavewright.executor.postgres.store import PostgresStore
 from wavewright.executor.postgres.wishes import Wish, grant, refuse, wish
 from wavewright.planner.types import RunId, StepKey

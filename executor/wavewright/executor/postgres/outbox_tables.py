@@ -11,7 +11,7 @@ from typing import Final
 
 from wavewright.executor.job_store.records import MessageId, Outgoing
 from wavewright.executor.job_store.texts import OutgoingRow, read_outgoing
-from wavewright.executor.postgres.session import Connection
+from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.texts import plain, plain_value
 
 _PUT_MESSAGE: Final = """

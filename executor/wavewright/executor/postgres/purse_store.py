@@ -24,7 +24,8 @@ from wavewright.executor.budgets import (
     to_settle,
 )
 from wavewright.executor.lease import this_owner
-from wavewright.executor.postgres.session import PATIENCE, Connection, Session
+from wavewright.executor.postgres.connection import Connection
+from wavewright.executor.postgres.session import PATIENCE, Session
 from wavewright.executor.postgres.texts import plain
 from wavewright.executor.purse import REMEMBERED_CALLS
 from wavewright.executor.purse_store import Answer, Reserve, Settle, Wish

@@ -14,8 +14,8 @@ from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_reader import read_hold
 from wavewright.executor.journal_runs import RunRow, match_run
 from wavewright.executor.lease import judge_hold
+from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.leases import HOLD
-from wavewright.executor.postgres.session import Connection
 from wavewright.executor.postgres.texts import plain
 from wavewright.executor.run_faults import event_damaged, read_event
 from wavewright.planner.types import RunId, StepKey

@@ -7,16 +7,15 @@ as it is. Events may be added, never changed: the database itself refuses that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from wavewright.executor.journal_errors import JournalNotOpened
-
-if TYPE_CHECKING:
-    # `session` imports this module.
-    from wavewright.executor.postgres.session import Connection
+from wavewright.executor.postgres.connection import Connection, transaction
 
 FORMAT: Final = 2
 """Of the tables and of the events' bodies; in the table `format`."""
+OLDEST_FORMAT: Final = 1
+"""Of a database that is brought to `FORMAT`."""
 LOCK: Final = 0x57617665
 """`Wave` in ASCII: the number of the advisory lock that one process at a time has while it makes tables."""
 
@@ -180,8 +179,10 @@ _JOB_TABLES: Final = """
     CREATE INDEX decision_of_job ON decision (job);
     CREATE INDEX decision_open ON decision (no) WHERE choice IS NULL;
 """
-_NAMES: Final = """
-    SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = 'wavewright'"""
+_COLUMNS: Final = """
+    SELECT relname, attname, format_type(atttypid, atttypmod) FROM pg_class
+    JOIN pg_namespace ON pg_namespace.oid = relnamespace LEFT JOIN pg_attribute ON attrelid = pg_class.oid
+    WHERE nspname = 'wavewright'"""
 _MIGRATIONS: Final = {0: _EVENT_TABLES, 1: _JOB_TABLES}
 """By format: what makes the next one of it."""
 
@@ -194,7 +195,7 @@ async def prepare_schema(connection: Connection, place: str) -> None:
     """
     if await _format(connection, place) == FORMAT:
         return
-    async with connection.transaction():
+    async with transaction(connection):
         # Another process may come at the same time: it waits here, and then finds nothing left to do.
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
         found = await _format(connection, place)
@@ -208,20 +209,26 @@ async def prepare_schema(connection: Connection, place: str) -> None:
 async def _format(connection: Connection, place: str) -> int:
     """Return the format of the tables; 0 where there are none."""
     # Not `to_regclass`: what it found before another process made the tables, it finds again afterwards.
-    names = {name for (name,) in await connection.fetch(_NAMES)}
-    if "format" not in names:
-        if names:
-            raise JournalNotOpened(
-                "the database has a schema 'wavewright' of another program",
-                place=place,
-                mend="name another database; this one was left as it is",
-            )
+    columns = await connection.fetch(_COLUMNS)
+    if not columns:
         return 0
-    found = int(await connection.fetchval("SELECT format FROM wavewright.format"))
+    if ("format", "format", "integer") not in map(tuple, columns):
+        raise JournalNotOpened(
+            "the database has a schema 'wavewright' of another program",
+            place=place,
+            mend="name another database; this one was left as it is",
+        )
+    found = await connection.fetchval("SELECT format FROM wavewright.format")
+    if found is None or found < OLDEST_FORMAT:
+        raise JournalNotOpened(
+            "the journal does not say which format it has",
+            place=place,
+            mend="restore the database from a backup, or name another one; this one was left as it is",
+        )
     if found > FORMAT:
         raise JournalNotOpened(
             f"the journal has format {found}, made by a newer wavewright; this one reads format {FORMAT}",
             place=place,
             mend="upgrade wavewright, or name another database; this one was left as it is",
         )
-    return found
+    return int(found)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import asyncpg
 
 from wavewright.executor.journal_errors import JournalError, JournalNotWritten
 from wavewright.executor.lease import LEASE_SECONDS, Owner
+from wavewright.executor.postgres.connection import Connection, transaction
 from wavewright.executor.postgres.faults import (
     FAULTS,
     explain_opening,
@@ -26,8 +27,6 @@ from wavewright.executor.postgres.faults import (
     unreachable,
 )
 from wavewright.executor.postgres.schema import prepare_schema
-
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 _T = TypeVar("_T")
 
@@ -202,7 +201,6 @@ class Session:
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._connect()
-            self._was_open = True
         return self._connection
 
     async def _connect(self) -> Connection:
@@ -211,11 +209,14 @@ class Session:
             connection = await asyncpg.connect(
                 self._url, timeout=_CONNECT_SECONDS, command_timeout=_ANSWER_SECONDS
             )
+            self._was_open = True
             await connection.execute(_SETTINGS)
             await prepare_schema(connection, self.place)
-        except (*FAULTS, ValueError, JournalError) as error:
+        except BaseException as error:
             if connection is not None:
                 connection.terminate()
+            if not isinstance(error, (*FAULTS, ValueError, JournalError)):
+                raise
             if isinstance(error, FAULTS) and is_broken(error):
                 raise
             raise explain_opening(error, self.place) from error
@@ -249,24 +250,6 @@ class Session:
             place=self.place,
             mend="resume the run; what the database has of it is read anew",
         )
-
-
-class transaction:  # noqa: N801 - read as a word in `async with`
-    """All or nothing: committed at the end of an `async with` block, rolled back where that raises."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    async def __aenter__(self) -> None:
-        await self._connection.execute("BEGIN")
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            await self._connection.execute("COMMIT")
-        elif not self._connection.is_closed():
-            # What was wrong before is what is told.
-            with suppress(*FAULTS):
-                await self._connection.execute("ROLLBACK")
 
 
 async def take_turn(connection: Connection, opening: int, turn: int) -> None:

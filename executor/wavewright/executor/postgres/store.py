@@ -14,9 +14,10 @@ from wavewright.executor.journal_leases import Held, Watch
 from wavewright.executor.journal_rows import Entry
 from wavewright.executor.lease import LEASE_SECONDS, Owner, this_owner
 from wavewright.executor.postgres.appending import Append, BesideRefused
+from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.faults import FAULTS, explain_use
 from wavewright.executor.postgres.leases import Leases
-from wavewright.executor.postgres.session import PATIENCE, Connection, Session
+from wavewright.executor.postgres.session import PATIENCE, Session
 from wavewright.executor.run_faults import run_busy_here
 from wavewright.planner.types import RunId
 

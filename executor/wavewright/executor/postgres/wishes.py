@@ -15,8 +15,9 @@ from asyncpg import exceptions as pg
 
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_orders import call_back, fail, fulfil
+from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.faults import FAULTS, Unreachable, explain_use
-from wavewright.executor.postgres.session import Connection, Session
+from wavewright.executor.postgres.session import Session
 
 _T = TypeVar("_T")
 
