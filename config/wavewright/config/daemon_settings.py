@@ -139,6 +139,8 @@ class DaemonSection(_Section):
     """Seconds after which a message is too old."""
     skew: _Seconds = 300.0
     """Seconds that a message may come from the future, or be signed before or after now."""
+    stall_limit: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False, strict=False)] = 60.0
+    """Seconds for which a step may keep the event loop from everything else; the daemon ends then."""
     health: HealthPlace | None = None
     """`HOST:PORT` where it says over HTTP whether it lives and is ready, with its metrics; nowhere where absent."""
     log_level: LogLevel = "info"

@@ -25,6 +25,7 @@ from wavewright.engine.bus.topology import topology_of
 from wavewright.engine.daemon.day import Day, PausingPurse
 from wavewright.engine.daemon.decisions import Renewal
 from wavewright.engine.daemon.intake import Intake
+from wavewright.engine.daemon.loop_watch import LoopWatch
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.daemon.sent import WatchedOutbox
 from wavewright.engine.daemon.slots import Dispatcher
@@ -176,6 +177,12 @@ class _Rooms:
         )
         outbox = WatchedOutbox(self.stores.jobs, self.workshop.watch)
         renewal = Renewal(self.stores.jobs, self.stores.journal, self.workshop.clock, self.workshop.on_store)
+        loop_watch = LoopWatch(
+            self.workshop.watch.log,
+            section.stall_limit,
+            lambda: [*map(str, dispatcher.jobs)],
+            owns_process=stopping.owns_process,
+        )
         ended = anyio.Event()
 
         async def work() -> None:
@@ -183,6 +190,7 @@ class _Rooms:
             ended.set()
 
         async with anyio.create_task_group() as group:
+            group.start_soon(loop_watch.run)
             inward, outward = anyio.CancelScope(), anyio.CancelScope()
             group.start_soon(_within, inward, intake.run)
             group.start_soon(renewal.run)

@@ -53,6 +53,11 @@ class Dispatcher:
         """Jobs that are worked on."""
         return len(self._running)
 
+    @property
+    def jobs(self) -> list[JobId]:
+        """Which they are; safe to ask from any thread."""
+        return [*self._running.copy()]
+
     def wake(self) -> None:
         """Say that there may be something to do."""
         self._is_drained = False

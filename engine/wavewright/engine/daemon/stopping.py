@@ -1,13 +1,15 @@
 """What signals do to the daemon.
 
 The first TERM (or INT, or HUP) asks it to stop: nothing new is begun, what runs is written down, and it ends with 0,
-within `END_SECONDS` whatever hangs. The second one ends it at once; so does QUIT. Whatever way it ends, the journal
-holds every step that had ended.
+within `END_SECONDS` whatever hangs. The second one ends it at once; so does QUIT. Where a step holds the interpreter's
+lock no signal is heard and no thread of ours runs; then the system's own timer ends the process. Whatever way it ends,
+the journal holds every step that had ended.
 """
 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 import signal
 import threading
@@ -28,6 +30,8 @@ class Stopping:
 
     def __init__(self) -> None:
         self.reason = ""
+        self.owns_process = False
+        """Whether the process is the daemon's own, to be ended by it where nothing else helps."""
         self._asked = anyio.Event()
 
     def ask(self, reason: str) -> None:
@@ -60,9 +64,14 @@ def taking_signals(stopping: Stopping) -> Generator[None]:
 
     wanted = dict.fromkeys(GENTLE, stop) | {signal.SIGQUIT: end}
     before = {number: signal.signal(number, action) for number, action in wanted.items()}
+    # Its handler is not Python's: it tells where each thread is, and lets the signal end the process.
+    faulthandler.register(signal.SIGPROF, chain=True)
+    stopping.owns_process = True
     try:
         yield
     finally:
+        end_by_timer(0.0)
+        faulthandler.unregister(signal.SIGPROF)
         for number, action in before.items():
             signal.signal(number, action)
 
@@ -73,6 +82,14 @@ def _end_after(seconds: float) -> None:
     last = threading.Timer(seconds, os._exit, [0])
     last.daemon = True
     last.start()
+
+
+def end_by_timer(seconds: float) -> None:
+    """End this process once it has used so many seconds of the processor, unless this is called again; 0 for never.
+
+    A process that was frozen has used none, and comes to no harm.
+    """
+    signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def end_at_once(number: int) -> NoReturn:

@@ -1,0 +1,91 @@
+"""Steps that keep the event loop from everything else: told of, and ended with their process where they do not end."""
+
+from __future__ import annotations
+
+import signal
+from uuid import uuid4
+
+import pytest
+
+from tests.engine.daemon.conftest import InProcess, StartDaemon
+from tests.engine.daemon.yard import Counterpart, Yard, job
+from wavewright.engine.daemon.loop_watch import STALL_CODE
+from wavewright.engine.messages.requests import JobRequest
+from wavewright.executor.job_store.records import JobId
+from wavewright.executor.stores import open_stores
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = '''
+
+def match(text: str) -> bool:
+    """Look for what never comes, in a way that takes longer than anybody waits, and holds the interpreter's lock."""
+    import re
+
+    _note(f"match {text}")
+    return re.match(r"(a+)+$", "a" * 60 + "b") is not None
+
+
+async def pause(text: str) -> str:
+    """Keep everything else from going on for some seconds."""
+    time.sleep(float(text))
+    return text
+'''
+
+
+@pytest.fixture
+def stalling(yard: Yard) -> Yard:
+    with (yard.folder / "yard.py").open("a") as file:
+        file.write(TOOLS)
+    yard.write(functions="say: {}, block: {}, match: {}, pause: {}", daemon="stall_limit: 1")
+    return yard
+
+
+async def test_a_step_that_stops_the_event_loop_ends_the_daemon_which_says_where_it_was(
+    stalling: Yard, counterpart: Counterpart, start: StartDaemon
+) -> None:
+    wanted = str(uuid4())
+    stalled = start()
+    await stalled.started()
+    await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "before"), ("block", "all"))))
+
+    code = await stalled.ended()
+    async with open_stores(stalling.settings) as stores:
+        left = await stores.jobs.find_job(JobId(wanted))
+
+    assert code == STALL_CODE
+    line = stalled.lines[-1]
+    assert (line["event"], line["action"], line["jobs"]) == ("loop_stalled", "end", [wanted])
+    assert "yard.py" in str(line["where"])
+    assert "in block" in str(line["where"])
+    # It counts as an attempt, so whoever does it again and again is given up.
+    assert left is not None
+    assert (left.state, left.attempts) == ("running", 1)
+
+
+async def test_a_step_that_holds_the_interpreter_ends_the_daemon_as_well(
+    stalling: Yard, counterpart: Counterpart, start: StartDaemon
+) -> None:
+    held = start()
+    await held.started()
+    await counterpart.send(JobRequest(job_id=str(uuid4()), job=job(("match", "it"))))
+
+    code = await held.ended()
+
+    assert code == -signal.SIGPROF
+    assert "yard.py" in held.text
+    assert stalling.calls() == {"match it": 1}
+
+
+async def test_a_stall_that_ends_is_told_of_and_what_waited_goes_on(
+    stalling: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    stalling.write(functions="say: {}, pause: {}")
+    wanted = str(uuid4())
+    async with in_process() as daemon:
+        await counterpart.send(JobRequest(job_id=wanted, job=job(("pause", "3.0"), ("say", "after"))))
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+        await stalling.until(lambda: bool(daemon.said("loop_turns_again")))
+
+    [line] = daemon.said("loop_stalled")
+    assert (line["action"], line["level"], line["jobs"]) == ("wait", "warning", [wanted])
