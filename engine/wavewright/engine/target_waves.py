@@ -21,6 +21,10 @@ from wavewright.planner.types import Json, RunId
 WANTED: Final = "targets"
 """Topic of the note that a run is one of several targets, and of which."""
 STARTED: Final = "target_started"
+SENT: Final = "target_sent"
+"""Topic of the note that a target's package is out and awaits its verdict."""
+JUDGED: Final = "target_judged"
+"""Topic of the note of that verdict."""
 COMPLETED: Final = "target_completed"
 FAILED: Final = "target_failed"
 LONGEST_NAME: Final = 128
@@ -47,8 +51,18 @@ class TargetEnd:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TargetPackage:
+    """The package that a target has sent last, where somebody looks at it."""
+
+    iteration: int
+    """Which of the target's packages it is, from 1."""
+    is_judged: bool = False
+
+
 _NO_RUNS: Map[str, RunId] = Map()
 _NO_ENDS: Map[str, TargetEnd] = Map()
+_NO_PACKAGES: Map[str, TargetPackage] = Map()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,8 @@ class Waves:
     runs: Map[str, RunId] = _NO_RUNS
     """Runs of the targets that were begun."""
     ends: Map[str, TargetEnd] = _NO_ENDS
+    packages: Map[str, TargetPackage] = _NO_PACKAGES
+    """What was sent of targets that await a verdict, or have had one."""
 
     def current(self) -> list[Target]:
         """Return the targets of the wave in hand that have not ended; none where all is done."""
@@ -83,6 +99,13 @@ class Waves:
         """Targets of which nothing came, in order."""
         return [target.name for target in self.known() if self._has_failed(target)]
 
+    @property
+    def awaiting(self) -> list[str]:
+        """Targets whose package has no verdict yet, by name."""
+        return sorted(
+            name for name, sent in self.packages.items() if not sent.is_judged and name not in self.ends
+        )
+
     def summary(self) -> str:
         """Return what came of it, in a sentence."""
         known = self.known()
@@ -91,8 +114,8 @@ class Waves:
             if (end := self.ends.get(target.name)) is not None:
                 names[end.status].append(target.name)
         parts = [f"{len(names['achieved'])} of {len(known)} targets achieved"]
-        parts += [f"not achieved: {_some(names['not_achieved'])}"] * bool(names["not_achieved"])
-        parts += [f"failed: {_some(names['failed'])}"] * bool(names["failed"])
+        parts += [f"not achieved: {some(names['not_achieved'])}"] * bool(names["not_achieved"])
+        parts += [f"failed: {some(names['failed'])}"] * bool(names["failed"])
         return "; ".join(parts)
 
     def _has_failed(self, target: Target) -> bool:
@@ -144,6 +167,13 @@ def after(waves: Waves, noted: Noted) -> Waves:
     match noted.topic:
         case "target_started":
             return replace(waves, runs=waves.runs.set(name, RunId(str(noted.body["run"]))))
+        case "target_sent":
+            number = noted.body.get("iteration")
+            sent = TargetPackage(number if isinstance(number, int) else 1)
+            return replace(waves, packages=waves.packages.set(name, sent))
+        case "target_judged":
+            judged = replace(waves.packages[name], is_judged=True)
+            return replace(waves, packages=waves.packages.set(name, judged))
         case "target_completed":
             found = noted.body.get("found")
             status: TargetStatus = "achieved" if noted.body.get("status") == "achieved" else "not_achieved"
@@ -173,7 +203,8 @@ def as_json(targets: Iterable[Target]) -> list[Json]:
     return [{"name": target.name, "priority": target.priority} for target in targets]
 
 
-def _some(names: list[str]) -> str:
+def some(names: list[str]) -> str:
+    """Return names, the first few of many."""
     shown = ", ".join(names[:_MOST_NAMED])
     return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
 

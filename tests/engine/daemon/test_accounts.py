@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from wavewright.config.daemon_settings import DaemonSection, ValidationSection
 from wavewright.engine.daemon.accounts import MOST_PROGRESS, Account, recall, tell
+from wavewright.engine.daemon.outbox_journal import OutboxJournal
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.executor.events import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
-from wavewright.executor.job_store.records import Alongside, JobId, JobRow, Outgoing
+from wavewright.executor.job_store.records import Alongside, JobChange, JobId, JobRow, Outgoing
+from wavewright.executor.journal import MemoryJournal
 from wavewright.planner.types import JsonObject, PlanHash, RunId, StepId
 from wavewright.reviewer.records import Package
 
@@ -243,3 +245,37 @@ def test_a_reason_is_cut_where_a_message_would_grow_without_end() -> None:
     [message] = REPORTER.tell(replace(JOB, state="failed", reason="x" * 10_000))
 
     assert len(message.body) < 2_000
+
+
+class WatchedJournal(MemoryJournal):
+    """A journal that remembers what was to be written with its events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.beside = list[Alongside | None]()
+
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+    ) -> Awaitable[None]:
+        self.beside.append(alongside)
+        return super().append(run, events)
+
+
+@pytest.mark.anyio
+async def test_a_job_of_many_targets_advances_with_each_step_and_each_end_of_one() -> None:
+    journal = WatchedJournal()
+    outbox = OutboxJournal(journal, replace(JOB, attempts=4), REPORTER)
+    target = RunId("20261122-060000-abc124")
+    await journal.open_run(JOB.run)
+    await journal.open_run(target)
+    body: JsonObject = {"targets": {"first": ["A", "B"]}}
+    began = Noted(3.0, "target_started", {"target": "A", "wave": 0, "run": target})
+    await outbox.append(JOB.run, [RunStarted(JOB.run, 2.0, "a job", {}, 2.0), Noted(2.0, "targets", body)])
+    await outbox.append(JOB.run, [began])
+    await outbox.append(target, [StepFinished(4.0, StepId("s0"), "ok")])
+    await outbox.append(target, [StepFinished(5.0, StepId("s1"), "ok")])
+
+    changes = [None if one is None else one.change for one in journal.beside]
+    assert changes == [None, None, JobChange(JOB.job, "running", has_advanced=True), None]
+    [progress] = statuses([] if journal.beside[2] is None else journal.beside[2].messages)
+    assert (progress["status"], progress["target"]) == ("STEP_PROGRESS", "A")

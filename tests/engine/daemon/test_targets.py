@@ -61,10 +61,9 @@ def job(**targets: object) -> JsonObject:
 
 
 def told(counterpart: Counterpart, job: str, name: str) -> list[tuple[object, object]]:
-    """Return what was told of targets, each status with the target's name."""
-    return [
-        (one["status"], one.get(name)) for one in counterpart.seen if one["job_id"] == job and one.get(name)
-    ]
+    """Return how targets have begun and ended, each status with the target's name."""
+    own = (one for one in counterpart.seen if one["job_id"] == job and one.get(name))
+    return [(one["status"], one[name]) for one in own if one["status"] != "STEP_PROGRESS"]
 
 
 async def test_each_target_is_told_of_and_has_a_package_and_a_failed_one_ends_nothing(
@@ -93,6 +92,10 @@ async def test_each_target_is_told_of_and_has_a_package_and_a_failed_one_ends_no
     ]
     assert [one["package"]["goal"] for one in payloads][:2] == ["Survey Westfall", "Survey Duskwood"]
     assert (done["targets_completed"], done["targets_total"]) == (3, 4)
+    progress = [one for one in counterpart.seen if one["status"] == "STEP_PROGRESS"]
+    assert [(one["target"], one["steps_completed"]) for one in progress] == [
+        (target, 1) for target in ("Westfall", "Duskwood", "Elwynn")
+    ]
     assert [one["target"] for one in failures(done)] == ["Far far away"]
 
 

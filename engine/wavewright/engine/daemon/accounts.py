@@ -15,9 +15,17 @@ from immutables import Map
 
 from wavewright.engine.daemon.parking import answered_decision, decision_wanted
 from wavewright.engine.daemon.reports import Reporter, shortened
-from wavewright.engine.daemon.target_accounts import TOPICS, tell_begin, tell_end, tell_failure, tell_target
+from wavewright.engine.daemon.target_accounts import (
+    TOPICS,
+    name_of_target,
+    sent_with,
+    tell_begin,
+    tell_end,
+    tell_failure,
+    tell_target,
+)
 from wavewright.engine.messages.ids import package_id
-from wavewright.engine.target_waves import WANTED, Waves, after, begun
+from wavewright.engine.target_waves import STARTED, WANTED, Waves, after, begun
 from wavewright.executor.events import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
 from wavewright.executor.job_store.records import (
     Alongside,
@@ -27,6 +35,7 @@ from wavewright.executor.job_store.records import (
     JobRow,
     JobState,
     Outgoing,
+    SentPackage,
 )
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.records import Package
@@ -52,6 +61,8 @@ class Account:
     """What is wrong with the plan, where it was refused."""
     wanted: Decision | None = None
     """The question that the run has asked last and that it has taken no answer to."""
+    target: str | None = None
+    """The target that this is the account of, where the job has several."""
     waves: Waves | None = None
     """How far a job with several targets is."""
     iterations: int | None = None
@@ -66,6 +77,9 @@ class _Telling:
     decisions: list[Decision]
     taken: list[DecisionId]
     change: JobChange | None = None
+    sent: tuple[SentPackage, ...] = ()
+    """Packages of targets."""
+    has_advanced: bool = False
     last_step: StepFinished | None = None
 
 
@@ -96,14 +110,18 @@ def tell(
         account = _after(account, event)
         if isinstance(event, Noted) and event.topic in TOPICS and account.waves is not None:
             telling.messages += tell_target(account.job, account.waves, event, reporter, of_targets)
+            telling.sent += sent_with(account.job, account.waves, event)
+            telling.has_advanced |= event.topic != STARTED
     # One report for a batch, however many steps ended in it.
     if telling.last_step is not None and _is_worth_telling(account):
         telling.messages.insert(0, _progress(account, telling.last_step, reporter))
         account = replace(account, told=len(account.ended))
-    if telling.last_step is not None and telling.change is None and account.job.attempts > 1:
-        # A job that a neighbour keeps from its end time and again is not the one that ends the process.
-        telling.change = JobChange(account.job.job, "running", has_advanced=True)
-        account = replace(account, job=replace(account.job, attempts=1))
+    # A job that a neighbour keeps from its end time and again is not the one that ends the process.
+    has_advanced = (telling.last_step is not None or telling.has_advanced) and account.job.attempts > 1
+    if telling.change is None and (has_advanced or telling.sent):
+        telling.change = JobChange(account.job.job, "running", has_advanced=has_advanced, sent=telling.sent)
+        attempts = 1 if has_advanced else account.job.attempts
+        account = replace(account, job=replace(account.job, attempts=attempts))
     if not (telling.messages or telling.change or telling.decisions or telling.taken):
         return account, None
     alongside = Alongside(
@@ -126,7 +144,7 @@ def _after(account: Account, event: Event) -> Account:
         case Noted(topic="plan_refused"):
             return replace(account, unsound=_first_fault(event.body))
         case Noted(topic="question" | "approval_wanted"):
-            return replace(account, wanted=decision_wanted(account.job, event))
+            return replace(account, wanted=decision_wanted(account.job, event, account.target))
         case Noted(topic="answer" | "approval"):
             return replace(account, wanted=None)
         case Noted(topic="targets"):
@@ -147,7 +165,7 @@ def _tell_event(
         case Noted(topic="resumed"):
             telling.messages.append(reporter.status(job, "JOB_RESUMED", event.at, repr(event.at)))
         case Noted(topic="question" | "approval_wanted"):
-            _ask(decision_wanted(job, event), job, reporter, telling)
+            _ask(account, decision_wanted(job, event, account.target), reporter, telling)
         case Noted(topic="answer" | "approval"):
             if (taken := answered_decision(account.wanted, event)) is not None:
                 telling.taken.append(taken)
@@ -159,7 +177,8 @@ def _tell_event(
             pass
 
 
-def _ask(decision: Decision, job: JobRow, reporter: Reporter, telling: _Telling) -> None:
+def _ask(account: Account, decision: Decision, reporter: Reporter, telling: _Telling) -> None:
+    job = account.job
     telling.decisions.append(decision)
     telling.messages += [
         reporter.decision(job, decision),
@@ -170,6 +189,7 @@ def _ask(decision: Decision, job: JobRow, reporter: Reporter, telling: _Telling)
             decision.id,
             decision_id=decision.id,
             reason=decision.question,
+            **_of_target(account),
         ),
     ]
 
@@ -234,11 +254,17 @@ def _progress(account: Account, last: StepFinished, reporter: Reporter) -> Outgo
         last.at,
         last.step,
         repr(last.at),
+        *(() if account.target is None else (account.target,)),
         step=last.step,
         steps_completed=done,
         # A patch may have taken steps away that have ended.
         steps_total=max(account.steps, done),
+        **_of_target(account),
     )
+
+
+def _of_target(account: Account) -> dict[str, Json]:
+    return {} if account.target is None else name_of_target(account.job, account.target)
 
 
 def _iterations(goal: JsonObject) -> int | None:

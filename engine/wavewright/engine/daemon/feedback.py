@@ -1,9 +1,10 @@
-"""The verdict that a job goes on with: a rejection of the package that it has sent last."""
+"""The verdicts that a job goes on with: on the package that it has sent last, or on those of its targets."""
 
 from __future__ import annotations
 
 from wavewright.config.daemon_settings import DaemonSection
-from wavewright.engine.feedback import Feedback
+from wavewright.engine.feedback import Feedback, Validation, Verdict
+from wavewright.engine.messages.ids import package_id
 from wavewright.executor.job_store.records import JobRow
 
 
@@ -13,3 +14,15 @@ def feedback_of(job: JobRow, section: DaemonSection) -> Feedback | None:
     if verdict is None or verdict.accepted or verdict.iteration != job.iteration:
         return None
     return Feedback(verdict.package, verdict.iteration, verdict.feedback, section.validation.iterations)
+
+
+def validation_of(job: JobRow, section: DaemonSection) -> Validation:
+    """Return who looks at the packages of a job's targets, with what was said of them so far."""
+    said = {verdict.package: verdict for verdict in job.feedback}
+
+    def verdict_on(target: str, iteration: int) -> Verdict | None:
+        package = package_id(job.job, iteration, target)
+        verdict = said.get(package)
+        return None if verdict is None else Verdict(verdict.accepted, package, iteration, verdict.feedback)
+
+    return Validation(section.validation.iterations, verdict_on)

@@ -11,11 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from immutables import Map
+
 from wavewright.engine.approvals import TAKEN, WANTED
 from wavewright.engine.daemon.accounts import Account, recall, tell
 from wavewright.engine.daemon.reports import Reporter
-from wavewright.engine.target_waves import COMPLETED
-from wavewright.executor.events import Event, Noted
+from wavewright.engine.target_waves import COMPLETED, FAILED, SENT
+from wavewright.executor.events import Event, Noted, PlanAccepted, StepFinished
 from wavewright.executor.job_store.records import Alongside, Decision, JobId, JobRow
 from wavewright.executor.journal import Journal, StoredOutput
 from wavewright.executor.journal_runs import RunRow
@@ -38,7 +40,8 @@ class OutboxJournal:
         self._account = Account(job)
         self._package: Package | None = None
         self._of_targets = dict[str, Package]()
-        self._asked = dict[RunId, Decision]()
+        self._accounts = dict[RunId, Account]()
+        """Of the targets whose runs were begun and have not ended."""
         self.has_told = False
         """Whether something was put into the outbox since this was last set back."""
         self.has_ended = False
@@ -52,11 +55,18 @@ class OutboxJournal:
     @property
     def wanted(self) -> Decision | None:
         """A decision that the job waits for, its own run or a target's; none where all have their answers."""
-        return self._account.wanted or next(iter(self._asked.values()), None)
+        asked = (account.wanted for account in self._accounts.values() if account.wanted is not None)
+        return self._account.wanted or next(asked, None)
+
+    @property
+    def awaits_verdicts(self) -> bool:
+        """Whether packages of targets are out that have no verdict."""
+        return self._account.waves is not None and bool(self._account.waves.awaiting)
 
     def wanted_by(self, run: RunId) -> Decision | None:
         """Return the decision that one run of the job waits for."""
-        return self._account.wanted if run == self._run else self._asked.get(run)
+        account = self._account if run == self._run else self._accounts.get(run)
+        return None if account is None else account.wanted
 
     def keep(self, package: Package, folder: Path) -> tuple[Path, ...]:
         """Take the package that goes out with the run's end."""
@@ -88,31 +98,35 @@ class OutboxJournal:
         return self._journal.append(run, events, told)
 
     def _of_target(self, run: RunId, events: Sequence[Event]) -> Alongside | None:
-        """Return what goes with the events of a target's run: what it asks of people, and what it was answered."""
-        asks = [
-            event for event in events if isinstance(event, Noted) and event.topic in {*QUESTIONS, *ANSWERS}
-        ]
-        if not asks:
+        """Return what goes with the events of a target's run: its progress, what it asks, and what it was answered."""
+        told_of = [event for event in events if _is_told(event)]
+        if not told_of:
             return None
-        before = Account(self._job_of(run), wanted=self._asked.get(run))
-        account, told = tell(before, asks, self._reporter, None)
-        self._note_asked(run, account)
+        account, told = tell(self._account_of(run), told_of, self._reporter, None)
+        self._keep_account(run, account)
         self.has_told = told is not None or self.has_told
         return told
 
-    def _job_of(self, run: RunId) -> JobRow:
-        return replace(self._account.job, run=run)
+    def _account_of(self, run: RunId) -> Account:
+        job = self._account.job
+        known = self._accounts.get(run)
+        if known is not None:
+            return replace(known, job=replace(job, run=run))
+        waves = self._account.waves
+        names = [] if waves is None else [name for name, begun in waves.runs.items() if begun == run]
+        return Account(replace(job, run=run), target=names[0] if names else None)
 
-    def _note_asked(self, run: RunId, account: Account) -> None:
-        if account.wanted is None:
-            self._asked.pop(run, None)
-        else:
-            self._asked[run] = account.wanted
+    def _keep_account(self, run: RunId, account: Account) -> None:
+        self._accounts[run] = account
+        # What one target has advanced, the job has.
+        job = replace(self._account.job, attempts=account.job.attempts)
+        self._account = replace(self._account, job=job)
 
     def _forget(self, events: Sequence[Event]) -> None:
         for event in events:
-            if isinstance(event, Noted) and event.topic == COMPLETED:
-                self._of_targets.pop(str(event.body["run"]), None)
+            if isinstance(event, Noted) and event.topic in {SENT, COMPLETED, FAILED}:
+                self._of_targets.pop(RunId(str(event.body["run"])), None)
+                self._accounts.pop(RunId(str(event.body["run"])), None)
 
     async def close_run(self, run: RunId) -> None:
         """Give another run than the job's up."""
@@ -125,7 +139,8 @@ class OutboxJournal:
         if run == self._run:
             self._account = recall(Account(self._account.job), events)
         else:
-            self._note_asked(run, recall(Account(self._job_of(run)), events))
+            fresh = replace(self._account_of(run), steps=0, ended=Map(), told=0, wanted=None)
+            self._accounts[run] = recall(fresh, filter(_is_told, events))
         return events
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:
@@ -142,3 +157,10 @@ class OutboxJournal:
 
     async def aclose(self) -> None:
         """Close nothing: the journal behind is the daemon's."""
+
+
+def _is_told(event: Event) -> bool:
+    """Whether an event of a target's run is told of: how it begins and ends, the job's own run says."""
+    if isinstance(event, Noted):
+        return event.topic in {*QUESTIONS, *ANSWERS}
+    return isinstance(event, PlanAccepted | StepFinished)

@@ -7,6 +7,7 @@ decision however often it is asked, and an answer fits no other.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, Literal
 
 from wavewright.engine.approvals import APPROVAL_SECONDS, APPROVE, REFUSE
@@ -19,9 +20,16 @@ from wavewright.planner.types import JsonObject
 LONGEST_QUESTION: Final = 4_000
 
 
-def decision_wanted(job: JobRow, asked: Noted) -> Decision:
-    """Return the decision that a run's note asks for: a planner's question, or an approval."""
-    return _question(job, asked) if asked.topic == "question" else _approval(job, asked)
+def decision_wanted(job: JobRow, asked: Noted, target: str | None = None) -> Decision:
+    """Return the decision that a run's note asks for: a planner's question, or an approval.
+
+    `target` is the one whose run asks, where the job has several.
+    """
+    decision = _question(job, asked) if asked.topic == "question" else _approval(job, asked)
+    if target is None:
+        return decision
+    about = f"about the target {target}"
+    return replace(decision, context=f"{about}\n{decision.context}" if decision.context else about)
 
 
 def answered_decision(wanted: Decision | None, answer: Noted) -> DecisionId | None:
@@ -36,7 +44,7 @@ def _question(job: JobRow, asked: Noted) -> Decision:
     question = str(asked.body["question"])
     options = asked.body.get("options")
     return Decision(
-        id=decision_id(job.job, "question", question, repr(asked.at)),
+        id=decision_id(job.job, "question", job.run, question, repr(asked.at)),
         job=job.job,
         run=job.run,
         subject="question",

@@ -71,14 +71,14 @@ class Reporter:
             job, report, at, section.queues.packages, section.validation.target_agent, "package"
         )
 
-    def target_package(self, job: JobRow, target: str, package: Package, at: float) -> Outgoing:
+    def target_package(
+        self, job: JobRow, target: str, package: Package, at: float, iteration: int
+    ) -> Outgoing:
         """Return the message that carries what came out for one of a job's targets."""
         zone = None if zone_of(job) is None else target
-        report = package_report(job.job, 1, package, zone=zone, target=target)
-        section = self.section
-        return self._message(
-            job, report, at, section.queues.packages, section.validation.target_agent, "package", target
-        )
+        report = package_report(job.job, iteration, package, zone=zone, target=target)
+        queue, validator = self.section.queues.packages, self.section.validation.target_agent
+        return self._message(job, report, at, queue, validator, "package", target, iteration)
 
     def decision(self, job: JobRow, decision: Decision) -> Outgoing:
         """Return the message that puts a question to people."""
@@ -116,6 +116,9 @@ class Reporter:
     def tell(self, job: JobRow) -> Sequence[Outgoing]:
         """Return what is told of a job that has come into its state otherwise than by its run: for the job store."""
         match job.state:
+            case "queued" if job.feedback and job.package is None:
+                # Verdicts on targets are told of when the run takes them.
+                return ()
             case "queued" if job.feedback:
                 return (self._verdict(job),)
             case "queued" if job.attempts == 0 and job.since == job.received:

@@ -9,15 +9,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from wavewright.engine.daemon.reports import Reporter, shortened, zone_of
+from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.reports import JobStatus
-from wavewright.engine.target_waves import COMPLETED, FAILED, STARTED, Waves
+from wavewright.engine.target_waves import COMPLETED, FAILED, JUDGED, SENT, STARTED, Waves
 from wavewright.executor.events import Noted, RunFinished, RunStarted
-from wavewright.executor.job_store.records import JobRow, Outgoing
+from wavewright.executor.job_store.records import JobRow, Outgoing, SentPackage
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package
 
-TOPICS: Final = frozenset({STARTED, COMPLETED, FAILED})
+TOPICS: Final = frozenset({STARTED, SENT, JUDGED, COMPLETED, FAILED})
 _STATUSES: Final[dict[str, tuple[JobStatus, JobStatus]]] = {
+    SENT: ("PACKAGE_SENT", "PACKAGE_SENT"),
+    JUDGED: ("VALIDATION_RECEIVED", "VALIDATION_RECEIVED"),
     STARTED: ("TARGET_STARTED", "ZONE_STARTED"),
     COMPLETED: ("TARGET_COMPLETED", "ZONE_COMPLETED"),
     FAILED: ("TARGET_FAILED", "ZONE_FAILED"),
@@ -38,21 +41,40 @@ def tell_target(
     Args:
         job: The job.
         waves: How far it is after the note.
-        noted: That the target has begun or ended.
+        noted: What has happened to the target.
         reporter: Makes the messages.
         packages: What came out, by run.
     """
     target, is_zone = str(noted.body["target"]), zone_of(job) is not None
-    fields: JsonObject = {"zone_name" if is_zone else "target": target, **_counts(waves, is_zone=is_zone)}
+    fields: JsonObject = {**name_of_target(job, target), **_counts(waves, is_zone=is_zone)}
     if isinstance(reason := noted.body.get("reason"), str) and reason:
         fields["reason"] = reason
+    sent = waves.packages.get(target)
+    iteration = 1 if sent is None else sent.iteration
     told: list[Outgoing] = []
-    if noted.topic == COMPLETED:
+    # One that somebody has looked at went out before it was completed.
+    if noted.topic == SENT or (noted.topic == COMPLETED and sent is None):
         package = packages[str(noted.body["run"])]
-        told.append(reporter.target_package(job, target, package, noted.at))
+        told.append(reporter.target_package(job, target, package, noted.at, iteration))
+    if sent is not None:
+        fields |= {"iteration": iteration, "package_id": package_id(job.job, iteration, target)}
     status = _STATUSES[noted.topic][is_zone]
-    told.append(reporter.status(job, status, noted.at, target, **fields))
+    told.append(reporter.status(job, status, noted.at, target, iteration, **fields))
     return told
+
+
+def name_of_target(job: JobRow, target: str) -> dict[str, Json]:
+    """Return the field of a status that names a target."""
+    return {"zone_name" if zone_of(job) is not None else "target": target}
+
+
+def sent_with(job: JobRow, waves: Waves, noted: Noted) -> tuple[SentPackage, ...]:
+    """Return the package that goes out with a note, to await its verdict."""
+    if noted.topic != SENT:
+        return ()
+    target = str(noted.body["target"])
+    iteration = waves.packages[target].iteration
+    return (SentPackage(package_id(job.job, iteration, target), iteration),)
 
 
 def tell_begin(

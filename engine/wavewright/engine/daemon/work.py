@@ -17,7 +17,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.context import RunContext, RunRequest
 from wavewright.engine.daemon.answers import Answers
 from wavewright.engine.daemon.day import Day
-from wavewright.engine.daemon.feedback import feedback_of
+from wavewright.engine.daemon.feedback import feedback_of, validation_of
 from wavewright.engine.daemon.job_documents import document_of, name_of
 from wavewright.engine.daemon.outbox_journal import OutboxJournal
 from wavewright.engine.daemon.reports import Reporter, shortened
@@ -135,6 +135,7 @@ class Workshop:
                     stopper=stopper,
                     publish=outbox.keep,
                     people_of=people_of,
+                    validation=validation_of(job, self.settings.daemon),
                     opened=self.opened,
                 )
             except JournalError:
@@ -155,6 +156,8 @@ class Workshop:
             return JobChange(job.job, "queued", reason="stopped", not_before=self.day.until)
         if outbox.wanted is not None:
             return JobChange(job.job, "parked", reason=shortened(outbox.wanted.question))
+        if outbox.awaits_verdicts:
+            return JobChange(job.job, "awaiting", reason="packages of targets await their verdicts")
         finished = context.state.finished
         return JobChange(
             job.job, "failed", reason=shortened(finished.reason if finished else "it has no end")

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import anyio
 
-from wavewright.config.documents import DocumentError, Source
+from wavewright.config.documents import DocumentError
 from wavewright.engine.context import Ports, RunContext, RunRequest
-from wavewright.engine.jobs import TARGET, Order
+from wavewright.engine.feedback import Feedback, Verdict, goal_after, noted_feedback
 from wavewright.engine.model_phases import only_failure
 from wavewright.engine.pipeline import Pipeline, StepResult, halt
-from wavewright.engine.recording import STOPPED, draft_note, end_interrupted, note, noted_draft, record
+from wavewright.engine.recording import STOPPED, draft_note, end_interrupted, note, record
 from wavewright.engine.sealed_plan import SealError
 from wavewright.engine.target_expansion import found_targets
+from wavewright.engine.target_root import TargetRoot, order_for, tokens_of
 from wavewright.engine.target_waves import (
     COMPLETED,
     FAILED,
+    JUDGED,
+    SENT,
     STARTED,
     WANTED,
     Target,
     Waves,
     as_json,
+    some,
     waves_of,
 )
 from wavewright.engine.version import __version__
@@ -35,7 +39,6 @@ from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.goals import Goal
 from wavewright.planner.model_port import ModelError
 from wavewright.planner.models import Plan
-from wavewright.planner.resolving import goal_with_input
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.prompts import PromptError
 from wavewright.reviewer.packaging import build_package
@@ -68,43 +71,6 @@ def has_targets(context: RunContext) -> bool:
     return context.order is not None or waves_of(context.state) is not None
 
 
-@dataclass(slots=True)
-class _Root:
-    """The root run while its targets run: its context after each note."""
-
-    ports: Ports
-    context: RunContext
-    parked: set[str] = field(default_factory=set[str])
-    """Targets that wait for a person."""
-    spent: dict[RunId, int] = field(default_factory=dict[RunId, int])
-    """Tokens of models, by the run of a target: what it has used, or may use as long as it runs."""
-
-    @property
-    def tokens(self) -> int | None:
-        """Tokens that one more target may use: its share of what the others have left; none where nothing bounds it."""
-        budget = self.context.goal.limits.budget if self.context.goal is not None else None
-        if budget is None or budget.tokens is None:
-            return None
-        waves = self.waves
-        waiting = sum(waves.runs.get(target.name) not in self.spent for target in waves.current())
-        return (budget.tokens - sum(self.spent.values())) // max(1, min(waves.wanted.at_once, waiting))
-
-    @property
-    def waves(self) -> Waves:
-        """How far it is."""
-        waves = waves_of(self.context.state)
-        assert waves is not None
-        return waves
-
-    async def note(self, topic: str, body: JsonObject) -> None:
-        """Journal one step of it."""
-        noted = Noted(self.ports.clock().timestamp(), topic, body)
-        await self.ports.journal.append(self.context.run, [noted])
-        self.ports.on_event(noted)
-        # Others may have noted something since this began to be written: it is added to what there is now.
-        self.context = replace(self.context, state=fold([noted], self.context.state))
-
-
 @dataclass(frozen=True, slots=True)
 class RunTargets:
     """Run the job for each of its targets, wave by wave; what a wave finds is the next one's."""
@@ -117,18 +83,19 @@ class RunTargets:
     async def run(self, context: RunContext) -> StepResult[RunContext]:
         """Journal in the root run how each target begins and ends; one that fails is recorded, and the rest goes on."""
         context = await self._open(context)
-        root = _Root(self.ports, context)
-        for run in root.waves.runs.values():
-            root.spent[run] = _tokens(fold(await self.ports.journal.load(run)))
-        while (wave := _left(root)) and not self.ports.stopper.is_stopped:
+        root = TargetRoot.of(self.ports, context)
+        for run in root.waves.runs.values() if root.has_budget else ():
+            root.spent[run] = tokens_of(fold(await self.ports.journal.load(run)))
+        while (wave := root.left()) and not self.ports.stopper.is_stopped:
             await self._run_wave(root, wave)
         context = root.context
         if self.ports.stopper.is_stopped:
             return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
-        if root.parked:
+        if root.parked or root.waves.awaiting:
             # The rest of the wave is done by now; the next one waits for all of it.
-            reason = f"a person must answer for {', '.join(sorted(root.parked))}"
-            return halt(await end_interrupted(self.ports, context, reason), reason)
+            reason = _waits_for(root)
+            ended = RunFinished(self.ports.clock().timestamp(), "interrupted", reason)
+            return halt(await record(self.ports, context, ended), reason)
         waves = root.waves
         ended = RunFinished(self.ports.clock().timestamp(), _status(waves), waves.summary())
         return halt(await record(self.ports, context, ended), waves.summary())
@@ -157,7 +124,7 @@ class RunTargets:
         events = (started, *given, Noted(now.timestamp(), WANTED, body))
         return await record(self.ports, context, *events, run=run)
 
-    async def _run_wave(self, root: _Root, wave: list[Target]) -> None:
+    async def _run_wave(self, root: TargetRoot, wave: list[Target]) -> None:
         slots = anyio.Semaphore(root.waves.wanted.at_once)
         try:
             async with anyio.create_task_group() as group:
@@ -169,7 +136,7 @@ class RunTargets:
         except BaseExceptionGroup as failures:
             raise only_failure(failures) from None
 
-    async def _run_target(self, root: _Root, target: Target, slots: anyio.Semaphore) -> None:
+    async def _run_target(self, root: TargetRoot, target: Target, slots: anyio.Semaphore) -> None:
         try:
             run = root.waves.runs.get(target.name)
             if run is None:
@@ -179,18 +146,29 @@ class RunTargets:
         finally:
             slots.release()
 
-    def _new_run(self, root: _Root) -> RunId:
+    def _new_run(self, root: TargetRoot) -> RunId:
         taken = {*root.waves.runs.values(), root.context.run}
         while (run := new_run_id(self.ports.clock().timestamp())) in taken:
             pass
         return run
 
-    async def _bring_to_its_end(self, root: _Root, target: Target, run: RunId) -> None:
+    async def _bring_to_its_end(self, root: TargetRoot, target: Target, run: RunId) -> None:
         body: JsonObject = {"target": target.name, "wave": target.wave, "run": run}
         state = fold(await self.ports.journal.load(run))
+        sent = root.waves.packages.get(target.name)
+        verdict: Verdict | None = None
+        if sent is not None:
+            verdict = root.verdict_on(target.name)
+            assert verdict is not None, "a target without one is left alone"
+            if not sent.is_judged:
+                judged: JsonObject = {"iteration": sent.iteration, "accepted": verdict.accepted}
+                await root.note(JUDGED, {**body, **judged})
+            if verdict.accepted:
+                await self._complete(root, target, state)
+                return
         try:
-            if state.finished is None or state.is_interrupted:
-                state, package = await self._run_one(root, target, run)
+            if _is_to_run(state, verdict):
+                state, package = await self._run_one(root, target, run, verdict)
                 if state.is_interrupted:
                     if not self.ports.stopper.is_stopped:
                         root.parked.add(target.name)
@@ -203,19 +181,29 @@ class RunTargets:
         if package is None:
             reason = state.finished.reason if state.finished is not None else "it has no end"
             await root.note(FAILED, {**body, "reason": reason})
-            return
+        elif root.most_packages > 0:
+            await root.note(SENT, {**body, "iteration": 1 if sent is None else sent.iteration + 1})
+        else:
+            await self._complete(root, target, state)
+
+    async def _complete(self, root: TargetRoot, target: Target, state: RunState) -> None:
+        assert state.finished is not None
         found: list[Target] = []
         if target.wave < root.waves.wanted.depth:
             found = found_targets(root.waves.wanted.expand, state)
-        await root.note(COMPLETED, {**body, "status": package.status, "found": as_json(found)})
+        run = root.waves.runs[target.name]
+        body: JsonObject = {"target": target.name, "wave": target.wave, "run": run}
+        await root.note(COMPLETED, {**body, "status": state.finished.status, "found": as_json(found)})
 
-    async def _run_one(self, root: _Root, target: Target, run: RunId) -> tuple[RunState, Package | None]:
+    async def _run_one(
+        self, root: TargetRoot, target: Target, run: RunId, verdict: Verdict | None
+    ) -> tuple[RunState, Package | None]:
         before = root.spent.pop(run, 0)
         tokens = root.tokens
         if tokens is not None and tokens <= before:
             root.spent[run] = before
             raise BudgetSpent("the tokens of the job are spent")
-        order = _order_for(root, target, tokens)
+        order = order_for(root, target, tokens)
         root.spent[run] = before if tokens is None else tokens
         await self.ports.services.memory.learn(run)
         asked = root.context.request
@@ -226,6 +214,7 @@ class RunTargets:
             concurrency=asked.concurrency,
             as_of=asked.as_of,
             output_dir=asked.output_dir,
+            feedback=None if verdict is None else _feedback(verdict, root.most_packages),
         )
         # Who watches the root is told of targets, not of what goes on within them.
         ports = replace(self.ports, on_event=_nobody)
@@ -239,7 +228,7 @@ class RunTargets:
             if self.ports.purse is not None:
                 self.ports.purse.limit_run(run, None)
             with anyio.CancelScope(shield=True):
-                root.spent[run] = _tokens(fold(await self.ports.journal.load(run)))
+                root.spent[run] = tokens_of(fold(await self.ports.journal.load(run)))
                 await self.ports.journal.close_run(run)
         return done.context.state, done.context.package
 
@@ -252,32 +241,37 @@ class RunTargets:
         reviews = [
             ReviewResult.model_validate(noted.body) for noted in state.notes if noted.topic == "review"
         ]
-        goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.plan)
+        goal = goal_after(Goal.model_validate(state.started.goal), state)
+        plan = Plan.model_validate(state.plan)
         package = build_package(plan, goal, state, reviews[-1] if reviews else None, {})
         self.ports.publish(package, self.ports.settings.output_dir / run)
         return package
 
 
-def _left(root: _Root) -> list[Target]:
-    """Return the targets of the wave in hand that wait for nobody."""
-    return [target for target in root.waves.current() if target.name not in root.parked]
+def _is_to_run(state: RunState, verdict: Verdict | None) -> bool:
+    """Whether a target's run has something to do: it has not ended, or its package was rejected since."""
+    if state.finished is None or state.is_interrupted:
+        return True
+    if verdict is None or state.finished.status == "failed":
+        return False
+    taken = noted_feedback(state)
+    return not taken or taken[-1].body.get("iteration") != verdict.iteration
 
 
-def _tokens(state: RunState) -> int:
-    return sum(use.tokens for use in state.uses.values())
+def _feedback(verdict: Verdict, most: int) -> Feedback:
+    return Feedback(verdict.package, verdict.iteration, verdict.texts, most)
 
 
-def _order_for(root: _Root, target: Target, tokens: int | None) -> Order:
-    state = root.context.state
-    assert state.started is not None
-    base = root.context.goal or Goal.model_validate(state.started.goal)
-    goal = goal_with_input(base, root.waves.text, TARGET, target.name)
-    job = f"{base.job}: {target.name}"
-    changes: dict[str, object] = {"job": job[:_LONGEST_JOB]}
-    if tokens is not None and goal.limits.budget is not None:
-        budget = goal.limits.budget.model_copy(update={"tokens": tokens})
-        changes["limits"] = goal.limits.model_copy(update={"budget": budget})
-    return Order(goal.model_copy(update=changes), noted_draft(state), Source(f"job {job}", ""))
+def _waits_for(root: TargetRoot) -> str:
+    reasons = [
+        f"{what} for {some(names)}"
+        for what, names in (
+            ("a person must answer", sorted(root.parked)),
+            ("a verdict must come", root.waves.awaiting),
+        )
+        if names
+    ]
+    return "; ".join(reasons)
 
 
 def _status(waves: Waves) -> Literal["achieved", "not_achieved", "failed"]:

@@ -1,0 +1,109 @@
+"""The root run of a job with several targets, while their runs are worked on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from wavewright.config.documents import Source
+from wavewright.engine.context import Ports, RunContext
+from wavewright.engine.feedback import Verdict
+from wavewright.engine.jobs import TARGET, Order
+from wavewright.engine.recording import noted_draft
+from wavewright.engine.target_waves import Target, Waves, after, waves_of
+from wavewright.executor.events import Noted
+from wavewright.executor.state import RunState, fold
+from wavewright.planner.goals import Goal
+from wavewright.planner.resolving import goal_with_input
+from wavewright.planner.types import JsonObject, RunId
+
+_LONGEST_JOB = 200
+
+
+@dataclass(slots=True)
+class TargetRoot:
+    """The root run while its targets run: its context after each note."""
+
+    ports: Ports
+    context: RunContext
+    waves: Waves
+    """How far it is."""
+    parked: set[str] = field(default_factory=set[str])
+    """Targets that wait for a person."""
+    spent: dict[RunId, int] = field(default_factory=dict[RunId, int])
+    """Tokens of models, by the run of a target: what it has used, or may use as long as it runs."""
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the tokens of the job are bounded."""
+        budget = self.context.goal.limits.budget if self.context.goal is not None else None
+        return budget is not None and budget.tokens is not None
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens that one more target may use: its share of what the others have left; none where nothing bounds it."""
+        budget = self.context.goal.limits.budget if self.context.goal is not None else None
+        if budget is None or budget.tokens is None:
+            return None
+        waves = self.waves
+        waiting = sum(waves.runs.get(target.name) not in self.spent for target in waves.current())
+        return (budget.tokens - sum(self.spent.values())) // max(1, min(waves.wanted.at_once, waiting))
+
+    @classmethod
+    def of(cls, ports: Ports, context: RunContext) -> TargetRoot:
+        """Return the root run as its events leave it."""
+        waves = waves_of(context.state)
+        assert waves is not None
+        return cls(ports, context, waves)
+
+    @property
+    def most_packages(self) -> int:
+        """Packages of one target that somebody looks at."""
+        validation, goal = self.ports.validation, self.context.goal
+        if validation is None:
+            return 0
+        own = None if goal is None else goal.limits.iterations
+        return validation.most if own is None else own
+
+    def verdict_on(self, target: str) -> Verdict | None:
+        """Return what was said of the package that a target has sent last; it will do where nobody looks any more."""
+        sent = self.waves.packages[target]
+        if self.ports.validation is None or self.most_packages == 0:
+            return Verdict(accepted=True, package="", iteration=sent.iteration)
+        return self.ports.validation.verdict_on(target, sent.iteration)
+
+    def left(self) -> list[Target]:
+        """Return the targets of the wave in hand that wait for nobody."""
+        return [target for target in self.waves.current() if not self._waits(target.name)]
+
+    def _waits(self, target: str) -> bool:
+        sent = self.waves.packages.get(target)
+        awaits = sent is not None and not sent.is_judged and self.verdict_on(target) is None
+        return awaits or target in self.parked
+
+    async def note(self, topic: str, body: JsonObject) -> None:
+        """Journal one step of it."""
+        noted = Noted(self.ports.clock().timestamp(), topic, body)
+        await self.ports.journal.append(self.context.run, [noted])
+        self.ports.on_event(noted)
+        # Others may have noted something since this began to be written: it is added to what there is now.
+        self.context = replace(self.context, state=fold([noted], self.context.state))
+        self.waves = after(self.waves, noted)
+
+
+def tokens_of(state: RunState) -> int:
+    """Return the tokens that the models of a run have used."""
+    return sum(use.tokens for use in state.uses.values())
+
+
+def order_for(root: TargetRoot, target: Target, tokens: int | None) -> Order:
+    """Return what the run of a target is made of; with its share of the tokens where they are bounded."""
+    state = root.context.state
+    assert state.started is not None
+    base = root.context.goal or Goal.model_validate(state.started.goal)
+    goal = goal_with_input(base, root.waves.text, TARGET, target.name)
+    job = f"{base.job}: {target.name}"
+    changes: dict[str, object] = {"job": job[:_LONGEST_JOB]}
+    if tokens is not None and goal.limits.budget is not None:
+        budget = goal.limits.budget.model_copy(update={"tokens": tokens})
+        changes["limits"] = goal.limits.model_copy(update={"budget": budget})
+    return Order(goal.model_copy(update=changes), noted_draft(state), Source(f"job {job}", ""))
