@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -69,21 +69,38 @@ def postgres() -> Iterator[PostgresServer]:
         try:
             server = stack.enter_context(serving())
         except NoServer as reason:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip(str(reason))
+            _skip(reason)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mortal_postgres(postgres: PostgresServer) -> Iterator[OwnServer]:
+    """The same where it is the tests' own, or else one more; tests ask for `own_postgres`."""
+    from tests.support.postgres import NoServer, OwnServer, started
+
+    if isinstance(postgres, OwnServer):
+        yield postgres
+        return
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(started())
+        except NoServer as reason:
+            _skip(reason)
         yield server
 
 
 @pytest.fixture
-def own_postgres(postgres: PostgresServer) -> Iterator[OwnServer]:
-    """The same, for a test that stops it: it runs again afterwards."""
-    from tests.support.postgres import OwnServer
+def own_postgres(mortal_postgres: OwnServer) -> Iterator[OwnServer]:
+    """A PostgreSQL server that this test may stop: it runs again afterwards."""
+    yield mortal_postgres
+    mortal_postgres.restart()
 
-    if not isinstance(postgres, OwnServer):
-        pytest.skip("the server of WAVEWRIGHT_TEST_PG_URL is not ours to stop")
-    yield postgres
-    postgres.restart()
+
+def _skip(reason: Exception) -> NoReturn:
+    """Skip a test by the name of what it wants, but never where CI is to run all of them."""
+    if os.environ.get("CI"):
+        raise reason
+    pytest.skip(str(reason))
 
 
 @pytest.fixture(scope="session")

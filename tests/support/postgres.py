@@ -217,6 +217,17 @@ def serving(*, syncs: bool = False) -> Generator[PostgresServer]:
         yield running
         running.forget()
         return
+    with started(syncs=syncs) as own:
+        yield own
+
+
+@contextmanager
+def started(*, syncs: bool = False) -> Generator[OwnServer]:
+    """Provide a server of the tests' own.
+
+    Raises:
+        NoServer: there are no programs here to start one with.
+    """
     programs = find_programs()
     if programs is None:
         raise NoServer("no PostgreSQL on this machine: `make test` installs one where it can")
