@@ -104,6 +104,12 @@ def read_environment(environment: Mapping[str, str]) -> GivenByEnvironment:
         raise _environment_error(error.errors(include_url=False), given) from None
 
 
+def without_faulty(environment: Mapping[str, str], error: DocumentError) -> dict[str, str]:
+    """Return the environment without the variables that `read_environment` has refused."""
+    faulty = {line.partition("=")[0] for line in error.source.text.splitlines()}
+    return {name: value for name, value in environment.items() if name not in faulty}
+
+
 _WANTED = {
     "schedule": "'waves' or 'dataflow'",
     "concurrency": "a whole number from 1 to 10000",

@@ -20,9 +20,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from wavewright.config.addresses import JournalPlace, is_address
 from wavewright.config.daemon_settings import DaemonSection, with_daily_tokens
 from wavewright.config.documents import Document, DocumentError, Fault, ReadLimits, read_document_file
-from wavewright.config.environment import GivenByEnvironment, read_environment
+from wavewright.config.environment import GivenByEnvironment, read_environment, without_faulty
 from wavewright.config.model_settings import BudgetsSection, CassetteMode, ModelsSection, Schedule
 from wavewright.config.shape import read_shape
+from wavewright.config.sound_part import sound_part
 from wavewright.config.sources import EMPTY_DOCUMENT, together
 
 FILE_NAMES = ("wavewright.yaml", "wavewright.yml")
@@ -126,9 +127,29 @@ def load_settings(start: Path, environment: Mapping[str, str] = os.environ) -> S
     Raises:
         DocumentError: the settings file or the environment is wrong; the fault names the line or the variable.
     """
+    settings, faulty = sound_settings(start, environment)
+    if faulty:
+        raise together(faulty)
+    return settings
+
+
+def sound_settings(
+    start: Path, environment: Mapping[str, str] = os.environ
+) -> tuple[Settings, list[DocumentError]]:
+    """Return what is sound of the settings, and all that is not, for whoever looks on for more that is wrong."""
     folder = start.absolute()
     file = find_settings_file(folder)
-    document, given, from_environment = _read_both(file, environment)
+    document, given, from_environment, faulty = _read_both(file, environment)
+    return _worked_out(folder, file, document, given, from_environment), faulty
+
+
+def _worked_out(
+    folder: Path,
+    file: Path | None,
+    document: Document | None,
+    given: SettingsFile,
+    from_environment: GivenByEnvironment,
+) -> Settings:
     root = folder if file is None else file.parent
     # A path from the environment is relative to where the command is given, as paths on a command line are.
     state = _path("state_dir", from_environment, folder) or root / Path(given.state_dir).expanduser()
@@ -182,23 +203,23 @@ def settings_schema() -> dict[str, JsonValue]:
 
 def _read_both(
     file: Path | None, environment: Mapping[str, str]
-) -> tuple[Document | None, SettingsFile, GivenByEnvironment]:
-    """Return what the file and the environment say, or all that is wrong with either of them."""
+) -> tuple[Document | None, SettingsFile, GivenByEnvironment, list[DocumentError]]:
+    """Return what the file and the environment say, and all that is wrong with either of them."""
     document, given, faulty = None, SettingsFile.model_construct(), list[DocumentError]()
-    from_environment = GivenByEnvironment.model_construct()
     try:
         if file is not None:
             document = _mapping(file)
             given = _read_settings(document)
     except DocumentError as error:
         faulty.append(error)
+        if document is not None:
+            given = sound_part(document, error, SettingsFile)
     try:
         from_environment = read_environment(environment)
     except DocumentError as error:
         faulty.append(error)
-    if faulty:
-        raise together(faulty)
-    return document, given, from_environment
+        from_environment = read_environment(without_faulty(environment, error))
+    return document, given, from_environment, faulty
 
 
 def _read_settings(document: Document) -> SettingsFile:

@@ -83,6 +83,16 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     return Registry(found.values())
 
 
+def load_named_pack(name: str, settings: Settings) -> None:
+    """Import a pack and hand it its settings, to see that it takes them.
+
+    Raises:
+        ToolDefinitionError, PackError: as in `gather_tools`.
+    """
+    _refuse_unknown_packs(settings)
+    _load(name, _object(settings.packs.get(name)), settings.root, str(settings.file), make_services(settings))
+
+
 def _named_tools(
     names: frozenset[str], packs: JsonObject, settings: Settings, services: Services, goal: Goal | None = None
 ) -> Registry:

@@ -27,6 +27,10 @@ class JournalNotOpened(JournalError):
     """The file is not a journal, is of another version, or cannot be opened at all."""
 
 
+class JournalHeld(JournalNotOpened):
+    """Another program keeps the file locked, for now."""
+
+
 class JournalDamaged(JournalError):
     """The file or one event in it is not what was written."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from wavewright.executor.journal_errors import (
     JournalDamaged,
     JournalError,
+    JournalHeld,
     JournalNotOpened,
     JournalNotWritten,
 )
@@ -52,7 +53,7 @@ def explain_opening(
                 mend="give another path; the file was left as it is",
             )
         case sqlite3.Error() if is_locked(error):
-            return JournalNotOpened(
+            return JournalHeld(
                 "another program keeps the journal locked",
                 place=place,
                 mend="end that program (a backup, an open database browser) and try again",

@@ -80,16 +80,6 @@ async def test_a_daemon_that_stops_is_not_ready_while_its_jobs_are_written_down(
     assert stopping.json()["parts"]["daemon"] == "it is stopping: a test"
 
 
-async def test_a_place_for_health_that_is_taken_is_told_at_once(start: StartDaemon) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        daemon = start(WAVEWRIGHT_HEALTH=f"127.0.0.1:{other.getsockname()[1]}")
-        code = await daemon.ended()
-
-    assert code == 3
-    assert "set `daemon.health` to another place" in daemon.text
-    assert "Traceback" not in daemon.text
-
-
 async def test_a_collector_that_is_away_keeps_no_daemon_from_ending(
     counterpart: Counterpart, start: StartDaemon
 ) -> None:

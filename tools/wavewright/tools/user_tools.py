@@ -71,8 +71,10 @@ class UserModule(Model):
     """Names, or names with options; every public function of the module where it is absent."""
 
 
-def load_user_tools(entries: Sequence[Json], root: Path) -> tuple[Tool, ...]:
+def load_user_tools(entries: Sequence[Json], root: Path, *, first: int = 0) -> tuple[Tool, ...]:
     """Return the tools of a project: `entries` are mappings (`path` or `module`, `functions`), or the bare text of one.
+
+    `first` is where the first of them stands in the list that the settings have.
 
     A file is imported again when it has changed; else one program imports it once, like any other module.
 
@@ -80,7 +82,7 @@ def load_user_tools(entries: Sequence[Json], root: Path) -> tuple[Tool, ...]:
         ToolDefinitionError: an entry is wrong, a module cannot be imported, or a function cannot be a tool.
     """
     found: list[Tool] = []
-    for position, entry in enumerate(entries):
+    for position, entry in enumerate(entries, first):
         user_module, where = _read_entry(entry, f"tools[{position}]"), f"tools[{position}]"
         if user_module.module is not None:
             with _searched_last(root):

@@ -9,15 +9,12 @@ import anyio
 
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.settings import Settings
-from wavewright.engine.bus.errors import BusError, BusMisconfigured
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.cli.project import project_settings
+from wavewright.engine.cli.daemon_faults import OF_PLACES, as_told, look
+from wavewright.engine.cli.failures import SeveralFaults
 from wavewright.engine.daemon.daemon import run_daemon
-from wavewright.engine.daemon.faults import refuse_faulty_settings
 from wavewright.engine.daemon.stopping import Stopping, taking_signals
 from wavewright.engine.operations.exporting import exporting_traces
-from wavewright.engine.operations.health import PortTakenError
 from wavewright.engine.operations.logs import Log
 from wavewright.engine.operations.watch import Watch
 
@@ -26,13 +23,15 @@ def serve(*, slots: int | None) -> int:
     """Take jobs in from the broker and work on them until a signal; return the exit code.
 
     Raises:
-        DocumentError: the settings are faulty, with everything that is wrong.
-        CommandError: there is no broker, or its place for health is taken.
+        SeveralFaults: it cannot begin, with everything that keeps it from that.
+        CommandError: it had begun, and cannot go on.
     """
-    settings = project_settings()
+    looked = look()
+    if looked.faults:
+        raise SeveralFaults([*looked.faults, *anyio.run(looked.faults_of_places)])
+    settings = looked.settings
     if slots is not None:
         settings = replace(settings, daemon=settings.daemon.model_copy(update={"slots": slots}))
-    refuse_faulty_settings(settings)
     section = settings.daemon
     log = Log(
         agent=section.agent,
@@ -41,18 +40,18 @@ def serve(*, slots: int | None) -> int:
         redactor=Redactor(known_secrets(settings, os.environ)),
     )
     log.take_over()
+    begun = list[bool]()
     try:
         with exporting_traces():
-            anyio.run(_serve, settings, Watch(log))
-    except BusError as error:
-        code = exit_codes.MISUSE if isinstance(error, BusMisconfigured) else exit_codes.ENVIRONMENT
-        raise CommandError(error.message, hint=error.mend, place=error.place, code=code) from error
-    except PortTakenError as error:
-        raise CommandError(str(error), code=exit_codes.ENVIRONMENT) from error
+            anyio.run(_serve, settings, Watch(log), begun)
+    except OF_PLACES as fault:
+        others = [] if begun else anyio.run(looked.faults_of_places)
+        # Where it is gone by now, the fault is still why the daemon has ended.
+        raise SeveralFaults(others or [as_told(fault)]) from fault
     return exit_codes.OK
 
 
-async def _serve(settings: Settings, watch: Watch) -> None:
+async def _serve(settings: Settings, watch: Watch, begun: list[bool]) -> None:
     stopping = Stopping()
     with taking_signals(stopping):
-        await run_daemon(settings, watch, stopping)
+        await run_daemon(settings, watch, stopping, on_ready=lambda: begun.append(True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -26,6 +26,14 @@ class CommandError(Exception):
         self.hint = hint
         self.place = place
         self.code = code
+
+
+class SeveralFaults(Exception):
+    """Everything that was found wrong at once; it is misuse where any of it is."""
+
+    def __init__(self, faults: Sequence[Exception]) -> None:
+        super().__init__("; ".join(map(str, faults)))
+        self.faults = tuple(faults)
 
 
 _CODES = {"denied": exit_codes.MISUSE, "over_budget": exit_codes.NEGATIVE}
@@ -106,7 +114,18 @@ def _report(error: Exception) -> int:
     if isinstance(error, CommandError):
         print_error(str(error), error.hint, place=error.place)
         return error.code
+    if isinstance(error, SeveralFaults):
+        return _report_all(error.faults)
     return _report_known(error)
+
+
+def _report_all(faults: Sequence[Exception]) -> int:
+    codes: list[int] = []
+    for fault in faults:
+        if codes:
+            sys.stderr.write("\n")
+        codes.append(_report(fault))
+    return exit_codes.MISUSE if exit_codes.MISUSE in codes else codes[0]
 
 
 def _report_known(error: Exception) -> int:

@@ -21,13 +21,18 @@ from wavewright.planner.reader import read_model
 from wavewright.tools.models import check_models, model_configured
 
 
-def refuse_faulty_settings(settings: Settings) -> None:
+def refuse_faulty_settings(settings: Settings, *, is_address_told: bool = False) -> None:
     """Return where a daemon can be started with these settings.
+
+    Args:
+        settings: What is sound of them.
+        is_address_told: Whether the broker's address is missing because it was refused already.
 
     Raises:
         DocumentError: with everything that is wrong.
     """
-    if found := [*_faulty_section(settings), *_faulty_template(settings), *_faulty_models(settings)]:
+    of_section = () if is_address_told else _faulty_section(settings)
+    if found := [*of_section, *_faulty_template(settings), *_faulty_models(settings)]:
         raise together(found)
 
 

@@ -10,7 +10,9 @@ import os
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Final
+from urllib.parse import urlsplit
 
 LAST_SECONDS: Final = 2.0
 """For the last spans to go out once the block is over."""
@@ -18,8 +20,39 @@ LAST_SECONDS: Final = 2.0
 _ADDRESSES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
-class TracingMissingError(Exception):
-    """A collector is named, and the library that sends to it is not installed."""
+class TracingError(Exception):
+    """A collector is named, and nothing can be sent to it."""
+
+
+def refuse_faulty_tracing(environment: Mapping[str, str] = os.environ) -> None:
+    """Return where traces can be sent, or none are wanted.
+
+    Raises:
+        TracingError: the extra `otel` is not installed, or the collector's address is none.
+    """
+    named = _named(environment)
+    if named is None:
+        return
+    if not _has_otel():
+        raise TracingError(
+            f"{named} names a collector, and the extra 'otel' is not installed; "
+            f"pip install 'wavewright[otel]', or unset {named}"
+        )
+    try:
+        parts = urlsplit(environment[named].strip())
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise TracingError(f"{named} is no address of a collector; write it as http://HOST:4318, or unset it")
+
+
+def _named(environment: Mapping[str, str]) -> str | None:
+    return next((name for name in _ADDRESSES if environment.get(name, "").strip()), None)
+
+
+def _has_otel() -> bool:
+    return all(find_spec(name) is not None for name in ("opentelemetry.sdk", "opentelemetry.exporter"))
 
 
 @contextmanager
@@ -27,23 +60,18 @@ def exporting_traces(environment: Mapping[str, str] = os.environ) -> Generator[b
     """Send traces while the block runs, where the environment names a collector; gives whether it does.
 
     Raises:
-        TracingMissingError: the extra `otel` is not installed.
+        TracingError: as `refuse_faulty_tracing` says.
     """
-    named = next((name for name in _ADDRESSES if environment.get(name, "").strip()), None)
-    if named is None:
+    refuse_faulty_tracing(environment)
+    if _named(environment) is None:
         yield False
         return
-    try:
-        from opentelemetry import trace
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ModuleNotFoundError as error:
-        raise TracingMissingError(
-            f"{named} names a collector, and the extra 'otel' is not installed; "
-            f"pip install 'wavewright[otel]', or unset {named}"
-        ) from error
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
     service = environment.get("OTEL_SERVICE_NAME", "").strip() or "wavewright"
     provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

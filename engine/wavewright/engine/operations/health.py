@@ -97,7 +97,7 @@ async def serve_health(health: Health, metrics: Metrics, place: str = "127.0.0.1
             await super().startup(sockets)
             is_listening.set()
 
-    listener = _listener(place)
+    listener = listening(place)
     app = health_app(health, metrics)
     server = Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
     with listener:
@@ -111,7 +111,12 @@ async def serve_health(health: Health, metrics: Metrics, place: str = "127.0.0.1
                 server.should_exit = server.force_exit = True
 
 
-def _listener(place: str) -> socket.socket:
+def listening(place: str) -> socket.socket:
+    """Return a socket that listens at `HOST:PORT`.
+
+    Raises:
+        PortTakenError: somebody else listens there, or the address is not this machine's.
+    """
     host, _, port = place.rpartition(":")
     host = host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
