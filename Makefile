@@ -30,6 +30,7 @@ test: environment ## Run every test
 crash: environment ## Run the whole crash programme: kills, faults of disk, network and clock (about half an hour)
 	@sh .ci/postgres
 	@sh .ci/rabbitmq
+	@sh .ci/faketime
 	@WAVEWRIGHT_CRASH=1 $(BIN)/python -m pytest tests/crash --numprocesses 2 --dist worksteal $(ARGS)
 
 check: check-format check-lint check-types check-imports ## Check format, lint, types and the order of imports

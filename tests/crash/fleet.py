@@ -71,6 +71,14 @@ class Daemon:
         """Wait until there is such a line in its log."""
         await until(lambda: self.has_said(event))
 
+    def has_children(self) -> bool:
+        """Return whether anything that it started is left, itself aside."""
+        try:
+            os.killpg(self.running.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
     def kill(self) -> None:
         """End it as `kill -9` does."""
         with suppress(ProcessLookupError):
@@ -93,7 +101,7 @@ class Fleet:
     submitted: list[JobId] = field(default_factory=list[JobId])
     sent: list[Sent] = field(default_factory=list[Sent])
     dead: list[JsonObject] = field(default_factory=list[JsonObject])
-    crashes: int = 0
+    crashes: list[float] = field(default_factory=list[float])
     answers: bool = True
 
     @property
@@ -124,9 +132,17 @@ class Fleet:
 
     def kill(self, daemon: Daemon) -> None:
         """End a daemon as `kill -9` does."""
-        self.crashes += 1
         daemon.kill()
+        self.is_over(daemon)
+
+    def is_over(self, daemon: Daemon) -> None:
+        """Take note that a daemon has ended."""
+        self.crashed()
         self.daemons.remove(daemon)
+
+    def crashed(self) -> None:
+        """Take note of something that may hit calls in flight."""
+        self.crashes.append(time.time())
 
     def close(self) -> None:
         """End all daemons."""
@@ -240,10 +256,27 @@ class Fleet:
             for body in self.dead
         ]
 
-    def found(self) -> Findings:
+    def told(self, job: str) -> list[str]:
+        """Return the statuses that were told of a job."""
+        return [
+            str(payload["status"])
+            for sent in self.sent
+            if isinstance(payload := sent.body.get("payload"), dict)
+            and payload.get("job_id") == job
+            and "status" in payload
+        ]
+
+    def found(self, *, clock_is_true: bool = True) -> Findings:
         """Return all that can be seen."""
         sent = [oracle.Message(one.message, one.kind, one.sha256, one.body) for one in self.sent]
-        return oracle.look(self.folder, self.submitted, sent, self.dead_jobs(), crashes=self.crashes)
+        return oracle.look(
+            self.folder,
+            self.submitted,
+            sent,
+            self.dead_jobs(),
+            crashes=self.crashes,
+            has_true_clock=clock_is_true,
+        )
 
     def starts(self) -> int:
         """Return how many calls of tools were begun."""
@@ -258,6 +291,7 @@ async def fleet(
     url: str | None = None,
     section: JsonObject | None = None,
     listens: bool = True,
+    settings: JsonObject | None = None,
 ) -> AsyncGenerator[Fleet]:
     """Write a project with queues of its own, and let everybody outside listen; daemons are ended afterwards."""
     own = uuid4().hex[:10]
@@ -267,7 +301,7 @@ async def fleet(
         "queues": {name: f"{own}.{name}" for name in ("intake", "packages", "decisions", "status", "dead")},
         "validation": {"iterations": 2},
     }
-    write_workplace(folder, {**names, **(section or {})})
+    write_workplace(folder, {**names, **(section or {})}, **(settings or {}))
     made = Fleet(folder, url or direct, direct, names)
     await made.declare()
     try:

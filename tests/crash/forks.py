@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -24,19 +25,38 @@ from itertools import count
 from pathlib import Path
 from typing import Literal, NoReturn
 
+import pytest
+from pydantic_ai.messages import ModelResponse
+
 from tests.crash import oracle, points, sqlite_shim
 from tests.crash.file_broker import FileBroker
 from tests.crash.little_daemon import Agreeing, little_daemon
 from tests.crash.mutants import plant
-from tests.crash.workplace import add_line, job_id, read_lines, request_of, whole_job, write_workplace
+from tests.crash.workplace import (
+    add_line,
+    asking_job,
+    job_id,
+    read_lines,
+    request_of,
+    whole_job,
+    write_workplace,
+)
 from wavewright.executor import journal_store
 from wavewright.executor.events import StepFinished
+from wavewright.executor.job_store.records import JobId
+from wavewright.executor.purse_sqlite import SqlitePurse
+from wavewright.planner.model_port import ModelUse
+from wavewright.planner.spending import Account, Reservation, Spend
+from wavewright.planner.types import JsonObject
+from wavewright.tools.models.metering import Meter, Tally
 
 Kind = Literal["points", "writes"]
 ROOT = Path(__file__).parents[2]
 SMALL_LOG = 40_000
 """Bytes after which the write-ahead log is copied: so small that a job sees it happen again and again."""
 TRACE = "died_at.jsonl"
+MOST_TOKENS = 200
+"""Of one answer of a model."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +70,10 @@ class Spec:
     numbers: tuple[int, ...] = ()
     """Places to die at; all of this lane where none is given."""
     mutant: str | None = None
+    model: str | None = None
+    """The address of a model server; the job then asks it twice."""
+    calls: int | None = None
+    """How often a day lets it be asked."""
     again: bool = False
     """Whether whoever goes on dies as well, once, at a place drawn from the number."""
     stops_at_violation: bool = False
@@ -83,7 +107,8 @@ def again(spec: Spec, number: int) -> str:
 
 
 def _main(spec: Spec) -> None:
-    _warm_up(Path(spec.folder) / f"warm-{spec.lane}")
+    _point_at_models()
+    _warm_up(spec, Path(spec.folder) / f"warm-{spec.lane}")
     numbers: Iterable[int] = spec.numbers or count(1 + spec.lane, spec.lanes)
     for number in numbers:
         folder = Path(spec.folder) / f"{spec.kind}-{number}"
@@ -97,11 +122,9 @@ def _main(spec: Spec) -> None:
             return
 
 
-def _warm_up(folder: Path) -> None:
+def _warm_up(spec: Spec, folder: Path) -> None:
     """Do one job here, so that no copy has to load what it takes."""
-    write_workplace(folder, {"validation": {"iterations": 2}})
-    job = job_id(0)
-    FileBroker(folder / "broker").put(request_of(job, whole_job(job)))
+    _write_job(spec, folder, job_id(0))
     asyncio.run(_serve(folder))
     assert threading.active_count() == 1, "a program with threads cannot be copied"
     shutil.rmtree(folder)
@@ -111,9 +134,8 @@ def _warm_up(folder: Path) -> None:
 def _die(spec: Spec, folder: Path, number: int) -> Report | None:
     """Let one daemon die at that place and others go on; nothing where it came to its end."""
     shutil.rmtree(folder, ignore_errors=True)
-    write_workplace(folder, {"validation": {"iterations": 2}})
     job = job_id(number)
-    FileBroker(folder / "broker").put(request_of(job, whole_job(job)))
+    _write_job(spec, folder, job)
     ends = [_child(spec, folder, number)]
     if ends == [0]:
         return None
@@ -122,14 +144,27 @@ def _die(spec: Spec, folder: Path, number: int) -> Report | None:
         ends.append(_child(spec, folder, second))
     # Whoever opens the store must get through however the last one left it.
     ends.append(_child(spec, folder, None))
-    return _report(folder, job, number, ends)
+    return _report(spec, folder, job, number, ends)
 
 
-def _report(folder: Path, job: str, number: int, ends: list[int]) -> Report:
+def _write_job(spec: Spec, folder: Path, job: JobId) -> None:
+    section: JsonObject = {"validation": {"iterations": 2}}
+    if spec.model is None:
+        write_workplace(folder, section)
+    else:
+        models: JsonObject = {"base_url": spec.model, "max_output_tokens": MOST_TOKENS}
+        budgets: JsonObject = {"recovery_share": 0.0, "day": {"calls": spec.calls or 1_000}}
+        write_workplace(folder, section, model="openai-chat:scripted", models=models, budgets=budgets)
+    document = whole_job(job) if spec.model is None else asking_job(job)
+    FileBroker(folder / "broker").put(request_of(job, document))
+
+
+def _report(spec: Spec, folder: Path, job: str, number: int, ends: list[int]) -> Report:
     died = ends.count(points.DIED)
     broker = FileBroker(folder / "broker")
     sent = [oracle.Message(sent.message, sent.kind, sent.sha256, sent.body) for sent in broker.sent()]
-    found = oracle.look(folder, [job], sent, broker.dead(), crashes=died)
+    places = list(read_lines(folder / TRACE))
+    found = oracle.look(folder, [job], sent, broker.dead(), crashes=[line["at"] for line in places])
     broken = oracle.violations(found)
     # A call that may have had its effect, and must not be made again, ends the job otherwise.
     is_posted = any(
@@ -137,7 +172,12 @@ def _report(folder: Path, job: str, number: int, ends: list[int]) -> Report:
         for event in found.events.get(job, ())
     )
     is_in_doubt = not is_posted and any(call.tool == "post" for call in found.ledger)
-    if not is_in_doubt and [row.state for row in found.rows] != ["completed"]:
+    if spec.calls is not None:
+        if len(found.asked) > spec.calls:
+            broken.append(
+                f"I6: a model was asked {len(found.asked)} times, where {spec.calls} were to be had"
+            )
+    elif not is_in_doubt and [row.state for row in found.rows] != ["completed"]:
         broken.append(f"I1: the job came to no good end: {found.rows}")
     if broker.waiting():
         broken.append(f"I13: {len(broker.waiting())} messages were left in the queue")
@@ -145,8 +185,7 @@ def _report(folder: Path, job: str, number: int, ends: list[int]) -> Report:
         errors = folder / "error.txt"
         text = errors.read_text()[-1500:] if errors.exists() else "without a word"
         broken.append(f"I13: daemons ended with {ends}: {text}")
-    places = [str(line["place"]) for line in read_lines(folder / TRACE)]
-    return Report(number, " then ".join(places), tuple(broken), died)
+    return Report(number, " then ".join(str(line["place"]) for line in places), tuple(broken), died)
 
 
 def _child(spec: Spec, folder: Path, number: int | None) -> int:
@@ -179,6 +218,31 @@ async def _serve(folder: Path) -> None:
         await daemon.serve(Agreeing())
 
 
+def _point_at_models() -> None:
+    """Have points around what is put aside for a question, its answer, and what it is charged."""
+    reserve, settle, answered = SqlitePurse.reserve, SqlitePurse.settle, Meter.answered
+
+    async def reserving(self: SqlitePurse, account: Account, amount: Spend) -> Reservation:
+        points.reach("before reserve")
+        reservation = await reserve(self, account, amount)
+        points.reach("before question")
+        return reservation
+
+    async def settling(self: SqlitePurse, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
+        points.reach("before charge")
+        await settle(self, reservation, spent, use)
+        points.reach("after charge")
+
+    def replied(self: Meter, tally: Tally, response: ModelResponse) -> None:
+        points.reach("model reply")
+        answered(self, tally, response)
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(SqlitePurse, "reserve", reserving)
+    patch.setattr(SqlitePurse, "settle", settling)
+    patch.setattr(Meter, "answered", replied)
+
+
 def _arm(kind: Kind, number: int, folder: Path) -> None:
     if kind == "points":
         points.at_points(_dying(number, folder))
@@ -195,7 +259,7 @@ def _arm(kind: Kind, number: int, folder: Path) -> None:
 def _dying(number: int, folder: Path) -> Callable[[str, int], None]:
     def act(name: str, reached: int) -> None:
         if reached == number:
-            add_line(folder / TRACE, {"place": name})
+            add_line(folder / TRACE, {"place": name, "at": time.time()})
             os._exit(points.DIED)
 
     return act

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tests.crash.file_broker import FileBroker, Sent
 from tests.crash.points import reach
@@ -36,7 +36,9 @@ from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event
 from wavewright.executor.job_store.records import Alongside, JobId, Outgoing
 from wavewright.executor.job_store.sqlite import SqliteJobStore
+from wavewright.executor.journal import Journal
 from wavewright.executor.journal_sqlite import SqliteJournal
+from wavewright.executor.memory import RunMemory
 from wavewright.executor.purse_sqlite import SqlitePurse
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
@@ -131,6 +133,10 @@ class _PointedJournal:
         return _Awaited(committed, written)
 
 
+def _pointed(stores: Stores) -> Journal:
+    return cast("Journal", _PointedJournal(stores))
+
+
 class _Awaited:
     """What an append returns, which may be awaited or not."""
 
@@ -156,7 +162,7 @@ async def little_daemon(
     broker = broker or FileBroker(folder / "broker")
     async with (
         _given(stores) if stores is not None else _stores(settings, clock) as opened_stores,
-        open_services(settings, opened_stores.purse) as opened,
+        open_services(settings, opened_stores.purse, RunMemory(_pointed(opened_stores), clock)) as opened,
     ):
         yield assemble(settings, opened_stores, opened, broker, clock)
 
@@ -184,7 +190,7 @@ def assemble(
     watch = Watch(Log(agent=section.agent, domain="crash", level="error", stream=io.StringIO()))
     workshop = Workshop(
         settings=settings,
-        journal=_PointedJournal(stores),  # type: ignore[arg-type]  # passes on all that it does not name
+        journal=_pointed(stores),
         jobs=stores.jobs,
         opened=opened,
         reporter=Reporter(section),

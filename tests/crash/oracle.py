@@ -11,16 +11,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
-from tests.crash.workplace import JOURNAL, Called, read_ledger
-from wavewright.executor.events import Event, ItemFinished, RunFinished, RunStarted, StepFinished
+from tests.crash.workplace import JOURNAL, Asked, Called, read_asked, read_ledger
+from wavewright.executor.events import AnswerKept, Event, ItemFinished, RunFinished, RunStarted, StepFinished
 from wavewright.executor.journal import summarize_run
 from wavewright.executor.journal_reader import JournalReader
 from wavewright.planner.types import JsonObject, RunId
 
 ENDS = {"completed", "failed", "dead"}
-READING = {"gather", "fetch"}
 PARKED = {"parked", "awaiting"}
 TOLD_ENDS = {"JOB_COMPLETED", "JOB_PARTIALLY_COMPLETED", "JOB_FAILED"}
 
@@ -58,15 +58,18 @@ class Findings:
     rows: Sequence[Row]
     events: dict[str, list[Event]] = field(default_factory=dict[str, list[Event]])
     """Of each job's run."""
-    crashes: int = 0
-    """Each of which may have hit a step in flight."""
+    crashes: Sequence[float] = ()
+    """When somebody died, stopped or lost its store, each of which may have hit calls in flight."""
+    asked: Sequence[Asked] = ()
+    """What a model's provider was asked, for tokens that it wants to be paid for."""
+    charged: dict[str, int] = field(default_factory=dict[str, int])
+    """Tokens that the purse holds for spent, by job, among them what was put aside and never settled."""
     faults: Sequence[str] = ()
     """What is wrong with the store itself."""
     has_true_clock: bool = True
     """Whether the daemon's clock is the one of the ledger."""
-    has_late_owner: bool = False
-    """Whether somebody slept through the loss of a job: until its next write is refused, it may begin calls that only
-    read, and none with an effect, since the start of such a call is written first."""
+    is_answered: bool = True
+    """Whether everybody outside says what was asked of them, so that nothing has to stay parked."""
 
 
 def violations(found: Findings) -> list[str]:
@@ -78,6 +81,7 @@ def violations(found: Findings) -> list[str]:
         *_steps_again(found),
         *_written_twice(found),
         *_effects(found),
+        *_questions(found),
         *_left_over(found),
     ]
 
@@ -117,11 +121,15 @@ def _identities(found: Findings) -> Iterable[str]:
 def _steps_again(found: Findings) -> Iterable[str]:
     starts = defaultdict[tuple[str, str], list[float]](list)
     for call in found.ledger:
-        if call.event == "start" and not (found.has_late_owner and call.tool in READING):
+        if call.event == "start":
             starts[call.job, call.key].append(call.at)
     for (job, key), times in starts.items():
-        if len(times) > 1 + found.crashes:
-            yield f"I4: a step of job {job} was begun {len(times)} times in {found.crashes} crashes (key {key})"
+        unexplained = sum(
+            not any(before <= crash <= after for crash in found.crashes)
+            for before, after in pairwise(sorted(times))
+        )
+        if unexplained:
+            yield f"I4: a step of job {job} was begun {unexplained} times more than somebody crashed (key {key})"
     if found.has_true_clock:
         yield from _late_starts(found.events, starts)
     journaled = set[str]()
@@ -135,7 +143,7 @@ def _steps_again(found: Findings) -> Iterable[str]:
 def _late_starts(events: dict[str, list[Event]], starts: dict[tuple[str, str], list[float]]) -> Iterable[str]:
     for job, told in events.items():
         for event in told:
-            if isinstance(event, StepFinished | ItemFinished) and event.status in ("ok", "empty"):
+            if isinstance(event, StepFinished | ItemFinished) and _is_done(event):
                 late = [at for at in starts.get((job, str(event.key)), ()) if at > event.at]
                 if late:
                     yield f"I3: step {event.step} of job {job} was begun {len(late)} times after it was journaled"
@@ -146,6 +154,19 @@ def _written_twice(found: Findings) -> Iterable[str]:
         begun = sum(isinstance(event, RunStarted) for event in events)
         if begun > 1:
             yield f"I12: the run of job {job} began {begun} times"
+        done = Counter(_call_of(event) for event in events if _is_done(event))
+        for (step, _, _), times in done.items():
+            if times > 1:
+                yield f"I8: step {step} of job {job} was journaled as done {times} times"
+
+
+def _is_done(event: Event) -> bool:
+    return isinstance(event, StepFinished | ItemFinished) and event.status in ("ok", "empty")
+
+
+def _call_of(event: Event) -> tuple[str, int | None, str]:
+    assert isinstance(event, StepFinished | ItemFinished)
+    return event.step, event.index if isinstance(event, ItemFinished) else None, str(event.key)
 
 
 def _effects(found: Findings) -> Iterable[str]:
@@ -168,9 +189,28 @@ def _effects(found: Findings) -> Iterable[str]:
             yield f"I5: job {job} kept {len(keys[job])} texts under keys of their own, and journaled {len(done)}"
 
 
+def _questions(found: Findings) -> Iterable[str]:
+    times = defaultdict[tuple[str, str], list[float]](list)
+    spent = Counter[str]()
+    for asked in found.asked:
+        times[asked.job, asked.question].append(asked.at)
+        spent[asked.job] += asked.tokens
+    for job, tokens in spent.items():
+        if tokens > (charged := found.charged.get(job, 0)):
+            yield f"I6: the provider wants {tokens} tokens for job {job}, and {charged} are charged"
+    for (job, question), asked_at in times.items():
+        kept = [event.at for event in found.events.get(job, ()) if isinstance(event, AnswerKept)]
+        for before, after in pairwise(sorted(asked_at)):
+            if not any(before <= crash <= after for crash in found.crashes):
+                yield f"I4: job {job} asked its model twice without a crash between: {question!r}"
+            # Questions of such a job come one after the other: what was kept between them is the first one's answer.
+            if any(before < at < after for at in kept):
+                yield f"I3: job {job} asked its model again for an answer that was kept: {question!r}"
+
+
 def _left_over(found: Findings) -> Iterable[str]:
     for row in found.rows:
-        if row.state not in ENDS | PARKED:
+        if row.state not in ENDS and (found.is_answered or row.state not in PARKED):
             yield f"I13: job {row.job} is still {row.state} after the last fault"
 
 
@@ -180,7 +220,7 @@ def look(
     sent: Sequence[Message],
     dead: Sequence[str],
     *,
-    crashes: int,
+    crashes: Sequence[float],
     has_true_clock: bool = True,
 ) -> Findings:
     """Return what can be seen in a project's folder."""
@@ -192,7 +232,28 @@ def look(
     for row in rows:
         events[row.job], more = _run(path, row.run)
         faults += more
-    return Findings(submitted, read_ledger(folder), sent, dead, rows, events, crashes, faults, has_true_clock)
+    return Findings(
+        submitted,
+        read_ledger(folder),
+        sent,
+        dead,
+        rows,
+        events,
+        crashes,
+        read_asked(folder),
+        _charged(path, rows),
+        faults,
+        has_true_clock,
+    )
+
+
+def _charged(path: Path, rows: Sequence[Row]) -> dict[str, int]:
+    """Return the tokens of all entries of the purse, settled or not."""
+    with closing(sqlite3.connect(path, timeout=10)) as connection:
+        tokens = dict[str, int](
+            connection.execute("SELECT run, sum(tokens) FROM purse_entry GROUP BY run").fetchall()
+        )
+    return {row.job: tokens.get(row.run, 0) for row in rows}
 
 
 def _rows(path: Path) -> tuple[list[Row], list[str]]:

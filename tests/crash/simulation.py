@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
@@ -170,7 +171,7 @@ class Simulation:
     def __init__(self, folder: Path, *, validation: int = 1) -> None:
         self.folder = folder
         self.clock = Clock()
-        self.crashes = 0
+        self.crashes = list[float]()
         self.submitted: list[JobId] = []
         write_workplace(folder, {"validation": {"iterations": validation}})
         self.settings = settings_of(folder)
@@ -225,12 +226,12 @@ class Simulation:
 
     def kill(self, daemon: Simulated) -> None:
         """End a daemon as `kill -9` would: it says nothing to anybody, and the others find it gone."""
-        self.crashes += 1
         self.daemons.remove(daemon)
         daemon.life.is_over = True
         token = daemon.journal.store.token
         daemon.journal.store._held.clear()  # pyright: ignore[reportPrivateUsage] - so that closing gives nothing up
         self.run(self._end(daemon))
+        self.crashes.append(time.time())
         with closing(sqlite3.connect(self.folder / JOURNAL, timeout=10)) as file, file:
             # As if its process id had gone to a later program: this one cannot die.
             file.execute("UPDATE run SET born = 'before' WHERE owner = ?", (token,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -54,12 +55,12 @@ async def test_a_disk_that_is_full_from_any_write_on_loses_nothing_once_there_is
                 await _serve(folder, broker)
         except JournalError:
             failed = True
-        is_over = shim.changes < number
+        is_over, gone = shim.changes < number, time.time()
         room.set()
         broker.in_hand.clear()
         await _serve(folder, broker)
 
-        assert oracle.violations(_found(folder, broker, job)) == [], f"full from write {number} on"
+        assert oracle.violations(_found(folder, broker, job, gone)) == [], f"full from write {number} on"
         tried += not is_over
         assert failed or not is_over or broker.sent()
     shim.strike = let_pass
@@ -72,9 +73,9 @@ async def _serve(folder: Path, broker: FileBroker) -> None:
         await daemon.serve(Agreeing())
 
 
-def _found(folder: Path, broker: FileBroker, job: str) -> oracle.Findings:
+def _found(folder: Path, broker: FileBroker, job: str, gone: float) -> oracle.Findings:
     sent = [oracle.Message(one.message, one.kind, one.sha256, one.body) for one in broker.sent()]
-    return oracle.look(folder, [job], sent, broker.dead(), crashes=1)
+    return oracle.look(folder, [job], sent, broker.dead(), crashes=[gone])
 
 
 @pytest.mark.parametrize("seconds", [pytest.param(3.0), pytest.param(15.0, marks=pytest.mark.crash)])
@@ -94,8 +95,8 @@ async def test_a_lock_of_somebody_else_delays_jobs_and_loses_none(
             with closing(sqlite3.connect(tmp_path / JOURNAL, timeout=10, isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")
                 await anyio.sleep(seconds)
+                plant.crashed()
                 other.execute("ROLLBACK")
-        plant.crashes += volume(1, 6)
         await plant.until_all_ended()
         found, is_same = plant.found(), daemon.running.poll() is None
 

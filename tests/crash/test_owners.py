@@ -6,7 +6,6 @@ import random
 import signal
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -57,7 +56,7 @@ async def test_an_owner_that_was_frozen_and_replaced_writes_nothing_more(
             await submit_some(plant, 4, pause=0.4)
             await plant.until_begun(before + 2 + 1)
             await _freeze(plant, first)
-            plant.crashes += 1
+            plant.crashed()
             second = plant.start()
             await plant.until_all_ended()
             first.running.send_signal(signal.SIGCONT)
@@ -66,7 +65,7 @@ async def test_an_owner_that_was_frozen_and_replaced_writes_nothing_more(
             for daemon in (first, second):
                 daemon.kill()
                 plant.daemons.remove(daemon)
-        found = replace(plant.found(), has_late_owner=True)
+        found = plant.found()
 
     note("frozen owners", times=times, jobs=len(found.submitted), violations=len(violations(found)))
     assert violations(found) == []
@@ -90,6 +89,9 @@ async def test_a_daemon_that_dies_before_its_first_beat_is_replaced(tmp_path: Pa
     assert violations(found) == []
 
 
+STOPS_WITHIN = 10.0
+ENDS_AT_ONCE = 2.0
+"""Seconds, on a machine that does other work as well."""
 LADDER = [
     pytest.param([signal.SIGTERM], {0}, id="TERM"),
     pytest.param([signal.SIGINT], {0}, id="INT", marks=pytest.mark.crash),
@@ -117,14 +119,15 @@ async def test_a_signal_ends_the_daemon_in_time_and_loses_nothing(
             await daemon.is_gone(15)
             slowest = max(slowest, anyio.current_time() - begun)
             assert daemon.running.returncode in codes, daemon.text()[-2000:]
-            plant.daemons.remove(daemon)
-            plant.crashes += 1
+            assert not daemon.has_children()
+            plant.is_over(daemon)
         await plant.start().is_ready()
         await plant.until_all_ended()
         found = plant.found()
 
     note("signals", signals=[one.name for one in signals], times=times, slowest=round(slowest, 1))
     assert violations(found) == []
+    assert slowest < (STOPS_WITHIN if len(signals) == 1 else ENDS_AT_ONCE)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +159,7 @@ async def test_poison_ends_and_takes_nobody_with_it(tmp_path: Path, broker: Brok
 
     states = {row.job: row.state for row in found.rows}
     harm = sum(call.tool == "poison" and call.event == "start" for call in found.ledger)
-    note("poison", how=how, begun=harm, deaths=plant.crashes, violations=len(violations(found)))
+    note("poison", how=how, begun=harm, deaths=len(plant.crashes), violations=len(violations(found)))
     assert violations(found) == []
     assert harm <= 5
     # Where the tool fails and the process lives, the run ends without what it wanted.

@@ -43,11 +43,12 @@ async def test_jobs_survive_a_database_that_goes_away(
                 job = job_id(len(plant.submitted))
                 await plant.submit(job, whole_job(job, pause=0.1))
             await anyio.sleep(chance.uniform(0.2, 1.5))
+            plant.crashed()
             if how == "restart":
                 await anyio.to_thread.run_sync(own_postgres.restart)
             else:
                 await anyio.to_thread.run_sync(own_postgres.kill_connections, url)
-            plant.crashes += 1
+            plant.crashed()
         await plant.until_all_ended()
         is_same = daemon.running.poll() is None
         found = await _look(plant, url)

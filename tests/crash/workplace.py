@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.note_worker import NOTE_WORKER
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.messages.encoding import Address, encode
 from wavewright.engine.messages.requests import JobRequest
@@ -92,6 +93,8 @@ async def poison(job: str, how: str) -> str:
 
 LEDGER = "ledger.jsonl"
 """The tools' file there."""
+PROVIDER = "provider.jsonl"
+"""What the provider of a model wrote down of itself."""
 JOURNAL = "journal.sqlite"
 """The store's file in the project's folder."""
 
@@ -110,7 +113,7 @@ tools:
 TEMPLATE = """\
 name: work
 goal: Gather fresh material, keep it and post it
-available_tools: [{name: gather}, {name: fetch}, {name: keep}, {name: post}, {name: poison}]
+available_tools: [{name: gather}, {name: fetch}, {name: keep}, {name: post}, {name: poison}, {name: note}]
 inputs_schema:
   type: object
   properties:
@@ -130,6 +133,7 @@ EXCHANGE = "knowledge.topic"
 INTAKE = "agent.world_lore_researcher"
 KEY = "the key of messages in these tests"
 """An approval is believed only from somebody who has it."""
+MODEL_KEY = "sk-of-the-crash-programme"
 SENT_AT = 1_780_000_000.0
 """When requests say that they were sent; the same in each run, so that a repeat is the same message."""
 
@@ -150,6 +154,10 @@ def write_workplace(folder: Path, daemon: JsonObject | None = None, **settings: 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "bench.py").write_text(TOOLS)
     (folder / "work.template.yaml").write_text(TEMPLATE)
+    (folder / "config" / "workers").mkdir(parents=True, exist_ok=True)
+    (folder / "config" / "workers" / "note.yaml").write_text(NOTE_WORKER)
+    (folder / "prompts" / "workers").mkdir(parents=True, exist_ok=True)
+    (folder / "prompts" / "workers" / "note.md.j2").write_text("Write a line.\n{{ inputs.word }}\n")
     section: JsonObject = {"max_age": 3.0e7, "skew": 3.0e7, **(daemon or {})}
     more = "".join(
         f"{name}: {json.dumps(value)}\n" for name, value in (settings | {"daemon": section}).items()
@@ -159,7 +167,7 @@ def write_workplace(folder: Path, daemon: JsonObject | None = None, **settings: 
 
 def settings_of(folder: Path) -> Settings:
     """Return the project's settings, whatever the environment says."""
-    return load_settings(folder, {"WAVEWRIGHT_HMAC_KEY": KEY})
+    return load_settings(folder, {"WAVEWRIGHT_HMAC_KEY": KEY, "WAVEWRIGHT_API_KEY": MODEL_KEY})
 
 
 def job_id(number: int) -> JobId:
@@ -202,6 +210,20 @@ def small_job(job: JobId, *, steps: int = 2, pause: float = 0.0) -> JsonObject:
     return _job(job, rows, f"${{steps.s{steps - 1}}}")
 
 
+def asking_job(job: JobId) -> JsonObject:
+    """Return a job in which a model is asked twice, one after the other, before something is kept."""
+    steps: list[Json] = [
+        {"id": "first", "tool": "note", "params": {"word": "${inputs.job}"}},
+        {"id": "second", "tool": "note", "params": {"word": "${steps.first.line}"}},
+        {
+            "id": "last",
+            "tool": "keep",
+            "params": {"job": "${inputs.job}", "text": "${steps.second.line}"},
+        },
+    ]
+    return _job(job, steps, "${steps.last}")
+
+
 def poison_job(job: JobId, how: str) -> JsonObject:
     """Return a job that does harm: `raise`, `hang`, `memory` or `kill`."""
     step: Json = {
@@ -238,6 +260,24 @@ def request_of(
         at=at,
         job=job,
     )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One line of what the model's provider was asked, as it wrote it down."""
+
+    job: str
+    question: str
+    tokens: int
+    at: float
+
+
+def read_asked(folder: Path) -> list[Asked]:
+    """Return what a provider was asked; nothing where there is none."""
+    return [
+        Asked(line["job"], line["question"], line["tokens"], line["at"])
+        for line in read_lines(folder / PROVIDER)
+    ]
 
 
 def read_ledger(folder: Path) -> list[Called]:
