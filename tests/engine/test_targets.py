@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -157,6 +158,66 @@ def test_a_killed_job_goes_on_with_the_target_in_hand(wavewright: CommandLine, p
     assert answer.code == 0
     assert Counter(calls(places)) == {"A": 1, "B": 2, "C": 1}
     assert [one["status"] for one in shown(wavewright)] == ["achieved"] * 3
+
+
+@pytest.mark.parametrize(
+    ("expand", "told"),
+    [
+        ("${steps.sen.near}", "error[E301]: the job reads 'sen', which no step defines"),
+        (
+            "steps.seen.near",
+            "error[E309]: the job is to run for each item of 'steps.seen.near', which is text",
+        ),
+        ("${inputs.target}", "error[E309]: the job is to run for each item of 'inputs.target', which is"),
+        ("${steps.seen.", "error[E"),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "dry-run", "run"])
+def test_an_expansion_that_can_find_nothing_is_told_before_anything_is_called(
+    wavewright: CommandLine, places: Path, command: str, expand: str, told: str
+) -> None:
+    answer = wavewright(command, write_job(places, f"{{first: [A], depth: 1, expand: '{expand}'}}"))
+
+    assert answer.code != 0
+    assert told in answer.out + answer.err
+    assert "places.job.yaml:3:" in answer.out + answer.err
+    assert not (places / "calls.txt").exists()
+
+
+def test_a_template_is_checked_with_how_it_expands(wavewright: CommandLine, places: Path) -> None:
+    sound = wavewright("check", places / "survey.yaml")
+    # In a job without further waves nothing is expanded, so its plan need not have that step.
+    plan = "{steps: [{id: other, tool: survey, params: {place: X}}], result: '${steps.other}'}"
+    flat = write_job(places, f"{{first: [A]}}\nplan: {plan}")
+    (places / "survey.yaml").write_text(re.sub("gates: .*", "", TEMPLATE))
+    alone = wavewright("check", flat)
+    (places / "survey.yaml").write_text(TEMPLATE.replace("steps.seen.near", "steps.sene.near"))
+    unsound = wavewright("check", places / "survey.yaml")
+    (places / "survey.yaml").write_text(
+        TEMPLATE.replace("goal: Survey ${inputs.target}", "goal: ${inputs.tar}")
+    )
+    misspelt = wavewright("check", places / "survey.yaml")
+
+    assert (sound.code, alone.code, unsound.code, misspelt.code) == (0, 0, 1, 1)
+    assert "the job reads 'sene'" in unsound.out
+    assert "no input is called 'tar'" in misspelt.out
+
+
+def test_a_dry_run_says_what_all_the_targets_come_to(wavewright: CommandLine, places: Path) -> None:
+    job = write_job(places, "{first: [A, B, {name: C, priority: 1}, A], depth: 2, at_once: 2}")
+    notes = json.loads(wavewright("dry-run", job, "--format", "json").out)["notes"]
+    flat = json.loads(wavewright("dry-run", write_job(places, "{first: [A]}"), "--format", "json").out)[
+        "notes"
+    ]
+    sealed = wavewright("dry-run", job, "--out", places / "sealed.json")
+
+    assert notes == [
+        "this is the run for one target, 'A'; there is one for each, with a package of its own",
+        "the first wave has 3 targets, 2 at once: 2 s, at p90 4 s",
+        "at most 2 further waves, of what ${steps.seen.near} gives; 1,000 targets in all at most",
+    ]
+    assert flat[-1] == "there are no further waves: `targets.depth` is 0"
+    assert "a job with targets cannot be sealed" in sealed.err
 
 
 class NobodyApproves:

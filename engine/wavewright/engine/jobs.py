@@ -75,6 +75,15 @@ class PlanDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class Expansion:
+    """What gives further targets, with where it is written."""
+
+    text: str
+    origin: PlanOrigin
+    pointer: str = "/targets/expand"
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """What a job comes to: the goal, and the plan that answers it, if there is one."""
 
@@ -85,6 +94,8 @@ class Order:
     """Of a job that runs once for each of several targets; the goal is then that of its first one."""
     text: str = ""
     """The goal's text before inputs were put into it."""
+    expansion: Expansion | None = None
+    """How further targets are found, of a job that may have some."""
 
     def with_schedule(self, schedule: Schedule) -> Order:
         """Return the same order with another schedule."""
@@ -142,7 +153,12 @@ def order_of(
     if given is None and template.plan is not None:
         given = PlanDraft(template.plan, PlanOrigin(template_document, "/plan"), "template")
     text = template.goal if job.goal is None else job.goal
-    return Order(goal, given, document.source, targets, text)
+    own = job.targets.expand if job.targets is not None else None
+    expand = template.targets.expand if own is None else own
+    written = PlanOrigin(template_document if own is None else document)
+    asks = is_template(document) or (targets is not None and targets.depth > 0)
+    expansion = Expansion(expand, written) if asks and expand is not None else None
+    return Order(goal, given, document.source, targets, text, expansion)
 
 
 def first_of(targets: JobTargets) -> JobTarget:

@@ -1,16 +1,44 @@
-"""What a target's run has found that is a target of the next wave."""
+"""What a target's run has found that is a target of the next wave; and whether it can find any."""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 
+from wavewright.engine.jobs import Order
 from wavewright.engine.target_waves import Target, read_targets
 from wavewright.executor.state import RunState
+from wavewright.planner.binding import bind_plan
+from wavewright.planner.check_references import check_expansion
+from wavewright.planner.check_subject import Subject
+from wavewright.planner.diagnostics import Diagnostic, PlanError
 from wavewright.planner.expressions import ExpressionFault, evaluate
 from wavewright.planner.models import Plan
 from wavewright.planner.references import render
 from wavewright.planner.replacements import replacements
+from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, StepId
+
+
+def check_order(order: Order, tools: Mapping[str, ToolSignature]) -> tuple[Diagnostic, ...]:
+    """Return what is wrong with how a job finds further targets, over the plan that it brings."""
+    expansion, draft = order.expansion, order.draft
+    if expansion is None or draft is None:
+        return ()
+    plan = bind_plan(draft.plan, order.goal, tools)
+    subject = Subject(plan, order.goal, tools, order.goal.limits)
+    return expansion.origin.place(check_expansion(subject, expansion.text, expansion.pointer))
+
+
+def refuse_unsound(order: Order, tools: Mapping[str, ToolSignature]) -> None:
+    """Raise an error where a job would find no targets however it runs.
+
+    Raises:
+        PlanError: what is wrong, at its place.
+    """
+    if found := check_order(order, tools):
+        assert order.expansion is not None
+        raise PlanError(found, order.expansion.origin.document.source)
 
 
 def found_targets(expand: str | None, state: RunState) -> list[Target]:

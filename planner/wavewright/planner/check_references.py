@@ -28,6 +28,8 @@ _WORD = re.compile(r"\w+")
 _BARE_PATH = re.compile(r"(?:inputs|steps)\.[\w.\[\]]+")
 _CONDITION: JsonSchema = {"type": "boolean"}
 _LIST: JsonSchema = {"type": "array"}
+_LISTS = ("/for_each", "/targets/expand")
+"""How pointers end to what must give a list."""
 
 
 class _Reader(NamedTuple):
@@ -59,6 +61,15 @@ def check_references(subject: Subject) -> Iterator[Diagnostic]:
     reader = _Reader("the result", tolerates_absence=True)
     for pointer, value in walk_params(subject.plan.result, "/result"):
         yield from _text(subject, Text(pointer, value, "result"), reader)
+
+
+def check_expansion(subject: Subject, text: str, pointer: str) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the expression of a job beside its plan that gives further targets."""
+    given = Text(pointer, text, "for_each")
+    yield from _text(subject, given, _Reader("the job", tolerates_absence=True))
+    if not _is_one_expression(given):
+        message = f"the job is to run for each item of {shown(text)}, which is text"
+        yield fault("E309", pointer, message, _list_hint(text))
 
 
 def _step(subject: Subject, step: Step, texts: tuple[Text, ...]) -> Iterator[Diagnostic]:
@@ -234,7 +245,7 @@ def _types(subject: Subject, use: Use, reader: _Reader) -> Iterator[Diagnostic]:
     if (
         use.role == "for_each"
         and use.whole
-        and use.pointer.endswith("/for_each")
+        and use.pointer.endswith(_LISTS)
         and misfit(typed, _LIST) is not None
     ):
         yield fault(

@@ -24,6 +24,7 @@ from wavewright.planner.references import render
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.suggestions import choice
 from wavewright.planner.types import GATE_JOINT, Json, JsonObject
+from wavewright.planner.uses import Text
 from wavewright.planner.validators import BadSchemaError, Misfit, validator_of
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -58,7 +59,7 @@ def resolve_goal(
     return Goal(
         name=template.name,
         job=job.name,
-        text=_text(job, template, inputs, document),
+        text=_text(job, template, inputs, document, inputs_follow=inputs_follow),
         inputs=inputs,
         inputs_schema=template.inputs_schema,
         targets=template.targets,
@@ -223,7 +224,9 @@ def _input_fault(misfit: Misfit, places: Mapping[str, str], template: GoalTempla
     )
 
 
-def _text(job: Job, template: GoalTemplate, inputs: JsonObject, document: Document | None) -> str:
+def _text(
+    job: Job, template: GoalTemplate, inputs: JsonObject, document: Document | None, *, inputs_follow: bool
+) -> str:
     text = template.goal if job.goal is None else job.goal
     variables: JsonObject = {"inputs": inputs}
     try:
@@ -231,10 +234,21 @@ def _text(job: Job, template: GoalTemplate, inputs: JsonObject, document: Docume
     except ExpressionFault as error:
         where = "/goal_template" if job.goal is None else "/goal"
         code = CODE_OF.get(error.kind, "E303")
+        if inputs_follow and code == "E302" and _reads_declared(text, template):
+            # What it will be is the job's to say.
+            return text
         raise _refused(
             [fault(code, where, f"the goal's text: {error.message}", error.hint)], document
         ) from error
     return rendered if isinstance(rendered, str) else str(rendered)
+
+
+def _reads_declared(text: str, template: GoalTemplate) -> bool:
+    """Whether every input that a goal's text reads is one of those that the template declares."""
+    declared = template.inputs_schema.get("properties")
+    names = declared if isinstance(declared, dict) else {}
+    found = [reads for reads in Text("/goal", text, "result").reads.values() if isinstance(reads, tuple)]
+    return all(read.root != "inputs" or read.name in names for reads in found for read in reads)
 
 
 def _refused(faults: Sequence[Diagnostic], document: Document | None) -> PlanError:

@@ -115,6 +115,7 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
     A job without a plan is at fault only where there is no model to make one.
     """
     from wavewright.engine.jobs import no_plan, order_of
+    from wavewright.engine.target_expansion import check_order
 
     try:
         order = order_of(document, options.file, None, settings, inputs_follow=True)
@@ -137,6 +138,12 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
     )
     plan, found = basis.judge(draft.plan)
     found = origin.place(found)
+    unfound = check_order(order, tools)
+    if unfound and order.expansion is not None and order.expansion.origin.document is not origin.document:
+        # It stands in another document than the plan.
+        beside = order.expansion.origin.document
+        return Checked(PlanText(None, beside.source, beside), None, unfound)
+    found = (*found, *unfound)
     if is_template(document):
         own = _check_template(document, options, order.goal).diagnostics
         found = tuple(place([*own, *found], document))

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from wavewright.engine.toolbox import signatures_to_check
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
+    from wavewright.planner.goals import JobTargets
     from wavewright.planner.signatures import ToolSignature
     from wavewright.planner.types import Schedule
 
@@ -95,7 +96,27 @@ def _look(options: DryRunOptions) -> _Looked:
     tools = signatures_to_check(order.draft.plan, order.goal, settings)
     now = order.goal.as_of or dt.datetime.now(dt.UTC)
     outlook = gather_outlook(order.draft.plan, order.goal, tools, settings, now=now)
-    return _Looked(order, tools, forecast(order, tools, now=now, outlook=outlook), settings)
+    record = forecast(order, tools, now=now, outlook=outlook)
+    if order.targets is not None:
+        record = _of_targets(order, order.targets, tools, record, options)
+    return _Looked(order, tools, record, settings)
+
+
+def _of_targets(
+    order: Order,
+    targets: JobTargets,
+    tools: Mapping[str, ToolSignature],
+    record: DryRun,
+    options: DryRunOptions,
+) -> DryRun:
+    from wavewright.engine.dry_run_targets import target_notes
+    from wavewright.engine.target_expansion import refuse_unsound
+
+    if options.out is not None:
+        message = "a job with targets cannot be sealed: further ones are found while it runs"
+        raise CommandError(message, hint="leave --out away; `wavewright run` runs the job")
+    refuse_unsound(order, tools)
+    return replace(record, notes=(*target_notes(targets, record), *record.notes))
 
 
 def _look_at_run(options: DryRunOptions, run: str, settings: Settings) -> _Looked:

@@ -16,7 +16,7 @@ from wavewright.engine.model_phases import only_failure
 from wavewright.engine.pipeline import Pipeline, StepResult, halt
 from wavewright.engine.recording import STOPPED, draft_note, end_interrupted, note, record
 from wavewright.engine.sealed_plan import SealError
-from wavewright.engine.target_expansion import found_targets
+from wavewright.engine.target_expansion import found_targets, refuse_unsound
 from wavewright.engine.target_root import TargetRoot, order_for, tokens_of
 from wavewright.engine.target_waves import (
     COMPLETED,
@@ -31,6 +31,7 @@ from wavewright.engine.target_waves import (
     some,
     waves_of,
 )
+from wavewright.engine.toolbox import signatures_to_check
 from wavewright.engine.version import __version__
 from wavewright.executor.events import Event, Noted, RunFinished, RunStarted
 from wavewright.executor.journal_runs import new_run_id
@@ -107,6 +108,8 @@ class RunTargets:
         assert order is not None
         assert order.targets is not None
         assert context.goal is not None
+        if order.draft is not None:
+            refuse_unsound(order, signatures_to_check(order.draft.plan, order.goal, self.ports.settings))
         run = context.request.run or new_run_id(now.timestamp())
         if context.request.run is None:
             await self.ports.journal.open_run(run)
