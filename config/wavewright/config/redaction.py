@@ -13,6 +13,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
@@ -27,6 +28,10 @@ WHOLE_WORD_BELOW = 8
 LEAST_LENGTH = 4
 """A known value that is shorter is no secret, and replacing it would make text unreadable."""
 
+_SHORT = 200
+"""Characters of a text that is remembered with what became of it."""
+_REMEMBERED = 512
+
 PLACEHOLDERS = frozenset(
     {"changeme", "dummy", "empty", "fake", "guest", "local", "no-key", "none", "not-needed", "null", "ollama"}
     | {"placeholder", "secret", "test", "token", "unused", "vllm"}
@@ -40,10 +45,19 @@ class Redactor:
     def __init__(self, known: Iterable[str] = ()) -> None:
         values = sorted({value.strip() for value in known}, key=lambda value: (-len(value), value))
         self._forms = tuple(form for value in values if _is_secret(value) for form in _forms(value))
+        # Statuses and log lines say the same names again and again.
+        self._redact_short = lru_cache(_REMEMBERED)(self._redact)
 
     def redact(self, text: str) -> str:
         """Return a text without its secrets."""
+        return self._redact_short(text) if len(text) <= _SHORT else self._redact(text)
+
+    def _redact(self, text: str) -> str:
         return replace_shapes(self.redact_known(text))
+
+    def may_know(self, text: str) -> bool:
+        """Whether a text may hold a known secret, in whatever way it is written: a quick look, before a careful one."""
+        return any(form.clue in text for form in self._forms)
 
     def redact_known(self, text: str) -> str:
         """Return a text without the known secrets; what only looks like one stays as it is."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import ref
 
 from wavewright.planner.cycles import find_cycles
 from wavewright.planner.models import Plan, Step
@@ -55,8 +56,19 @@ class PlanGraph:
     def of(cls, plan: Plan, *, reads: dict[StepId, Names] | None = None) -> PlanGraph:
         """Return the graph of a plan; unknown names and faulty expressions add no edge.
 
-        Whoever has found out what each step's expressions read can say so, and saves reading them again.
+        Whoever has found out what each step's expressions read can say so, and saves reading them again. A plan has
+        one graph: whoever asks again for as long as the plan is there is given the same one.
         """
+        known = _GRAPHS.get(id(plan))
+        if known is not None and known[0]() is plan:
+            return known[1]
+        graph = cls._made(plan, reads)
+        number = id(plan)
+        _GRAPHS[number] = ref(plan, lambda _: _GRAPHS.pop(number, None)), graph
+        return graph
+
+    @classmethod
+    def _made(cls, plan: Plan, reads: dict[StepId, Names] | None) -> PlanGraph:
         steps: dict[StepId, Step] = {}
         for step in plan.steps:
             steps.setdefault(step.id, step)
@@ -172,6 +184,10 @@ class PlanGraph:
                 found.add(step_id)
                 waiting.extend(edges[step_id])
         return frozenset(found - {start})
+
+
+_GRAPHS: Final = dict[int, tuple[ref[Plan], PlanGraph]]()
+"""By the identity of their plans, which have no other that is cheap to compare; gone when the plan is."""
 
 
 def _shared(read: Names, steps: Mapping[StepId, Step]) -> Names:

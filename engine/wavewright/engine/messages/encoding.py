@@ -15,7 +15,7 @@ from typing import Final
 
 from wavewright.config.redaction import Redactor
 from wavewright.engine.messages.decoding import CORRELATION, SOURCE
-from wavewright.engine.messages.envelope import VERSION, VERSION_HEADER, Envelope, ReportType, RequestType
+from wavewright.engine.messages.envelope import VERSION, VERSION_HEADER, ReportType, RequestType
 from wavewright.engine.messages.reports import (
     REPORTS,
     JobStatusUpdate,
@@ -79,17 +79,17 @@ def encode(
         job: The job that it is about, for the outbox.
     """
     kind = _TYPES[type(payload)]
-    envelope = Envelope(
-        message_id=message,
-        source_agent=address.source,
-        target_agent=address.target,
-        message_type=kind,
-        timestamp=datetime.fromtimestamp(at, UTC),
-        correlation_id=correlation,
-        payload=_without_secrets(payload, address.redactor),
-    )
-    document: JsonObject = envelope.model_dump(mode="json")
-    body = _body(document)
+    # An envelope, made without `Envelope`: what it would check are our own names, ids and words.
+    document: JsonObject = {
+        "message_id": message.lower(),
+        "source_agent": address.source,
+        "target_agent": address.target,
+        "message_type": kind,
+        "timestamp": datetime.fromtimestamp(at, UTC).isoformat(),
+        "correlation_id": correlation.lower(),
+        "payload": _said(payload, address.redactor),
+    }
+    body = _body(document, payload, address.redactor)
     return Outgoing(
         message=message,
         kind=kind,
@@ -117,24 +117,30 @@ def _text(job: JobRow, field_name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _without_secrets(payload: ReportPayload | RequestPayload, redactor: Redactor) -> JsonObject:
-    document: JsonObject = payload.model_dump(mode="json", exclude_none=True)
+def _said(payload: ReportPayload | RequestPayload, redactor: Redactor) -> JsonObject:
     match payload:
+        case Package():
+            # Its package is JSON as it stands, and large.
+            return {name: member for name, member in payload if member is not None}
         case JobStatusUpdate() | UserDecisionRequired():
             return {
                 name: member if name in _OUR_WORDS else _with_text(member, redactor.redact)
-                for name, member in document.items()
+                for name, member in payload.model_dump(mode="json", exclude_none=True).items()
             }
-        case Package() | ResearchPackage():
-            return _with_texts(document, redactor.redact_known)
         case _:
-            # A request holds what its sender wants to be read.
-            return document
+            return payload.model_dump(mode="json", exclude_none=True)
 
 
-def _body(document: JsonObject) -> bytes:
-    """Return a document's bytes; a text that a strict reader refuses, whatever tool has found it, is made fit."""
+def _body(document: JsonObject, payload: ReportPayload | RequestPayload, redactor: Redactor) -> bytes:
+    """Return a document's bytes, without known secrets where it carries what came out of a job.
+
+    A text that a strict reader refuses, whatever tool has found it, is made fit. What a request holds, its sender
+    wants to be read.
+    """
     text = _encode(document)
+    if isinstance(payload, Package | ResearchPackage) and redactor.may_know(text):
+        document["payload"] = _with_text(document["payload"], redactor.redact_known)
+        text = _encode(document)
     if _DOUBTFUL_ESCAPE.search(text):
         text = _encode(_with_texts(document, _fit_text))
     return text.encode("ascii")

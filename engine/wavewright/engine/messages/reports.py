@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from wavewright.engine.messages.envelope import ReportType
-from wavewright.engine.messages.fields import Uuid, WireModel
+from wavewright.engine.messages.fields import AnyObject, Uuid, WireModel
 from wavewright.planner.types import JsonObject
 
 JobStatus: TypeAlias = Literal[
@@ -99,7 +99,7 @@ class Package(WireModel):
     """Which package of the job it is: 1 is the first."""
     target: str | None = None
     """The target that it is about, where the job has several; each has a package of its own."""
-    package: JsonObject
+    package: AnyObject
     """See `wavewright schema package`."""
 
 

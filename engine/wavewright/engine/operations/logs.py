@@ -7,14 +7,15 @@ line is never more than one line.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
-from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Literal, TextIO, TypeAlias, cast
+from typing import Any, Final, Literal, TextIO, TypeAlias, cast
 
 import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
+from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from wavewright.config.redaction import Redactor
 from wavewright.planner.types import Json
@@ -56,21 +57,14 @@ class Log:
             redactor: Takes secrets out; one that knows shapes only where absent.
             stream: Where lines go.
         """
-        last: list[Processor] = [
-            _with_fault,
-            _Redact(redactor or Redactor()),
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.add_log_level,
-            structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
-        ]
-        out = stream or sys.stderr
-        self._bound = structlog.wrap_logger(
-            structlog.PrintLogger(out),
-            processors=last,
+        line = _Line(redactor or Redactor())
+        self._bound: FilteringBoundLogger = structlog.wrap_logger(
+            structlog.WriteLogger(stream or sys.stderr),
+            processors=[line, structlog.processors.JSONRenderer(_text_of)],
             wrapper_class=structlog.make_filtering_bound_logger(level),
             agent_id=agent,
             domain=domain,
-        )
+        ).bind()
 
     def say(self, event: str, level: Level = "info", **fields: Json | BaseException) -> None:
         """Write one line.
@@ -114,38 +108,47 @@ class _Forward(logging.Handler):
         self._log.say("library", level, **fields)
 
 
-def _with_fault(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
-    """Say of an exception what it is, and never where in the code: a line is for whoever runs the daemon."""
-    error = line.pop("error", None)
-    if isinstance(error, BaseException):
-        line["error_type"] = type(error).__name__
-        line["message"] = line.get("message") or str(error)
-    elif error is not None:
-        line["error"] = error
-    return line
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
-class _Redact:
-    """Takes secrets out of every text of a line; names of fields are the code's own and stay."""
+def _text_of(line: EventDict, **_: object) -> str:
+    return _ENCODER.encode(line)
+
+
+class _Line:
+    """Makes the fields of a line: when and how much it matters, faults by their names, and no secret in any text.
+
+    Names of fields are the code's own and stay.
+    """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         # The lines of a run say the same job, zone and tools again and again.
         self._known = lru_cache(_REMEMBERED)(self._redacted)
 
-    def __call__(self, _: WrappedLogger, __: str, line: EventDict) -> EventDict:
-        plain = cast("Mapping[str, Any]", line)
-        return {name: self._clean(name, value) for name, value in plain.items()}
+    def __call__(self, _: WrappedLogger, level: str, fields: EventDict) -> EventDict:
+        plain = cast("dict[str, Any]", fields)
+        error = plain.pop("error", None)
+        if isinstance(error, BaseException):
+            # What it is, and never where in the code: a line is for whoever runs the daemon.
+            plain["error_type"] = type(error).__name__
+            plain["message"] = plain.get("message") or str(error)
+        elif error is not None:
+            plain["error"] = error
+        line = {name: self._clean(name, value) for name, value in plain.items()}
+        line["timestamp"] = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        line["level"] = level
+        return line
 
     def _clean(self, name: str, value: Any) -> Any:
         match value:
             case bool() | None:
                 return value
+            case str() if len(value) <= _SHORT:
+                return self._known(name, value)
             case int() | float():
                 # Counts of tokens are numbers that the redactor would take for one.
                 return value if name.endswith("tokens") else self._redacted(name, value)
-            case str() if len(value) <= _SHORT:
-                return self._known(name, value)
             case _:
                 return self._redacted(name, value)
 

@@ -52,7 +52,10 @@ class CheckPlan:
         self, context: RunContext, candidate: Plan, draft: PlanDraft
     ) -> StepResult[RunContext]:
         assert context.goal is not None
-        tools = signatures_to_check(draft.plan, context.goal, self.ports.settings)
+        tools = context.signatures
+        if not all(step.tool in tools for step in draft.plan.steps):
+            # It names tools that are not allowed: whether there are such is to be told.
+            tools = signatures_to_check(draft.plan, context.goal, self.ports.settings)
         allowance = await _allowance(self.ports, context, candidate)
         found = draft.origin.place(check(candidate, context.goal, tools, allowance=allowance))
         if _errors(found):
