@@ -43,6 +43,8 @@ STOP_SECONDS = 30
 USER, PASSWORD = "tester", "tester-of-loopback"
 POSTMAN = "postman"
 """A user who may send messages in the name of others."""
+DEAF, DUMB = "deaf", "dumb"
+"""A user who may send and not read, and one who may read and not send; neither may make anything."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,11 @@ class Broker:
     @property
     def postman(self) -> str:
         """The address for somebody who sends messages in the name of other users."""
-        return f"amqp://{POSTMAN}:{PASSWORD}@127.0.0.1:{self.port}/"
+        return self.url_of(POSTMAN)
+
+    def url_of(self, user: str) -> str:
+        """Return the address for another of the users that every server has."""
+        return f"amqp://{user}:{PASSWORD}@127.0.0.1:{self.port}/"
 
     @property
     def port(self) -> int:
@@ -351,11 +357,15 @@ def _definitions() -> dict[str, object]:
         return {"name": name, "tags": [*tags], **hashed}
 
     return {
-        "users": [user(USER, "administrator"), user(POSTMAN, "impersonator")],
+        "users": [user(USER, "administrator"), user(POSTMAN, "impersonator"), user(DEAF), user(DUMB)],
         "vhosts": [{"name": "/"}],
         "permissions": [
             {"user": name, "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}
             for name in (USER, POSTMAN)
+        ]
+        + [
+            {"user": DEAF, "vhost": "/", "configure": "^$", "write": ".*", "read": "^$"},
+            {"user": DUMB, "vhost": "/", "configure": "^$", "write": "^$", "read": ".*"},
         ],
     }
 

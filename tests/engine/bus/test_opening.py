@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import aio_pika
+import anyio
 import pytest
 
-from tests.engine.bus.pieces import Notices, message
+from tests.engine.bus.pieces import Notices, message, until
 from tests.support.rabbitmq import Broker, RunningBroker
 from tests.support.session_server import free_port
+from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.bus import BusSettings, open_bus
 from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
@@ -217,3 +219,20 @@ async def test_a_broker_that_nobody_vouches_for_is_refused(broker: Broker | Runn
     assert isinstance(error, BusMisconfigured)
     assert "the broker's certificate is not trusted" in error.message
     assert "cafile" in error.mend
+
+
+@pytest.mark.anyio
+async def test_a_broker_that_stays_away_is_told_once_and_not_at_every_attempt(
+    broker: Broker | RunningBroker, topology: Topology, notices: Notices
+) -> None:
+    with TcpProxy.before(broker.url) as proxy:
+        async with open_bus(BusSettings(proxy.url(broker.url), topology), notices):
+            proxy.refuse()
+            proxy.reset()
+            await until(lambda: len(notices.of("broker_away")) >= 2)
+            # Meanwhile each line tries again four times.
+            await anyio.sleep(1)
+            assert len({str(told["connection"]) for told in notices.of("broker_away")}) == 2
+            assert len(notices.of("broker_away")) == 2
+            proxy.pass_on()
+            await until(lambda: len(notices.of("broker_connected")) == 4)

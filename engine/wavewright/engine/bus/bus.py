@@ -97,7 +97,7 @@ class Bus:
         self._topology = topology
         self._notice = notice
         self._outlet = Outlet(lines.outward, topology)
-        self._intake = Intake(lines.inward, topology, self.bury)
+        self._intake = Intake(lines.inward, topology, self.bury, notice)
         self._relay = Relay(self._outlet, self._user, notice)
 
     @property
@@ -109,6 +109,9 @@ class Bus:
         """Return the next message of the intake, waiting for it, through losses of the connection, too.
 
         Nothing is taken beforehand. The message is the broker's until `ack`; several may take at once.
+
+        Raises:
+            RightsMissing: this user may not take from the intake, and never could.
         """
         return await self._intake.take()
 
@@ -130,6 +133,7 @@ class Bus:
         Raises:
             MessageReturned: no queue wants it.
             MessageRefused: the queue that wants it is full.
+            RightsMissing: this user may not send there.
             BusDown: it was not confirmed in time; it may have arrived nevertheless.
         """
         message = message_of(outgoing, self._user)

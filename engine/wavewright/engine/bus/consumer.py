@@ -13,7 +13,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from wavewright.engine.bus.channels import CLOSE_SECONDS, close_channel
 from wavewright.engine.bus.errors import BusDown
-from wavewright.engine.bus.guard import GONE, answered, describe, guarded
+from wavewright.engine.bus.guard import GONE, answered, guarded, judged
 from wavewright.engine.bus.wire import BrokerSettling
 
 
@@ -34,6 +34,7 @@ class Consumer:
         """Have messages sent, at most so many that are not settled.
 
         Raises:
+            RightsMissing: this user may not take from the queue.
             BusDown: the channel is gone, or the queue is.
         """
         try:
@@ -43,7 +44,7 @@ class Consumer:
             await answered(self._channel.set_qos(prefetch_count=self._most), place=self._place)
             self._tag = await answered(self._queue.consume(self._arrive), place=self._place)
         except AMQPChannelError as error:
-            raise BusDown(f"the queue cannot be taken from: {describe(error)}", place=self._place) from error
+            raise judged(error, "the queue cannot be taken from", place=self._place) from error
 
     async def next(self) -> AbstractIncomingMessage:
         """Return the next message, waiting for it.

@@ -26,6 +26,10 @@ class BusMisconfigured(BusError):
     """It will not work until a person changes the settings or the broker: trying again is no use."""
 
 
+class RightsMissing(BusMisconfigured):
+    """The broker's user may not do what the bus is for."""
+
+
 class BusDown(BusError):
     """The broker cannot be reached, or went away before it answered; of a message, nobody knows if it arrived."""
 

@@ -14,12 +14,17 @@ from typing import Final, TypeVar
 
 import anyio
 from aio_pika.exceptions import CONNECTION_EXCEPTIONS, AMQPChannelError, AMQPError, DeliveryError
+from aiormq.exceptions import ChannelAccessRefused
 
-from wavewright.engine.bus.errors import BusDown, BusError
+from wavewright.engine.bus.errors import BusDown, BusError, RightsMissing
 
 T = TypeVar("T")
 
 ANSWER_SECONDS: Final = 10.0
+
+_RIGHTS: Final = (
+    "let the user: rabbitmqctl set_permissions; `wavewright topology` prints what each user needs"
+)
 
 GONE: Final = (BusError, AMQPError)
 """How a guarded call ends on a channel or a connection that is gone: nothing is left there to be closed or settled."""
@@ -69,6 +74,13 @@ async def answered(call: Awaitable[T], *, place: str = "") -> T:
             return await guarded(call, place=place)
     except TimeoutError as error:
         raise BusDown(f"the broker gave no answer within {ANSWER_SECONDS:g} s", place=place) from error
+
+
+def judged(error: AMQPChannelError, message: str, *, place: str) -> BusError:
+    """Return what it means that the broker has closed a channel: with a mend where the user has too few rights."""
+    if isinstance(error, ChannelAccessRefused):
+        return RightsMissing(f"{message}: {describe(error)}", place=place, mend=_RIGHTS)
+    return BusDown(f"{message}: {describe(error)}", place=place)
 
 
 def describe(error: BaseException) -> str:

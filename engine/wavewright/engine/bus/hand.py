@@ -16,8 +16,7 @@ from aio_pika.exceptions import AMQPChannelError
 
 from wavewright.engine.bus.channels import close_channel
 from wavewright.engine.bus.consumer import Consumer
-from wavewright.engine.bus.errors import BusDown
-from wavewright.engine.bus.guard import answered, describe
+from wavewright.engine.bus.guard import answered, judged
 
 LOOK_SECONDS: Final = 15.0
 """How long a hand waits before another one looks. RabbitMQ says nothing to a consumer whose quorum queue is deleted and
@@ -41,12 +40,13 @@ class Hand:
         """Return the next message, waiting for it; none where it took so long that another hand should look.
 
         Raises:
+            RightsMissing: this user may not take from the queue.
             BusDown: the channel ended, and what was on its way goes back to the queue.
         """
         try:
             waiting = await answered(self._queue.get(fail=False, timeout=None), place=self._place)
         except AMQPChannelError as error:
-            raise BusDown(f"the queue cannot be taken from: {describe(error)}", place=self._place) from error
+            raise judged(error, "the queue cannot be taken from", place=self._place) from error
         return waiting or await self._await_one()
 
     async def close(self) -> None:

@@ -13,10 +13,11 @@ import anyio
 
 from wavewright.engine.bus.channels import open_channel
 from wavewright.engine.bus.declaring import declare_topology
-from wavewright.engine.bus.errors import BusError
+from wavewright.engine.bus.errors import BusError, RightsMissing
 from wavewright.engine.bus.guard import guarded
 from wavewright.engine.bus.hand import Hand
 from wavewright.engine.bus.line import Line
+from wavewright.engine.bus.notices import Notice
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.bus.wire import delivery_of
 from wavewright.engine.messages.delivery import Delivery
@@ -32,14 +33,21 @@ Bury: TypeAlias = Callable[[Delivery, str, str], Awaitable[None]]
 class Intake:
     """The queue that is taken from."""
 
-    def __init__(self, line: Line, topology: Topology, bury: Bury) -> None:
+    def __init__(self, line: Line, topology: Topology, bury: Bury, notice: Notice) -> None:
         self._line = line
+        self._notice = notice
         self._topology = topology
         self._bury = bury
         self._idle: list[Hand] = []
+        self._may_take = False
+        """Whether anything was ever taken, or nothing was there to be."""
 
     async def take(self) -> Delivery:
-        """Return the next message that may be given out."""
+        """Return the next message that may be given out.
+
+        Raises:
+            RightsMissing: this user may not take from the queue, and never could.
+        """
         while True:
             delivery = await self._take_any()
             if delivery.delivery_count < self._topology.delivery_limit:
@@ -65,6 +73,13 @@ class Intake:
                 if (delivery := await self._take_once(declares=bool(failures))) is not None:
                     return delivery
                 failures = 0
+            except RightsMissing as error:
+                if not self._may_take:
+                    raise
+                if not failures:
+                    self._notice("rights_missing", {"error": error.message})
+                await anyio.sleep(LONG_PAUSE)
+                failures += 1
             except BusError:
                 # Where the connection is gone its line makes a new one; where only the channel is, the queue is
                 # declared again, for somebody may have deleted it. A message that the library cannot read ends the
@@ -75,6 +90,7 @@ class Intake:
     async def _take_once(self, *, declares: bool) -> Delivery | None:
         hand = await self._free_hand(declares=declares)
         message = await hand.take()
+        self._may_take = True
         if message is None:
             await hand.close()
             return None

@@ -37,6 +37,8 @@ CLOSE_SECONDS: Final = 3.0
 FIRST_PAUSE: Final = 0.05
 """Seconds before the first attempt to connect again; a broker that is there is met at once."""
 LONGEST_PAUSE: Final = 1.0
+TOLD_SECONDS: Final = 60.0
+"""How often it is told for the same reason that a broker is still away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +105,15 @@ class Line:
             await self._end(self._session, is_lost=False)
 
     async def _reconnect(self) -> None:
-        pause = FIRST_PAUSE
+        pause, told, due = FIRST_PAUSE, "", 0.0
         while True:
             await anyio.sleep(pause)
             try:
                 await self._begin(await self._connect())
             except BusError as error:
-                self._notice("broker_away", self._fields() | {"error": error.message})
+                if error.message != told or anyio.current_time() >= due:
+                    self._notice("broker_away", self._fields() | {"error": error.message})
+                    told, due = error.message, anyio.current_time() + TOLD_SECONDS
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
                 return

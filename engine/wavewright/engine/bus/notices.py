@@ -19,6 +19,7 @@ NoticeName: TypeAlias = Literal[
     "message_returned",
     "message_refused",
     "outbox_unreachable",
+    "rights_missing",
 ]
 
 

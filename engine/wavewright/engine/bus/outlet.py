@@ -18,7 +18,7 @@ from aiormq.channel import Channel
 from wavewright.engine.bus.channels import close_channel, open_channel
 from wavewright.engine.bus.declaring import declare_topology
 from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured, MessageReturned
-from wavewright.engine.bus.guard import describe, guarded
+from wavewright.engine.bus.guard import describe, guarded, judged
 from wavewright.engine.bus.line import Line
 from wavewright.engine.bus.shipment import Fate, Parcel, Sending, ship
 from wavewright.engine.bus.topology import Topology
@@ -48,6 +48,7 @@ class Outlet:
         Raises:
             MessageReturned: no queue wants it, or there is no such exchange.
             MessageRefused: a queue that wants it is full.
+            RightsMissing: this user may not send there.
             BusDown: it was not confirmed within the time.
         """
         connection: AbstractConnection | None = None
@@ -95,7 +96,7 @@ class Outlet:
                 await guarded(ship(wire, sending, ready, self._line.place), place=self._line.place)
             return
         except AMQPChannelError as error:
-            down = BusDown(f"the broker closed the channel: {describe(error)}", place=self._line.place)
+            down = judged(error, "the broker closed the channel", place=self._line.place)
         except BusError as error:
             down = error
         for number in numbers:

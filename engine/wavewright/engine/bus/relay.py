@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import anyio
 
-from wavewright.engine.bus.errors import MessageRefused, MessageReturned
+from wavewright.engine.bus.errors import MessageRefused, MessageReturned, RightsMissing
 from wavewright.engine.bus.notices import Notice
 from wavewright.engine.bus.outlet import Outlet
 from wavewright.engine.bus.shipment import Parcel, Sending
@@ -99,7 +99,7 @@ class Relay:
 
     async def _mark(self, outbox: Outbox, waiting: Sequence[Outgoing], sending: Sending) -> int:
         """Note what the broker has said of the messages; return how many are settled."""
-        sent, returned = list[MessageId](), list[tuple[Outgoing, str]]()
+        sent, returned, is_told = list[MessageId](), list[tuple[Outgoing, str]](), False
         for number, fate in sending.fates.items():
             outgoing = waiting[number]
             match fate:
@@ -110,6 +110,9 @@ class Relay:
                 case MessageRefused():
                     # A full queue is emptied some day: the message stays in the outbox and is tried again.
                     self._notice("message_refused", _fields(outgoing) | {"error": fate.message})
+                case RightsMissing() if not is_told:
+                    is_told = True
+                    self._notice("rights_missing", {"error": fate.message})
                 case _:
                     # The line tells of its loss itself; a notice for each message would say the same a hundred times.
                     pass

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from aio_pika import Message
-from aio_pika.exceptions import PublishError
+from aio_pika.exceptions import AMQPChannelError, PublishError
 from aiormq.abc import ChannelFrame
 from aiormq.channel import Channel
 from pamqp.body import ContentBody
@@ -27,7 +27,7 @@ from pamqp.frame import marshal as bytes_of_frame
 from pamqp.header import ContentHeader
 
 from wavewright.engine.bus.errors import BusDown, BusError, MessageRefused, MessageReturned
-from wavewright.engine.bus.guard import describe
+from wavewright.engine.bus.guard import describe, judged
 
 LARGEST: Final = 1024 * 1024
 """Bytes of bodies that are put together for one write."""
@@ -153,6 +153,8 @@ def _fate(parcel: Parcel, confirmation: _Confirmation, end: _Confirmation, place
     place = f"{place}, exchange {parcel.exchange!r}, routing key {parcel.routing_key!r}"
     if confirmation.cancelled():
         cause = end.exception() if end.done() and not end.cancelled() else None
+        if isinstance(cause, AMQPChannelError):
+            return judged(cause, "the broker closed the channel", place=place)
         said = "" if cause is None else f": {describe(cause)}"
         return BusDown(f"the broker closed the channel{said}", place=place)
     if isinstance(confirmation.exception(), PublishError):

@@ -22,7 +22,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.notices import Notice, NoticeName
 from wavewright.engine.bus.topology import topology_of
-from wavewright.engine.daemon.day import Day, PausingPurse
+from wavewright.engine.daemon.day import Day, PausingPurse, instant, is_spent
 from wavewright.engine.daemon.decisions import Renewal
 from wavewright.engine.daemon.intake import Intake
 from wavewright.engine.daemon.loop_watch import LoopWatch
@@ -57,6 +57,7 @@ _LOUD: Final = frozenset(
         "message_returned",
         "message_refused",
         "outbox_unreachable",
+        "rights_missing",
     }
 )
 
@@ -107,11 +108,17 @@ async def _serve(
     section = settings.daemon
 
     def tell_spent(reason: str, until: float) -> None:
+        at = instant(until)
         watch.log.say(
-            "budget_exhausted", "warning", budget_type="day", action="pause", until=until, message=reason
+            "budget_exhausted", "warning", budget_type="day", action="pause", until=at, message=reason
         )
+        watch.health.bad("budget", f"that of the day is spent; work goes on at {at}")
 
-    day = Day(clock, tell_spent)
+    def tell_begun() -> None:
+        watch.log.say("budget_renewed", budget_type="day")
+        watch.health.good("budget")
+
+    day = Day(clock, tell_spent, tell_begun)
     for part in ("broker", "store"):
         watch.health.expect(part)
     async with (
@@ -140,6 +147,8 @@ async def _serve(
             clock=clock,
         )
         watch.log.say("daemon_started", "info", version=__version__, **_summary(settings))
+        if opened.purse is not None and await is_spent(stores.purse):
+            day.spend("nothing is left of the day's budget", None)
         on_ready()
         try:
             await _Rooms(workshop, stores, bus).run(stopping)
