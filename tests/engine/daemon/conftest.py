@@ -31,6 +31,7 @@ class Running:
 
     stopping: Stopping
     log: io.StringIO
+    watch: Watch
 
     def said(self, event: str) -> list[dict[str, object]]:
         """Return the lines of its log with an event."""
@@ -78,8 +79,9 @@ def in_process(yard: Yard) -> InProcess:
 
     @asynccontextmanager
     async def run(clock: Callable[[], float] = time.time) -> AsyncGenerator[Running]:
-        running, ready = Running(Stopping(), io.StringIO()), anyio.Event()
-        watch = Watch(Log(agent="tester", domain="tests", stream=running.log))
+        log, ready = io.StringIO(), anyio.Event()
+        watch = Watch(Log(agent="tester", domain="tests", stream=log))
+        running = Running(Stopping(), log, watch)
         async with anyio.create_task_group() as group:
 
             async def serve() -> None:

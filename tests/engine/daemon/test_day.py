@@ -12,7 +12,7 @@ from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.yard import Counterpart, Yard, job
 from tests.support.scripted_model import ScriptedServer, asked_for
 from wavewright.config.model_settings import BudgetsSection
-from wavewright.engine.daemon.day import Day, PausingPurse, next_day
+from wavewright.engine.daemon.day import Day, PausingPurse, instant, next_day
 from wavewright.engine.messages.requests import JobRequest
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.purse import MemoryPurse
@@ -107,6 +107,16 @@ async def test_what_no_day_could_pay_for_is_refused() -> None:
     assert told == []
 
 
+async def test_a_plan_is_held_against_a_whole_day_and_not_against_the_rest_of_one() -> None:
+    budgets = BudgetsSection.model_validate({"day": {"calls": 3, "tokens": 100}})
+    purse = PausingPurse(MemoryPurse(budgets, clock=Clock(NOON)), Day(Clock(NOON), Told()))
+    await purse.reserve(Account(run=RUN), Spend(calls=3, tokens=40))
+
+    left = (await purse.left(Account(run=RUN))).day
+
+    assert (left.calls, left.tokens, left.usd, left.seconds) == (3, 100, None, None)
+
+
 @pytest.fixture
 def model(yard: Yard, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that reviews everything kindly."""
@@ -120,17 +130,35 @@ def model(yard: Yard, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPa
 async def test_a_spent_day_pauses_the_daemon_until_the_next(
     yard: Yard, counterpart: Counterpart, in_process: InProcess
 ) -> None:
-    yard.write(more="budgets: {day: {calls: 1}}")
+    yard.write(more="budgets: {day: {calls: 2}}")
     clock = Clock(time.time())
-    first, second = (str(uuid4()) for _ in range(2))
+    *done, second, third = (str(uuid4()) for _ in range(4))
+    midnight = instant(next_day(clock.now))
     async with in_process(clock) as daemon:
-        await counterpart.send(JobRequest(job_id=first, job=job(("say", "one"))))
-        await counterpart.until_told(first, "JOB_COMPLETED")
+        for one in done:
+            await counterpart.send(JobRequest(job_id=one, job=job(("say", "one"))))
+            await counterpart.until_told(one, "JOB_COMPLETED")
         await counterpart.send(JobRequest(job_id=second, job=job(("say", "two"))))
-        await counterpart.until_told(second, "JOB_PAUSED")
+        paused = await counterpart.until_told(second, "JOB_PAUSED")
+        why = daemon.watch.health.faults["budget"]
+        # Whoever was waiting for a message takes it in; it is begun by nobody.
+        await counterpart.send(JobRequest(job_id=third, job=job(("say", "three"))))
+        await counterpart.until_told(third, "ACCEPTED")
+    async with in_process(clock) as after:
+        # Another daemon knows at once.
+        await yard.until(lambda: bool(after.said("budget_exhausted")))
+        before_midnight = yard.calls()
         clock.now = next_day(clock.now)
-        await counterpart.until_told(second, "JOB_COMPLETED")
+        for one in (second, third):
+            await counterpart.until_told(one, "JOB_COMPLETED")
 
-    assert yard.calls()["say two"] == 1
-    [line] = daemon.said("budget_exhausted")[:1]
-    assert (line["budget_type"], line["action"]) == ("day", "pause")
+    assert before_midnight == {"say one": 2, "say two": 1}
+    assert yard.calls() == {"say one": 2, "say two": 1, "say three": 1}
+    assert why == f"that of the day is spent; work goes on at {midnight}"
+    assert midnight in str(paused["reason"])
+    for said in (daemon.said("budget_exhausted"), after.said("budget_exhausted")):
+        assert [(line["budget_type"], line["action"], line["until"]) for line in said] == [
+            ("day", "pause", midnight)
+        ]
+    assert len(after.said("budget_renewed")) == 1
+    assert after.watch.health.faults["budget"] is None

@@ -33,15 +33,22 @@ def next_day(now: float) -> float:
 class Day:
     """Whether the day's budget is spent, and whom that stops."""
 
-    def __init__(self, clock: Callable[[], float], tell_spent: Callable[[str, float], None]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        tell_spent: Callable[[str, float], None],
+        tell_begun: Callable[[], None] = lambda: None,
+    ) -> None:
         """Begin with a day that has something left.
 
         Args:
             clock: Seconds since the epoch.
             tell_spent: Told once a day that its budget is spent: the reason, and when the next day begins.
+            tell_begun: Told once that the next day has begun.
         """
         self._clock = clock
         self._tell_spent = tell_spent
+        self._tell_begun = tell_begun
         self._ends: float | None = None
         self._runs = dict[RunId, Stopper]()
 
@@ -50,6 +57,7 @@ class Day:
         """When work goes on, where the budget is spent."""
         if self._ends is not None and self._clock() >= self._ends:
             self._ends = None
+            self._tell_begun()
         return self._ends
 
     def spend(self, reason: str, run: RunId | None) -> None:
@@ -77,6 +85,19 @@ class Day:
         """Wait until the budget is not, or no longer, spent."""
         while (until := self.until) is not None:  # noqa: ASYNC110 - a time is waited for, not somebody's word
             await anyio.sleep(min(max(until - self._clock(), 0.0), LONGEST_LOOK))
+
+
+async def is_spent(purse: OpenPurse) -> bool:
+    """Whether the day's budget is spent already: by whoever worked today before this daemon was started."""
+    left = (await purse.left(Account())).day
+    return any(
+        bound is not None and bound <= 0 for bound in (left.calls, left.tokens, left.usd, left.seconds)
+    )
+
+
+def instant(at: float) -> str:
+    """Return an instant as people read it, in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class PausingPurse:

@@ -107,6 +107,9 @@ class Dispatcher:
             await self._workshop.day.has_begun()
             with anyio.move_on_after(LOOK_SECONDS):
                 await self._until(lambda: self._backlog > 0 or not self._is_drained)
+            if self._workshop.day.until is not None:
+                # It was spent meanwhile, and what has come in waits for the next.
+                continue
             most = self._most_weight()
             job = await self._claim(most)
             self._count(job, most)

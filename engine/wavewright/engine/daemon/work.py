@@ -16,7 +16,7 @@ from wavewright.config.documents import DocumentError
 from wavewright.config.settings import Settings
 from wavewright.engine.context import RunContext, RunRequest
 from wavewright.engine.daemon.answers import Answers
-from wavewright.engine.daemon.day import Day
+from wavewright.engine.daemon.day import Day, instant
 from wavewright.engine.daemon.feedback import feedback_of, validation_of
 from wavewright.engine.daemon.job_documents import document_of, name_of
 from wavewright.engine.daemon.outbox_journal import OutboxJournal
@@ -166,7 +166,7 @@ class Workshop:
     def _tell(self, job: JobRow) -> Sequence[Outgoing]:
         """Return what is told of a job that is given up before its end, and of one that could not be begun."""
         if job.state == "queued" and job.not_before is not None and job.not_before == self.day.until:
-            why = "the budget of the day is spent"
+            why = f"the budget of the day is spent; it goes on at {instant(job.not_before)}"
             return (self.reporter.status(job, "JOB_PAUSED", job.since, repr(job.since), reason=why),)
         return self.reporter.tell(job) if job.state in ENDED else ()
 
