@@ -77,7 +77,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     prior = prior or RunState()
     clock = clock or LoopClock()
     program = Program(plan, tools, limits=limits, goal_tools=goal_tools, graph=graph)
-    ledger = Ledger(run, journal, prior, on_event)
+    ledger = Ledger(run, journal, prior, on_event, clock)
 
     def tell(event: Event) -> None:
         ledger.record(event)

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable
 
 import anyio
 
+from wavewright.executor.clock import Clock
 from wavewright.executor.events import Event
 from wavewright.executor.journal import Journal, MemoryJournal
+from wavewright.executor.lease import LEASE_SECONDS
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.types import RunId
 
@@ -27,7 +29,12 @@ class Ledger:
     """The events of one run on their way; without a journal they live in the state alone."""
 
     def __init__(
-        self, run: RunId, journal: Journal | None, state: RunState, on_event: Listener | None
+        self,
+        run: RunId,
+        journal: Journal | None,
+        state: RunState,
+        on_event: Listener | None,
+        clock: Clock,
     ) -> None:
         self._state = state
         self._unfolded: list[Event] = []
@@ -38,6 +45,9 @@ class Ledger:
         self._waiting: list[asyncio.Future[None]] = []
         self._wake: asyncio.Future[None] | None = None
         self._closed = False
+        self._clock = clock
+        self._held_at = self._instant()
+        """When the journal last took something, which it does for the run's owner alone."""
         self.is_instant = journal is None or isinstance(journal, MemoryJournal)
         """Whether a commit never waits, so that it needs no task of its own."""
 
@@ -64,6 +74,27 @@ class Ledger:
             self._waiting.append(future)
             await future
 
+    async def still_held(self) -> None:
+        """Return where nobody else can have the run by now.
+
+        Whoever replaces an owner waits for longer than a lease without a sign of it. A process that was stopped for
+        so long, and goes on, finds out here and not by what it does a second time.
+
+        Raises:
+            JournalError: another owner came, or nobody can tell.
+        """
+        if self.is_instant or self._journal is None:
+            return
+        asked_at = self._instant()
+        # The machine's monotonic clock stands still while the machine sleeps, and the other one may be set.
+        if all(0 <= now - then < LEASE_SECONDS for now, then in zip(asked_at, self._held_at, strict=True)):
+            return
+        await self._journal.append(self._run, [])
+        self._held_at = asked_at
+
+    def _instant(self) -> tuple[float, float]:
+        return self._clock.monotonic(), self._clock.wall()
+
     def commit_now(self, apply: Callable[[Iterable[Event]], None]) -> None:
         """Commit what is pending to a journal that never waits, and apply it; applying may record more."""
         while self._pending:
@@ -78,7 +109,9 @@ class Ledger:
         while self._pending and self._journal is not None:
             batch, self._pending = self._pending, []
             waiting, self._waiting = self._waiting, []
+            asked_at = self._instant()
             await self._journal.append(self._run, batch)
+            self._held_at = asked_at
             self._take_in(batch)
             for future in waiting:
                 if not future.done():

@@ -64,6 +64,7 @@ class Performer:
         compiled = call.compiled or self._begin(call)
         if compiled is None or not (call.is_cleared or await self._clear(call, compiled)):
             return
+        await self._ledger.still_held()
         call.attempt += 1
         outcome = await self._runner.attempt(call, compiled)
         if isinstance(outcome, Failure):
