@@ -119,3 +119,24 @@ def test_a_planners_question_is_answered_before_the_run_is_resumed(
     assert "answered 'the newest'" in answered.out
     assert last.code == 0
     assert "the newest" in model_server.requests[1].text
+
+
+def test_a_target_that_waits_goes_on_with_the_job(wavewright: CommandLine, posting: Path) -> None:
+    (posting / "post.job.yaml").write_text(
+        "name: post\ntargets: {first: [A, B]}\n"
+        "plan: {steps: [{id: post, tool: post, params: {text: '${inputs.target}'}}], result: '${steps.post}'}\n"
+    )
+    wavewright("run", "post.job.yaml", "--approve", "wait")
+    rows: list[JsonObject] = json.loads(wavewright("runs", "--format", "json").out)
+    [root] = [str(row["run"]) for row in rows if row["job"] == "post"]
+    waiting = asked(wavewright)
+    answers = [
+        wavewright("answer", str(one["run"]), choice) for one, choice in zip(waiting, "12", strict=True)
+    ]
+    last = wavewright("resume", root)
+
+    assert sorted(str(one["job"]) for one in waiting) == ["post: A", "post: B"]
+    assert all(f"go on with: wavewright resume {root}" in one.out for one in answers)
+    assert last.code == 1
+    assert "1 of 2 targets achieved; failed: " in last.err
+    assert (posting / "posted.txt").exists()

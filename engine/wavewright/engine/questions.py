@@ -8,7 +8,7 @@ bound alike.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from wavewright.engine.approvals import (
@@ -21,8 +21,10 @@ from wavewright.engine.approvals import (
     open_approval,
     word,
 )
+from wavewright.engine.owned_runs import job_of_run, runs_of_targets
 from wavewright.executor.events import Noted
 from wavewright.executor.job_store.port import JobStore
+from wavewright.executor.job_store.reception import ENDED
 from wavewright.executor.job_store.records import Decision, DecisionId, DecisionMade, JobRow
 from wavewright.executor.journal import Journal
 from wavewright.executor.state import RunState, fold
@@ -49,6 +51,8 @@ class OpenQuestion:
     expires: float | None
     is_of_job: bool
     """Whether it is a daemon's job that waits; else a run that somebody must resume."""
+    resume: RunId | None = None
+    """What to resume: the run, or the root run where it is that of one of several targets."""
 
 
 class NotAnswered(Exception):
@@ -70,7 +74,9 @@ async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[O
     ]
     # Of one job only the last is in hand: what it asked before it has asked anew since.
     last = {question.run: question for question in found}
-    return [*last.values(), *await _of_runs(journal, {row.run for row in rows.values()}, now)]
+    asked = [*await jobs.list_decisions(), *await jobs.list_decisions(is_open=False)]
+    of_jobs = frozenset({row.run for row in rows.values()} | {decision.run for decision in asked})
+    return [*last.values(), *await _of_runs(journal, of_jobs, now)]
 
 
 async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: float) -> OpenQuestion | Decision:
@@ -83,23 +89,24 @@ async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: floa
     decision = await jobs.find_decision(prefix)
     if decision is None:
         run = await journal.find_run(prefix)
-        row = next((row for row in await jobs.list_jobs() if row.run == run), None)
-        # A job's question may be that of one of its targets, whose run is another one.
-        asked = [one for one in await jobs.list_decisions() if run == one.run or _is_of(one, row)]
-        if row is None and not asked:
-            question = question_of(fold(await journal.load(run)), now)
-            if question is None:
-                raise NotAnswered(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
-            return question
-        if row is not None and not asked:
+        row = await job_of_run(journal, jobs, run)
+        if row is None:
+            return await _find_in_run(journal, run, now)
+        # Its own, or those of its targets.
+        asked = [one for one in await jobs.list_decisions(job=row.job) if run in {one.run, row.run}]
+        if not asked:
             raise NotAnswered(f"job {row.job} waits for no answer", f"it is {row.state}")
         decision = asked[-1]
     job = await jobs.find_job(decision.job)
     return decision if job is None or decision.choice is not None else _of_decision(decision, job)
 
 
-def _is_of(decision: Decision, row: JobRow | None) -> bool:
-    return row is not None and decision.job == row.job
+async def _find_in_run(journal: Journal, run: RunId, now: float) -> OpenQuestion:
+    question = question_of(fold(await journal.load(run)), now)
+    if question is None:
+        raise NotAnswered(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
+    own = [one for one in await _of_runs(journal, frozenset(), now) if one.run == run]
+    return own[0] if own else question
 
 
 async def answer(
@@ -196,14 +203,16 @@ def _of_note(
     )
 
 
-async def _of_runs(journal: Journal, of_jobs: set[RunId], now: float) -> list[OpenQuestion]:
+async def _of_runs(journal: Journal, of_jobs: frozenset[RunId], now: float) -> list[OpenQuestion]:
     waiting = [row.run for row in await journal.list_runs() if row.status == "interrupted"][:MOST_RUNS]
     states = [fold(await journal.load(run)) for run in reversed(waiting) if run not in of_jobs]
-    return [question for state in states if (question := question_of(state, now)) is not None]
+    roots = {run: state.run for state in states for run in runs_of_targets(state) if state.run is not None}
+    found = [question for state in states if (question := question_of(state, now)) is not None]
+    return [replace(question, resume=roots.get(question.run, question.run)) for question in found]
 
 
 def _is_waited_for(decision: Decision, job: JobRow, now: float) -> bool:
-    return job.state in {"parked", "running"} and (decision.expires is None or now < decision.expires)
+    return job.state not in ENDED and (decision.expires is None or now < decision.expires)
 
 
 def _of_decision(decision: Decision, job: JobRow) -> OpenQuestion:

@@ -133,6 +133,7 @@ async def test_a_parked_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
     asked = await counterpart.until_told(wanted, "DECISION_REQUIRED")
     first.close()
     listed = await anyio.to_thread.run_sync(at_the_yard, "decisions")
+    alone = await anyio.to_thread.run_sync(at_the_yard, "resume", (await row_of(cautious, wanted)).run)
     answered = await anyio.to_thread.run_sync(at_the_yard, "answer", str(asked["decision_id"])[:8], "1")
     again = await anyio.to_thread.run_sync(at_the_yard, "answer", str(asked["decision_id"]), "refuse")
     left = await anyio.to_thread.run_sync(at_the_yard, "decisions")
@@ -141,6 +142,8 @@ async def test_a_parked_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
     await counterpart.until_told(wanted, "JOB_COMPLETED")
 
     assert f"wavewright answer {str(asked['decision_id'])[:8]} approve" in listed.out
+    assert alone.code == 1
+    assert f"belongs to a job of a daemon, {wanted}, which is parked" in alone.err
     assert "answered 'approve'" in answered.out
     assert again.code == 1
     assert "that answer stands" in again.err

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections import Counter
 from uuid import uuid4
 
+import anyio
 import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
-from tests.engine.daemon.yard import Counterpart, Yard
+from tests.engine.daemon.yard import PATIENCE, Counterpart, Yard
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.requests import GoalRequest, JobRequest
-from wavewright.executor.job_store.records import DecisionId, DecisionMade, JobId
+from wavewright.engine.questions import OpenQuestion, find_question, list_questions
+from wavewright.executor.job_store.records import Decision, DecisionId, DecisionMade, JobId
 from wavewright.executor.stores import open_stores
 from wavewright.planner.types import Json, JsonObject
 
@@ -189,6 +192,8 @@ async def test_a_target_that_needs_a_word_parks_the_job_when_the_rest_of_its_wav
     async with in_process():
         await counterpart.send(JobRequest(job_id=wanted, job=document))
         asked = await counterpart.until_asked(2)
+        await until_parked(places)
+        listed, found = await questions(places)
         await decide(places, asked[1], "approve")
         await places.until(lambda: len(places.calls()) == 1)
     async with in_process():
@@ -198,7 +203,25 @@ async def test_a_target_that_needs_a_word_parks_the_job_when_the_rest_of_its_wav
 
     assert places.calls() == Counter({"say A": 1, "say B": 1})
     assert len(counterpart.questions) == 2
+    # Those of targets are the job's: each is listed once, and found by the id of its run, too.
+    assert [one.id for one in listed] == [one["decision_id"] for one in asked] == [one.id for one in found]
+    assert [one.context.partition("\n")[0] for one in listed] == ["about the target A", "about the target B"]
     assert len({message.body for message in counterpart.packages}) == 2
+
+
+async def until_parked(yard: Yard) -> None:
+    async with open_stores(yard.settings) as stores:
+        with anyio.fail_after(PATIENCE):
+            while not await stores.jobs.list_jobs(["parked"]):  # noqa: ASYNC110 - the daemon parks it
+                await anyio.sleep(0.02)
+
+
+async def questions(yard: Yard) -> tuple[list[OpenQuestion], list[OpenQuestion | Decision]]:
+    """Return what is listed, and what is found by the runs that ask."""
+    async with open_stores(yard.settings) as stores:
+        listed = await list_questions(stores.journal, stores.jobs, time.time())
+        found = [await find_question(stores.journal, stores.jobs, one.run, time.time()) for one in listed]
+    return listed, found
 
 
 async def decide(yard: Yard, asked: JsonObject, choice: str) -> None:

@@ -67,7 +67,7 @@ def give_answer(wanted: str, choice: str) -> int:
     then = (
         f"job {question.job} goes on as soon as a daemon has a slot for it"
         if question.is_of_job
-        else f"go on with: wavewright resume {question.run}"
+        else f"go on with: wavewright resume {question.resume or question.run}"
     )
     sys.stdout.write(f"answered {printable(taken)!r}; {then}\n")
     return exit_codes.OK

@@ -21,6 +21,7 @@ from wavewright.engine.cli.interrupting import Interruption
 from wavewright.engine.cli.progress import Progress, progress_for
 from wavewright.engine.cli.project import has_journal, no_journal, open_journal, project_settings
 from wavewright.engine.context import RunContext, RunRequest
+from wavewright.engine.owned_runs import job_of_run
 from wavewright.engine.pipeline import PipelineRun
 from wavewright.engine.session import run_request
 from wavewright.engine.target_waves import COMPLETED, FAILED, STARTED
@@ -112,6 +113,8 @@ async def _run(
         if (line := _target_line(event)) is not None:
             progress.say(line)
 
+    if request.run is not None:
+        await _refuse_a_daemons(request.run, settings)
     async with open_journal(settings) as journal:
         _refuse_unusable(request.output_dir or settings.output_dir)
         if request.run is not None:
@@ -138,6 +141,20 @@ def _refuse_unbegun(run_id: RunId, events: Sequence[Event]) -> None:
     if not events:
         msg = f"run {run_id!r} has not begun; it belongs to a job that waits for a daemon"
         raise CommandError(msg, hint="`wavewright daemon` takes it up")
+
+
+async def _refuse_a_daemons(prefix: str, settings: Settings) -> None:
+    """Raise an error where a run is not this command's to go on with: its job would know nothing of it."""
+    from wavewright.executor.stores import open_stores
+
+    async with open_stores(settings) as stores:
+        run = await stores.journal.find_run(prefix)
+        job = await job_of_run(stores.journal, stores.jobs, run)
+    if job is not None:
+        msg = f"run {run!r} belongs to a job of a daemon, {job.job}, which is {job.state}"
+        is_parked = job.state == "parked"
+        hint = "`wavewright decisions` lists what it waits for" if is_parked else "a daemon goes on with it"
+        raise CommandError(msg, hint=hint, code=exit_codes.NEGATIVE)
 
 
 def _refuse_finished(run_id: RunId, events: Sequence[Event]) -> None:

@@ -1,0 +1,42 @@
+"""Whose a run is: a daemon's job's, a job's with several targets, or nobody's but its own.
+
+A run that is part of something larger goes on with that: resumed alone it would leave its job waiting for an answer
+that was used up, or a root run that knows nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from wavewright.engine.target_waves import waves_of
+from wavewright.executor.job_store.port import JobStore
+from wavewright.executor.job_store.records import JobRow, JobState
+from wavewright.executor.journal import Journal
+from wavewright.executor.state import RunState, fold
+from wavewright.planner.types import JsonObject, RunId
+
+_OPEN: Final[Sequence[JobState]] = ("queued", "running", "parked", "awaiting")
+
+
+async def job_of_run(journal: Journal, jobs: JobStore, run: RunId) -> JobRow | None:
+    """Return the job of a daemon that a run belongs to, as its own or as that of a target; none where it has ended."""
+    rows = await jobs.list_jobs(_OPEN)
+    for row in rows:
+        if row.run == run:
+            return row
+    for row in rows:
+        if _may_have_targets(row.request) and run in runs_of_targets(fold(await journal.load(row.run))):
+            return row
+    return None
+
+
+def runs_of_targets(state: RunState) -> frozenset[RunId]:
+    """Return the runs of a root run's targets; none where it is a run like any other."""
+    waves = waves_of(state)
+    return frozenset() if waves is None else frozenset(waves.runs.values())
+
+
+def _may_have_targets(request: JsonObject) -> bool:
+    job = request.get("job")
+    return "targets" in job if isinstance(job, dict) else True
