@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import anyio
 
 from wavewright.engine.stopping import Stopper
-from wavewright.planner.allowance import Allowance, OpenPurse
+from wavewright.planner.allowance import Allowance, Left, OpenPurse
 from wavewright.planner.model_port import ModelUse, Role
 from wavewright.planner.models import Budget
 from wavewright.planner.spending import Account, OverBudget, PutOff, Reservation, Spend
@@ -135,9 +136,24 @@ class PausingPurse:
         await self._purse.settle(reservation, spent, use)
 
     async def left(self, account: Account) -> Allowance:
-        """Return what an account could still reserve."""
-        return await self._purse.left(account)
+        """Return what an account could still reserve, on a fresh day: what this day cannot pay for is put off.
+
+        A plan that is held against it is refused only where no day could pay for it.
+        """
+        left = await self._purse.left(account)
+        return replace(left, day=_refilled(left.day))
 
     async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
         """Return how long calls took before."""
         return await self._purse.past_seconds(model, role)
+
+
+def _refilled(left: Left) -> Left:
+    """Return what there is of a budget while nothing of it is spent."""
+    spent = left.spent
+    return Left(
+        None if left.calls is None else left.calls + spent.calls,
+        None if left.tokens is None else left.tokens + spent.tokens,
+        None if left.usd is None else left.usd + spent.usd,
+        None if left.seconds is None else left.seconds + spent.seconds,
+    )
