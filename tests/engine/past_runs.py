@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import anyio
+
 from wavewright.executor.events import (
     Event,
     ItemFinished,
@@ -15,17 +17,26 @@ from wavewright.executor.events import (
 )
 from wavewright.executor.journal_rows import write_entry
 from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.models import Plan
 from wavewright.planner.types import JsonObject, RunId, StepId, StepKey
 
 
-def append(journal: Path, run: str, events: Sequence[Event]) -> None:
-    """Write a run's events into the journal."""
+def append(journal: Path | str, run: str, events: Sequence[Event]) -> None:
+    """Write a run's events into the journal, in a file or at an address."""
+    if isinstance(journal, str):
+        anyio.run(_append_there, journal, RunId(run), events)
+        return
     with JournalStore(journal) as store:
         faults = store.write([write_entry(RunId(run), events)])
     assert not faults
+
+
+async def _append_there(url: str, run: RunId, events: Sequence[Event]) -> None:
+    async with PostgresJournal(url) as journal:
+        await journal.append(run, events)
 
 
 def begun(run: str, plan: JsonObject, *, at: float = 1e9) -> Iterator[Event]:

@@ -118,15 +118,14 @@ def test_doctor_names_the_database_and_counts_its_runs(
     assert f"{url} (1 run)" in wavewright("doctor", "--offline").out
 
 
-def test_a_forecast_says_that_it_does_not_look_at_earlier_calls(
-    wavewright: CommandLine, project: Path, url: str
-) -> None:
-    wavewright("run", "plans/words.job.yaml")
+def test_a_forecast_is_drawn_from_past_calls(wavewright: CommandLine, project: Path, url: str) -> None:
+    for _ in range(3):
+        wavewright("run", "plans/words.job.yaml")
 
     forecast = wavewright("dry-run", "plans/words.job.yaml")
 
     assert forecast.code == 0, forecast.err
-    assert "earlier calls are not looked at" in forecast.out
+    assert "all of 3 steps from past calls" in forecast.out
 
 
 def test_no_command_shows_the_password(

@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.engine.dry_run_rerun import Rerun
 from wavewright.engine.dry_run_reuse import Reuse
-from wavewright.engine.history import NO_HISTORY, History, PastCalls
+from wavewright.engine.past_calls import NO_HISTORY, History, PastCalls
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import StepId

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
 from wavewright.config.settings import Settings
 from wavewright.engine.dry_run_estimates import ModelPrice, Outlook
 from wavewright.engine.dry_run_rerun import Rerun
-from wavewright.engine.dry_run_reuse import StoredCall, find_reuse
-from wavewright.engine.history import NO_HISTORY, find_stored, read_history
+from wavewright.engine.dry_run_reuse import FindStored, find_reuse
+from wavewright.engine.past_calls import History
 from wavewright.engine.unspent import price_of_role, unspent
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.types import StepKey
 from wavewright.tools.models import model_configured
 from wavewright.tools.workers.services import AGENT
 
@@ -42,31 +41,36 @@ def gather_outlook(
         ToolDefinitionError: a worker's file is faulty.
     """
     called = {step.tool for step in plan.steps}
-    # What is in a database is neither copied here nor asked for call by call.
-    is_near = settings.journal_url is None
-    history = read_history(settings.journal, called) if is_near else NO_HISTORY
-    notes = () if is_near else ("earlier calls are not looked at: the journal is in PostgreSQL",)
+    history, find = _journaled(called, settings)
     reuse = find_reuse(
         bind_plan(plan, goal, tools),
         goal,
         tools,
         now=now,
         wall=time.time(),
-        find=partial(find_stored, settings.journal) if is_near else _find_nothing,
+        find=find,
     )
     if not model_configured(settings):
-        return Outlook(history, reuse=reuse, rerun=rerun, notes=notes)
+        return Outlook(history, reuse=reuse, rerun=rerun)
     asking = [tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens]
     prices, stops = _prices(asking, goal, settings)
     if rerun is None:
         allowance = unspent(plan, goal, settings, job=goal.job)
     else:
         allowance = unspent(plan, goal, settings, job=goal.job, run=rerun.run)
-    return Outlook(history, prices, allowance, reuse, rerun, has_models=True, notes=(*stops, *notes))
+    return Outlook(history, prices, allowance, reuse, rerun, has_models=True, notes=stops)
 
 
-def _find_nothing(_: set[StepKey]) -> dict[StepKey, StoredCall]:
-    return {}
+def _journaled(tools: Collection[str], settings: Settings) -> tuple[History, FindStored]:
+    """Return the history of these tools, and what looks stored calls up."""
+    if settings.journal_url is None:
+        from wavewright.engine.history import find_stored, read_history
+
+        return read_history(settings.journal, tools), partial(find_stored, settings.journal)
+    from wavewright.engine import history_in_database
+
+    history = history_in_database.read_history(settings.journal_url, tools)
+    return history, partial(history_in_database.find_stored, settings.journal_url)
 
 
 def _prices(

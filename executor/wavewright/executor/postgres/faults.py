@@ -17,6 +17,7 @@ from wavewright.executor.journal_errors import (
     JournalError,
     JournalNotOpened,
     JournalNotWritten,
+    JournalUnreachable,
 )
 
 FAULTS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
@@ -35,10 +36,6 @@ _BROKEN: Final = (
     OSError,
 )
 """What another try may not meet: the connection, not the request, is at fault."""
-
-
-class Unreachable(JournalNotWritten):
-    """The database does not answer, and was waited for: nobody else need wait for it now."""
 
 
 def is_collision(error: Exception) -> bool:
@@ -118,7 +115,7 @@ def unreachable(error: Exception, place: str) -> JournalError:
             reason = error.strerror
         case _:
             reason = "the connection broke"
-    return Unreachable(
+    return JournalUnreachable(
         f"the database cannot be reached: {reason}",
         place=place,
         mend="start the server or mend the way to it, then go on; all that was journaled before is safe",

@@ -68,7 +68,7 @@ class PostgresJournal:
             JournalError: the database cannot be used, with the mend.
         """
         try:
-            await self._read(_nothing)
+            await self.read(_nothing)
         except BaseException:
             self.close()
             raise
@@ -127,19 +127,19 @@ class PostgresJournal:
         Raises:
             JournalDamaged: one is not what was written.
         """
-        return await self._read(lambda connection: reader.load(connection, run, self.place))
+        return await self.read(lambda connection: reader.load(connection, run, self.place))
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:
         """Return the newest whole and unblocked output that any run journaled under the key."""
-        return await self._read(lambda connection: reader.find_output(connection, key, self.place))
+        return await self.read(lambda connection: reader.find_output(connection, key, self.place))
 
     async def list_runs(self) -> list[RunRow]:
         """Return all runs, the newest first."""
-        return await self._read(lambda connection: reader.list_runs(connection, self.store.realm))
+        return await self.read(lambda connection: reader.list_runs(connection, self.store.realm))
 
     async def find_run(self, prefix: str) -> RunId:
         """Return the run whose id or tail starts so."""
-        return await self._read(lambda connection: reader.find_run(connection, prefix, self.place))
+        return await self.read(lambda connection: reader.find_run(connection, prefix, self.place))
 
     async def aclose(self) -> None:
         """Write what is pending, give up all runs and close; closing again does nothing."""
@@ -176,7 +176,12 @@ class PostgresJournal:
         self._desk.put(order)
         return await waiting
 
-    async def _read(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
+    async def read(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
+        """Return an answer of the database, after all that was appended before; it may be asked twice.
+
+        Raises:
+            JournalError: the database cannot be read.
+        """
         return await self.ask(lambda: self.store.session.read(ask))
 
     def _hand_over(self) -> None:

@@ -19,7 +19,7 @@ OLDEST_FORMAT: Final = 1
 LOCK: Final = 0x57617665
 """`Wave` in ASCII: the number of the advisory lock that one process at a time has while it makes tables."""
 
-_EVENT_TABLES: Final = """
+_FORMAT_1: Final = """
     CREATE TABLE format (format integer NOT NULL, lone boolean PRIMARY KEY DEFAULT true CHECK (lone));
     INSERT INTO format (format) VALUES (0);
 
@@ -101,7 +101,7 @@ _EVENT_TABLES: Final = """
         PRIMARY KEY (pot, name, step)
     ) WITH (fillfactor = 50);
 """
-_JOB_TABLES: Final = """
+_FORMAT_2: Final = """
     CREATE TABLE job (
         no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         job text NOT NULL UNIQUE,
@@ -178,12 +178,16 @@ _JOB_TABLES: Final = """
     );
     CREATE INDEX decision_of_job ON decision (job);
     CREATE INDEX decision_open ON decision (no) WHERE choice IS NULL;
+
+    -- An event's body, for forecasts; none of one that is damaged.
+    CREATE FUNCTION as_json(text) RETURNS json LANGUAGE plpgsql IMMUTABLE AS
+    $$ BEGIN RETURN $1::json; EXCEPTION WHEN invalid_text_representation THEN RETURN NULL; END $$;
 """
 _COLUMNS: Final = """
     SELECT relname, attname, format_type(atttypid, atttypmod) FROM pg_class
     JOIN pg_namespace ON pg_namespace.oid = relnamespace LEFT JOIN pg_attribute ON attrelid = pg_class.oid
     WHERE nspname = 'wavewright'"""
-_MIGRATIONS: Final = {0: _EVENT_TABLES, 1: _JOB_TABLES}
+_MIGRATIONS: Final = {0: _FORMAT_1, 1: _FORMAT_2}
 """By format: what makes the next one of it."""
 
 

@@ -205,6 +205,7 @@ class Session:
 
     async def _connect(self) -> Connection:
         connection: Connection | None = None
+        is_ready = False
         try:
             connection = await asyncpg.connect(
                 self._url, timeout=_CONNECT_SECONDS, command_timeout=_ANSWER_SECONDS
@@ -212,15 +213,15 @@ class Session:
             self._was_open = True
             await connection.execute(_SETTINGS)
             await prepare_schema(connection, self.place)
-        except BaseException as error:
-            if connection is not None:
-                connection.terminate()
-            if not isinstance(error, (*FAULTS, ValueError, JournalError)):
-                raise
+            is_ready = True
+            return connection
+        except (*FAULTS, ValueError, JournalError) as error:
             if isinstance(error, FAULTS) and is_broken(error):
                 raise
             raise explain_opening(error, self.place) from error
-        return connection
+        finally:
+            if connection is not None and not is_ready:
+                connection.terminate()
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 
 from asyncpg import exceptions as pg
 
-from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.journal_errors import JournalError, JournalUnreachable
 from wavewright.executor.journal_orders import call_back, fail, fulfil
 from wavewright.executor.postgres.connection import Connection
-from wavewright.executor.postgres.faults import FAULTS, Unreachable, explain_use
+from wavewright.executor.postgres.faults import FAULTS, explain_use
 from wavewright.executor.postgres.session import Session
 
 _T = TypeVar("_T")
@@ -73,7 +73,7 @@ async def grant(session: Session, wishes: Sequence[Wish]) -> None:
 
 async def _apart(session: Session, wishes: Sequence[Wish], error: Exception) -> None:
     """Grant each wish by itself after they failed together; tell a lone one why it failed."""
-    if len(wishes) == 1 or isinstance(error, Unreachable):
+    if len(wishes) == 1 or isinstance(error, JournalUnreachable):
         for one in wishes:
             refuse(one, explain_use(error, session.place))
         return
