@@ -132,7 +132,9 @@ class DaemonSection(_Section):
     identities: dict[str, IdentitySettings] = {}
     """Sender → what it is known by and may send; where there are none, everybody may send everything."""
     max_body: Annotated[int, Field(ge=1_024, le=64 * 2**20)] = 2**20
-    """Bytes of a message, at most."""
+    """Bytes of a message that is taken in, at most."""
+    max_sent: Annotated[int, Field(ge=2**16, le=512 * 2**20)] = 16 * 2**20
+    """Bytes of a message that is sent, at most: a job whose package is larger fails; no more than the broker takes."""
     max_depth: Annotated[int, Field(ge=4, le=256)] = 32
     """How deep the lists and objects of a message may be nested."""
     max_age: _Seconds = 604_800.0

@@ -77,7 +77,11 @@ def as_they_are(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
 
 
 Publish: TypeAlias = Callable[[Package, Path], tuple[Path, ...]]
-"""Lets a package out, into a folder where it becomes files, and returns the files."""
+"""Lets a package out, into a folder where it becomes files, and returns the files; or raises `Unpublishable`."""
+
+
+class Unpublishable(Exception):
+    """A package that cannot be let out, now or later; its run is left without an end."""
 
 
 def write_files(package: Package, folder: Path) -> tuple[Path, ...]:

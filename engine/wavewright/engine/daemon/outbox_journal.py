@@ -69,8 +69,13 @@ class OutboxJournal:
         return None if account is None else account.wanted
 
     def keep(self, package: Package, folder: Path) -> tuple[Path, ...]:
-        """Take the package that goes out with the run's end."""
+        """Take the package that goes out with the run's end.
+
+        Raises:
+            Unpublishable: it is too large to be sent.
+        """
         del folder
+        self._reporter.refuse_oversized(self._account.job, package)
         if package.run == self._run:
             self._package = package
         else:

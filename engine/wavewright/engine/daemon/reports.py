@@ -14,6 +14,7 @@ from typing import Final
 from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.redaction import Redactor
 from wavewright.engine.bus.topology import KIND_HEADER, REASON_HEADER
+from wavewright.engine.context import Unpublishable
 from wavewright.engine.messages.encoding import Address, correlation_of, encode, sender_of
 from wavewright.engine.messages.envelope import ReportType
 from wavewright.engine.messages.ids import message_id
@@ -30,6 +31,10 @@ from wavewright.reviewer.records import Package
 
 POISON: Final = "max_deliveries"
 """The kind of a dead letter whose message was sound and whose work never came to an end."""
+MOST_ESCAPED: Final = 12
+"""Bytes that a character takes in a message, at most."""
+ROUND_IT: Final = 4_096
+"""Bytes of what a message holds besides its package, roughly."""
 LONGEST_REASON: Final = 500
 """Characters of a reason; what is longer is in the journal."""
 _ANYBODY: Final = "anybody"
@@ -70,6 +75,23 @@ class Reporter:
         return self._message(
             job, report, at, section.queues.packages, section.validation.target_agent, "package"
         )
+
+    def refuse_oversized(self, job: JobRow, package: Package) -> None:
+        """Return where a package can go out.
+
+        Raises:
+            Unpublishable: its message would be larger than the settings let out.
+        """
+        most = self.section.max_sent
+        # The message is made only where it could be too large at all.
+        if len(package.model_dump_json()) * MOST_ESCAPED + ROUND_IT <= most:
+            return
+        size = len(self.package(job, package, 0.0).body)
+        if size > most:
+            raise Unpublishable(
+                f"its package makes a message of {size} bytes, and at most {most} are sent (daemon.max_sent); "
+                f"`wavewright resume {package.run}` writes it to a file where the daemon's journal is"
+            )
 
     def target_package(
         self, job: JobRow, target: str, package: Package, at: float, iteration: int

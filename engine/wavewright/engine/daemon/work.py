@@ -14,7 +14,7 @@ from typing import Final
 
 from wavewright.config.documents import DocumentError
 from wavewright.config.settings import Settings
-from wavewright.engine.context import RunContext, RunRequest
+from wavewright.engine.context import RunContext, RunRequest, Unpublishable
 from wavewright.engine.daemon.answers import Answers
 from wavewright.engine.daemon.day import Day, instant
 from wavewright.engine.daemon.feedback import feedback_of, validation_of
@@ -53,6 +53,7 @@ NO_USE_AGAIN: Final = (
     PackError,
     PromptError,
     ModelError,
+    Unpublishable,
 )
 """Faults of what was asked for or of the project: they are there the next time, too."""
 

@@ -10,7 +10,7 @@ from typing import Literal
 import anyio
 
 from wavewright.config.documents import DocumentError
-from wavewright.engine.context import Ports, RunContext, RunRequest
+from wavewright.engine.context import Ports, RunContext, RunRequest, Unpublishable
 from wavewright.engine.feedback import Feedback, Verdict, goal_after, noted_feedback
 from wavewright.engine.model_phases import only_failure
 from wavewright.engine.pipeline import Pipeline, StepResult, halt
@@ -63,6 +63,7 @@ _FAULTS = (
     PackError,
     PromptError,
     ModelError,
+    Unpublishable,
 )
 """What fails one target and is no reason to give the others up."""
 
