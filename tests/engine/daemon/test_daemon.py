@@ -13,6 +13,7 @@ from wavewright.engine.messages.requests import GoalRequest, JobRequest
 from wavewright.executor.job_store.records import DecisionId, DecisionMade, JobId
 from wavewright.executor.stores import open_stores
 from wavewright.planner.types import JsonObject
+from wavewright.tools.threads import THREADS_A_RUN
 
 pytestmark = pytest.mark.anyio
 
@@ -200,3 +201,26 @@ async def test_the_last_slot_is_for_small_jobs_while_large_ones_hold_the_others(
         await counterpart.until_told(waiting, "JOB_COMPLETED")
 
     assert before_the_gate == {"hold large": 1, "say small": 1}
+
+
+async def test_a_job_of_hundreds_of_calls_that_wait_keeps_no_small_one_waiting(
+    yard: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    yard.write(daemon="slots: 2")
+    large, small = (str(uuid4()) for _ in range(2))
+    calls: list[JsonObject] = [
+        {"id": f"m{number}", "tool": "hold", "params": {"text": f"{number}"}} for number in range(200)
+    ]
+    limits: JsonObject = {"limits": {"max_steps": 200, "concurrency": 200}}
+    document: JsonObject = {"name": "large", "overrides": limits, "plan": {"steps": [*calls]}}
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=large, job=document))
+        await yard.until(lambda: yard.calls().total() >= THREADS_A_RUN)
+        await counterpart.send(JobRequest(job_id=small, job=job(("say", "small"))))
+        await counterpart.until_told(small, "JOB_COMPLETED")
+        before_the_gate = yard.calls()
+        yard.open_gate()
+        await counterpart.until_told(large, "JOB_COMPLETED")
+
+    assert before_the_gate["say small"] == 1
+    assert before_the_gate.total() == THREADS_A_RUN + 1

@@ -22,6 +22,7 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema
 from wavewright.tools.calls import Tool, ToolCall, ToolFunction
 from wavewright.tools.functions import Contract, ToolDefinitionError, UserFunction, read_contract
+from wavewright.tools.threads import threads_of
 
 
 class Registry(Mapping[str, Tool]):
@@ -163,7 +164,9 @@ def _caller(function: UserFunction, contract: Contract) -> ToolFunction:
         if runs_here:
             result = await function(**arguments)
         else:
-            result = await anyio.to_thread.run_sync(partial(function, **arguments), abandon_on_cancel=True)
+            result = await anyio.to_thread.run_sync(
+                partial(function, **arguments), abandon_on_cancel=True, limiter=threads_of(request.run)
+            )
             if inspect.isawaitable(result):  # a plain function that hands back a coroutine
                 result = await result
         return contract.to_json(result)
