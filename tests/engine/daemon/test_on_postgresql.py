@@ -5,12 +5,17 @@ from __future__ import annotations
 import signal
 from uuid import uuid4
 
+import anyio.to_thread
 import pytest
 
-from tests.engine.daemon.conftest import StartDaemon
+from tests.engine.conftest import CommandLine
+from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.yard import Counterpart, Yard, job
 from tests.support.postgres import PostgresServer
-from wavewright.engine.messages.requests import JobRequest
+from wavewright.engine.messages.ids import package_id
+from wavewright.engine.messages.requests import JobRequest, ValidationResult
+from wavewright.executor.job_store.records import JobId
+from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio
 
@@ -37,3 +42,42 @@ async def test_what_a_killed_daemon_has_begun_another_goes_on_with(
     assert yard.calls() == {"say before": 1, "hold midway": 2, "held midway": 1, "say other": 1}
     assert len(counterpart.packages) == 2
     assert not (yard.folder / ".wavewright" / "journal.sqlite").exists()
+
+
+async def test_people_and_validators_answer_a_job_that_lies_in_the_database(
+    yard: Yard,
+    counterpart: Counterpart,
+    in_process: InProcess,
+    postgres: PostgresServer,
+    wavewright: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted = str(uuid4())
+    yard.environment["WAVEWRIGHT_PG_URL"] = postgres.database()
+    yard.write(functions="say: {needs_approval: true}", daemon="validation: {iterations: 2}")
+    monkeypatch.chdir(yard.folder)
+    for name, value in yard.environment.items():
+        monkeypatch.setenv(name, value)
+    document: JsonObject = {**job(("say", "it")), "targets": {"first": ["A", "B"], "at_once": 2}}
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=wanted, job=document))
+        asked = await counterpart.until_asked(2)
+    answers = [
+        await anyio.to_thread.run_sync(wavewright, "answer", str(one["decision_id"]), choice)
+        for one, choice in zip([*asked, *asked], ["approve", "approve", "refuse", "approve"], strict=True)
+    ]
+    async with in_process():
+        await counterpart.until_told(wanted, "PACKAGE_SENT")
+        await yard.until(lambda: yard.calls()["say it"] == 2)
+    for target in ("B", "A"):
+        package = package_id(JobId(wanted), 1, target)
+        accepted = ValidationResult(
+            job_id=wanted, package_id=package, accepted=True, iteration=1, feedback=[]
+        )
+        await counterpart.send(accepted)
+    async with in_process():
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+
+    assert [one.code for one in answers] == [0, 0, 1, 1]
+    assert yard.calls() == {"say it": 2}
+    assert len({one.body for one in counterpart.packages}) == 2
