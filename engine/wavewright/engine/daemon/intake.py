@@ -31,7 +31,7 @@ from wavewright.executor.job_store.records import (
 )
 from wavewright.executor.journal_errors import JournalError
 
-AT_ONCE: Final = 4
+AT_ONCE: Final = 8
 """Messages that are on their way in at the same time; each of them has a slot kept free."""
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
@@ -137,7 +137,7 @@ class Intake:
                     raise
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
-                self.workshop.on_store(None)
+                self.workshop.on_store(None, wrote=True)
                 return receipt
 
     async def _bury(self, delivery: Delivery, kind: str, reason: str) -> None:

@@ -91,8 +91,10 @@ class JobTransactions:
     def receive(self, message: Received, tell: Tell) -> Receipt:
         """Judge a message and take its effect."""
         now = self._clock()
-        is_seen = self._tables.is_seen(message.message)
-        view = self._view(message.request, now, is_seen=is_seen)
+        if self._tables.is_seen(message.message):
+            # Whatever it names: what is known of that does not matter.
+            return judge(message, ReceptionView(now, is_seen=True))
+        view = self._view(message.request, now)
         receipt = judge(message, view)
         if receipt.action == "accept":
             is_done = self._take_effect(message.request, view, tell)
@@ -110,18 +112,16 @@ class JobTransactions:
         # There is nothing that could be kept: whoever is at this door can see what is asked.
         return replace(receipt, action="dead_letter") if receipt.action == "defer" else receipt
 
-    def _view(
-        self, request: Request, now: float, *, is_seen: bool = False, before: int | None = None
-    ) -> ReceptionView:
+    def _view(self, request: Request, now: float, *, before: int | None = None) -> ReceptionView:
         if isinstance(request, DecisionMade):
             decision = self._tables.find_decision(request.decision)
             job = None if decision is None else self._tables.find_job(decision.job)
-            return ReceptionView(now, is_seen=is_seen, job=job, decision=decision)
+            return ReceptionView(now, job=job, decision=decision)
         job = self._tables.find_job(request.job)
         if isinstance(request, JobRequested):
-            return ReceptionView(now, is_seen=is_seen, job=job)
+            return ReceptionView(now, job=job)
         kept = self._tables.kept_verdicts(request.job, before)
-        return ReceptionView(now, is_seen=is_seen, job=job, kept=kept)
+        return ReceptionView(now, job=job, kept=kept)
 
     def _take_effect(self, request: Request, view: ReceptionView, tell: Tell) -> bool:
         """Return whether the request had its effect; else its turn is still to come."""
