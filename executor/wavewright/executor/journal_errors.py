@@ -39,6 +39,10 @@ class JournalNotWritten(JournalError):
     """Events could not be committed: the disk is full, the file is read-only or locked, or an event is not JSON."""
 
 
+class JournalUnreachable(JournalNotWritten):
+    """The database does not answer, and was waited for: nobody else need wait for it now."""
+
+
 class RunBusy(JournalError):
     """Another process has the run open."""
 

@@ -37,7 +37,6 @@ from wavewright.engine.operations.health import serve_health
 from wavewright.engine.operations.watch import Watch
 from wavewright.engine.services import open_services
 from wavewright.engine.version import __version__
-from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.memory import RunMemory
 from wavewright.executor.stores import Stores, open_stores
 
@@ -206,6 +205,7 @@ class _Rooms:
             group.start_soon(work)
             group.start_soon(_within, outward, lambda: self.bus.relay(outbox))
             group.start_soon(self._look, dispatcher)
+            group.start_soon(self.workshop.watch.store.run, self.stores.jobs.count_states)
             await stopping.asked()
             self.workshop.watch.health.bad("daemon", f"it is stopping: {stopping.reason}")
             self.workshop.watch.log.say("daemon_stopping", reason=stopping.reason, running=dispatcher.running)
@@ -230,19 +230,9 @@ class _Rooms:
                 watch.health.bad("broker", "there is no connection to the broker")
             watch.metrics.slots(busy=dispatcher.running, free=slots - dispatcher.running)
             watch.metrics.loop(lag=lag, is_paused=self.workshop.day.until is not None)
-            await self._count()
             due = anyio.current_time() + LOOK_SECONDS
             await anyio.sleep(LOOK_SECONDS)
             lag = max(0.0, anyio.current_time() - due)
-
-    async def _count(self) -> None:
-        try:
-            counts = await self.stores.jobs.count_states()
-        except JournalError as fault:
-            self.workshop.on_store(fault)
-        else:
-            self.workshop.on_store(None)
-            self.workshop.watch.metrics.states(counts)
 
 
 @asynccontextmanager

@@ -148,7 +148,7 @@ class Dispatcher:
                 await anyio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
-                self._workshop.on_store(None)
+                self._workshop.on_store(None, wrote=job is not None)
                 return job
 
     def _most_weight(self) -> float | None:

@@ -73,14 +73,12 @@ class Workshop:
     """Called where something was put into the outbox."""
     clock: Callable[[], float]
 
-    def on_store(self, fault: JournalError | None) -> None:
+    def on_store(self, fault: JournalError | None, *, wrote: bool = False) -> None:
         """Note whether the store can be used, and say so when it cannot."""
-        self.watch.metrics.part("store", works=fault is None)
         if fault is None:
-            self.watch.health.good("store")
+            self.watch.store.worked(wrote=wrote)
         else:
-            self.watch.health.bad("store", fault.message)
-            self.watch.log.say("error", "error", error=fault)
+            self.watch.store.failed(fault)
 
     async def work_on(self, job: JobRow, stopper: Stopper) -> None:
         """Work on a job that was claimed here until it ends, parks or is stopped; what is said of it is durable.

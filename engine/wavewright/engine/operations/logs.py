@@ -32,8 +32,8 @@ _HARMLESS_DIGITS = 5
 _QUIET = ("aio_pika", "aiormq", "uvicorn", "asyncio", "httpx", "httpx2", "mcp", "asyncpg")
 """Libraries that say at `info` what the daemon says itself."""
 
-_MUTE = ("aiormq.connection", "aio_pika.robust_connection", "aio_pika.connection")
-"""Libraries that tell of every attempt to connect: a broker that is away has a line of the daemon's own."""
+_MUTE = ("aiormq.connection", "aiormq.channel", "aio_pika.robust_connection", "aio_pika.connection")
+"""Libraries that tell of every attempt to connect and of every channel that ends: the daemon has lines of its own."""
 
 
 class Log:

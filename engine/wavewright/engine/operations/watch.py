@@ -11,6 +11,7 @@ from wavewright.engine.operations.health import Health
 from wavewright.engine.operations.logs import Log
 from wavewright.engine.operations.metrics import Metrics
 from wavewright.engine.operations.run_log import RunLog
+from wavewright.engine.operations.store_watch import StoreWatch
 from wavewright.engine.operations.traces import RunTrace
 from wavewright.executor.events import Event
 
@@ -22,6 +23,11 @@ class Watch:
     log: Log
     metrics: Metrics = field(default_factory=Metrics)
     health: Health = field(default_factory=Health)
+    store: StoreWatch = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Watch the store by the same log, metrics and health."""
+        object.__setattr__(self, "store", StoreWatch(self.log, self.metrics, self.health))
 
     @contextmanager
     def run(self, job: str, zone: str) -> Generator[Callable[[Event], None]]:
