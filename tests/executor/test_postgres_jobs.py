@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack
 
 import anyio
+import asyncpg
 import pytest
 
 from tests.executor.event_examples import step_finished
 from tests.executor.job_examples import (
     Daemons,
     claimed,
+    decision_of,
     job_id,
     outgoing,
     received,
@@ -22,11 +24,12 @@ from tests.executor.job_examples import (
     told,
     verdict,
 )
-from tests.executor.postgres_journals import each_lost_in_turn
+from tests.executor.postgres_journals import each_lost_in_turn, until
 from tests.executor.stores_contract import JobStoreContract
 from tests.support.lossy_line import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
-from wavewright.executor.job_store.records import Alongside, JobChange, JobRow
+from wavewright.executor.job_store.records import Alongside, DecisionMade, JobChange, JobRow
+from wavewright.executor.postgres.job_transactions import JobTransactions
 from wavewright.executor.postgres.jobs import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.postgres.purse import PostgresPurse
@@ -173,3 +176,42 @@ async def test_daemons_outlive_a_restart_of_the_server(own_postgres: OwnServer) 
         assert len({job.job for job in ended}) == len(ended) == 20
         for job in jobs:
             assert await stores[0].journal.load(job.run) == [step_finished("a"), step_finished("b")]
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_comes_while_its_question_is_written_is_not_overlooked(
+    daemons: PostgresDaemons,
+) -> None:
+    one = await daemons.open()
+    await one.jobs.receive(request_of(1))
+    job = await claimed(one, 1)
+    asked = decision_of(1, job.run)
+    answer = received(DecisionMade(asked.id, "yes", "ada"), message=7)
+    assert isinstance(one.journal, PostgresJournal)
+
+    # What another daemon does, up to its commit.
+    other = await asyncpg.connect(daemons.url)
+    await other.execute("SET search_path TO wavewright; BEGIN")
+    receipt = await JobTransactions(one.journal.store).receive(other, answer, tell_state)
+    change = JobChange(job.job, "parked")
+    asking = asyncio.ensure_future(
+        waited(
+            one.journal.append(job.run, [step_finished("a")], Alongside(decisions=(asked,), change=change))
+        )
+    )
+    await until(lambda: asking.done() or bool(daemons.server.fetch(WAITING)))
+    await other.execute("COMMIT")
+    await other.close()
+    await asking
+    again = await claimed(one, 1)
+
+    assert receipt.action == "defer"
+    assert again.job == job.job
+    assert [decision.choice for decision in await one.jobs.list_decisions(is_open=False)] == ["yes"]
+
+
+WAITING = "SELECT pid FROM pg_locks WHERE NOT granted"
+
+
+async def waited(append: Awaitable[None]) -> None:
+    await append

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
+from wavewright.executor.job_store.reception import ENDED
 from wavewright.executor.job_store.records import (
     Decision,
     DecisionId,
@@ -66,19 +67,16 @@ _BEGUN: Final = f"""
     SELECT {HOLD}, job.turn, job.no, job.job, job.run
     FROM job LEFT JOIN run ON run.run = job.run LEFT JOIN opening ON opening.no = run.owner
     WHERE state = 'running' AND weight <= $1 ORDER BY job.turn, job.no"""  # noqa: S608 - constants
-_IS_RIPE: Final = """
-    FROM inbox LEFT JOIN job ON job.job = inbox.subject LEFT JOIN decision ON decision.id = inbox.subject
-    WHERE inbox.kept IS NOT NULL AND (
-        decision.id IS NOT NULL OR job.state IN ('completed', 'failed', 'dead')
-        OR (job.state = 'awaiting' AND inbox.iteration <= job.iteration)
-        OR (job.state IN ('awaiting', 'parked', 'queued')
-            -- As texts of JSON: a name may hold what no text here can.
-            AND strpos(job.sent, (inbox.kept::json -> 'verdict' -> 'package')::text) > 0))"""
-_RIPE: Final = f"""
-    SELECT inbox.no, inbox.message, inbox.kind, inbox.source, inbox.at, inbox.kept {_IS_RIPE}
-    ORDER BY inbox.no FOR UPDATE OF inbox SKIP LOCKED"""
+_RIPE: Final = """
+    SELECT no, message, kind, source, at, kept FROM inbox WHERE is_ripe ORDER BY no"""
+# Once what it names is locked: by then another owner may have judged it.
+_IS_RIPE: Final = "SELECT 1 FROM inbox WHERE no = $1 AND is_ripe FOR UPDATE"
+_RIPEN: Final = (
+    "UPDATE inbox SET is_ripe = true WHERE kept IS NOT NULL AND subject = ANY($1::text[]) AND NOT is_ripe"
+)
+_JUDGED: Final = "UPDATE inbox SET is_ripe = false, kept = CASE WHEN $2 THEN NULL ELSE kept END WHERE no = $1"
 _HAS_WORK: Final = f"""
-    SELECT EXISTS (SELECT {_IS_RIPE}) OR EXISTS (SELECT FROM job WHERE {_IS_DUE})"""  # noqa: S608 - constants
+    SELECT EXISTS (SELECT FROM inbox WHERE is_ripe) OR EXISTS (SELECT FROM job WHERE {_IS_DUE})"""  # noqa: S608 - constants
 _INSERT_MESSAGE: Final = """
     INSERT INTO inbox (message, kind, source, at, received, subject, iteration, kept)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
@@ -86,6 +84,7 @@ _INSERT_DECISION: Final = f"""
     INSERT INTO decision ({DECISION_COLUMNS})
     VALUES ({", ".join(f"${place + 1}" for place in range(len(DECISION_COLUMNS.split(", "))))})
     ON CONFLICT (id) DO NOTHING"""  # noqa: S608 - names and numbers of our own
+_LOCK_DECISION: Final = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
 _DECISION: Final = f"SELECT {DECISION_COLUMNS} FROM decision"  # noqa: S608 - names of our own
 _IS_ANSWERED: Final = "choice IS NOT NULL AND used IS NULL AND (expires IS NULL OR expires > $2)"
 _TAKE: Final = f"UPDATE decision SET used = $2 WHERE id = $1 AND {_IS_ANSWERED} RETURNING no"  # noqa: S608 - constants
@@ -155,8 +154,10 @@ class JobTables:
         )
 
     async def save_job(self, job: JobRow) -> None:
-        """Write how a job stands now."""
+        """Write how a job stands now; messages that wait for it to wait or to end are ripe with that."""
         await self._connection.execute(_UPDATE_JOB, job.job, *_changing(job))
+        if job.state in {"awaiting", "parked"} or job.state in ENDED:
+            await self._connection.execute(_RIPEN, [job.job])
 
     async def begun_jobs(self, most_weight: float) -> list[Begun]:
         """Return jobs that somebody has begun, the longest waiting first."""
@@ -204,11 +205,15 @@ class JobTables:
         await self._connection.execute(_INSERT_MESSAGE, *columns, plain(subject), iteration, kept)
 
     async def ripe_messages(self) -> list[KeptMessage]:
-        """Return kept messages whose job or decision is such that they may be judged again, in their order."""
+        """Return kept messages that are to be judged again since what they name has changed, in their order."""
         return [
             KeptMessage(no, Received(message, kind, source, at, request := read_kept(kept)), request)
             for no, message, kind, source, at, kept in await self._connection.fetch(_RIPE)
         ]
+
+    async def is_ripe(self, no: int) -> bool:
+        """Lock a kept message and return whether it is still to be judged again."""
+        return await self._connection.fetchval(_IS_RIPE, no) is not None
 
     async def kept_verdicts(self, job: JobId, before: int | None = None) -> tuple[VerdictGiven, ...]:
         """Return verdicts on a job that are kept, and came before the message of that number where one is given."""
@@ -221,17 +226,25 @@ class JobTables:
         requests = [read_kept(kept) for (kept,) in rows]
         return tuple(request for request in requests if isinstance(request, VerdictGiven))
 
-    async def release_message(self, no: int) -> None:
-        """Note that a kept message had its effect, or never will."""
-        await self._connection.execute("UPDATE inbox SET kept = NULL WHERE no = $1", no)
+    async def set_judged(self, no: int, *, is_done: bool) -> None:
+        """Note that a kept message was judged again: it is done with, or waits for the next change."""
+        await self._connection.execute(_JUDGED, no, is_done)
 
     # Decisions
 
     async def ask(self, decisions: Sequence[tuple[object, ...]]) -> None:
-        """Write decisions, but for those that are known already."""
+        """Write decisions, but for those that are known already; answers that came ahead of them are ripe with that."""
         if decisions:
             rows = [tuple(map(plain_value, decision)) for decision in decisions]
+            names = sorted(str(row[0]) for row in rows)
+            for name in names:
+                await self.lock_decision(DecisionId(name))
             await self._connection.executemany(_INSERT_DECISION, rows)
+            await self._connection.execute(_RIPEN, names)
+
+    async def lock_decision(self, decision: DecisionId) -> None:
+        """Have a decision that may not be there yet to oneself: an answer comes before the question or sees it."""
+        await self._connection.execute(_LOCK_DECISION, plain(decision))
 
     async def find_decision(self, decision: DecisionId, *, locked: bool = False) -> Decision | None:
         """Return one decision."""

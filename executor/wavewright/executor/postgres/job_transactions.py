@@ -119,6 +119,7 @@ class JobTransactions:
         self, tables: JobTables, request: Request, now: float, *, before: int | None = None
     ) -> ReceptionView:
         if isinstance(request, DecisionMade):
+            await tables.lock_decision(request.decision)
             asked = await tables.find_decision(request.decision)
             job = None if asked is None else await tables.find_job(asked.job, locked=True)
             # As it is now that nobody else can answer it.
@@ -153,12 +154,13 @@ class JobTransactions:
         """Take the effect of messages that were kept and whose turn has come."""
         for kept in await tables.ripe_messages():
             view = await self._view(tables, kept.request, now, before=kept.no)
+            if not await tables.is_ripe(kept.no):
+                continue
             action = judge_kept(kept.message, view).action
             is_done = action != "defer"
             if action == "accept":
                 is_done = await self._take_effect(tables, kept.request, view, tell)
-            if is_done:
-                await tables.release_message(kept.no)
+            await tables.set_judged(kept.no, is_done=is_done)
 
     # Jobs
 

@@ -14,6 +14,7 @@ import anyio
 
 from wavewright.executor.job_store.port import Tell, tell_nobody
 from wavewright.executor.job_store.records import (
+    FROM_THE_FIRST,
     Decision,
     DecisionId,
     DecisionMade,
@@ -25,9 +26,11 @@ from wavewright.executor.job_store.records import (
     Outgoing,
     Receipt,
     Received,
+    Walk,
 )
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.postgres.connection import Connection
+from wavewright.executor.postgres.forgetting import forget_messages
 from wavewright.executor.postgres.job_tables import JobTables
 from wavewright.executor.postgres.job_transactions import OUTBOX_LEASE, Claimed, JobTransactions
 from wavewright.executor.postgres.journal import PostgresJournal
@@ -141,6 +144,16 @@ class PostgresJobStore:
             return []
         return await self._journal.transact(partial(self._do.pending, most=most))
 
+    async def renew(self, messages: Sequence[MessageId]) -> None:
+        """Lease messages that this owner has leased for as long again."""
+        owner = self._store.session.owner.token
+
+        async def renew(connection: Connection) -> None:
+            tables = JobTables(connection)
+            await tables.outbox.renew(owner, messages, await tables.now())
+
+        await self._journal.transact(renew)
+
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
         """Note that the broker has confirmed these messages."""
 
@@ -159,6 +172,10 @@ class PostgresJobStore:
     async def list_refused(self) -> list[Outgoing]:
         """Return the messages that the broker could not deliver, in their order."""
         return await self._read(lambda connection: OutboxTables(connection).list_refused())
+
+    async def forget(self, before: float, beyond: Walk = FROM_THE_FIRST) -> Walk | None:
+        """Forget the ids of messages that were taken in, or went out, before an instant; return where to go on."""
+        return await self._journal.transact(lambda connection: forget_messages(connection, before, beyond))
 
     async def count_states(self) -> dict[JobState, int]:
         """Return how many jobs are in each state."""

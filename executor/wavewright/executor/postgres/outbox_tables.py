@@ -70,6 +70,15 @@ class OutboxTables:
         asked = "SELECT EXISTS (SELECT FROM outbox WHERE sent IS NULL AND refused IS NULL)"
         return bool(await self._connection.fetchval(asked))
 
+    async def renew(self, owner: str, messages: Sequence[MessageId], now: float) -> None:
+        """Note that messages which this owner has leased are leased from now on."""
+        await self._connection.execute(
+            "UPDATE outbox SET leased = $3 WHERE message = ANY($2::text[]) AND owner = $1 AND sent IS NULL",
+            owner,
+            list(map(plain, messages)),
+            now,
+        )
+
     async def mark_sent(self, messages: Sequence[MessageId], now: float) -> None:
         """Note that messages were confirmed; their bodies are not kept."""
         await self._connection.execute(_SENT, list(map(plain, messages)), now)

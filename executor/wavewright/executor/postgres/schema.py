@@ -125,7 +125,8 @@ _FORMAT_2: Final = """
     -- Apart, since a change of a row writes all of it anew, and a request can be long.
     CREATE TABLE job_request (no bigint PRIMARY KEY, request text NOT NULL);
 
-    -- Messages that had an effect, and those that wait for their turn: these have a text in `kept`.
+    -- Messages that had an effect, and those that wait for their turn: these have a text in `kept`. One is ripe when
+    -- what it is about has changed, so that nobody looks through all that wait for what may never come.
     CREATE TABLE inbox (
         no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         message text NOT NULL UNIQUE,
@@ -135,9 +136,11 @@ _FORMAT_2: Final = """
         received double precision NOT NULL,
         subject text NOT NULL,
         iteration bigint,
-        kept text
+        kept text,
+        is_ripe boolean NOT NULL DEFAULT false
     );
     CREATE INDEX inbox_kept ON inbox (subject, no) WHERE kept IS NOT NULL;
+    CREATE INDEX inbox_ripe ON inbox (no) WHERE is_ripe;
 
     CREATE TABLE outbox (
         no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
