@@ -40,6 +40,8 @@ from wavewright.engine.bus.topology import Topology
 
 BOOT_SECONDS = 90
 STOP_SECONDS = 30
+LARGEST_MESSAGE = 16 * 2**20
+"""Bytes; newer brokers take no more unless told otherwise."""
 USER, PASSWORD = "tester", "tester-of-loopback"
 POSTMAN = "postman"
 """A user who may send messages in the name of others."""
@@ -80,6 +82,7 @@ class Broker:
             f"listeners.tcp.1 = 127.0.0.1:{ports.amqp}\n"
             "vm_memory_high_watermark.absolute = 1GB\n"
             "disk_free_limit.absolute = 50MB\n"
+            f"max_message_size = {LARGEST_MESSAGE}\n"
             f"load_definitions = {folder / 'users.json'}\n"
             + (_encryption(folder, ports) if ports.encrypted else "")
         )

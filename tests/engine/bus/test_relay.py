@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from tests.engine.bus.pieces import MemoryOutbox, Notices, message, until
-from tests.support.rabbitmq import Broker, RunningBroker, contents
+from tests.support.rabbitmq import LARGEST_MESSAGE, Broker, RunningBroker, contents
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
@@ -81,6 +81,25 @@ async def test_a_message_that_nobody_wants_is_marked_and_holds_up_no_other(
     }
     assert outbox.sent == [message(topology, 3).message]
     assert {str(fields["message_id"]) for fields in notices.of("message_returned")} == set(outbox.refused)
+
+
+async def test_a_message_that_is_too_large_for_the_broker_is_marked_and_holds_up_no_other(
+    broker: Broker | RunningBroker, bus: Bus, topology: Topology, notices: Notices
+) -> None:
+    if not broker.is_own:
+        pytest.skip("nobody knows how large a message the broker of WAVEWRIGHT_TEST_AMQP_URL takes")
+    large = replace(message(topology, 1), body=b"x" * (LARGEST_MESSAGE + 1))
+    outbox = MemoryOutbox([message(topology, 0), large, message(topology, 2)])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bus.relay, outbox)
+        await until(lambda: not outbox.waiting)
+        tasks.cancel_scope.cancel()
+
+    reason = f"the message has {LARGEST_MESSAGE + 1} bytes, and the broker takes at most {LARGEST_MESSAGE}"
+    assert outbox.refused == {large.message: reason}
+    assert {found.body for found in await contents(broker.url, topology.intake)} == {b"0", b"2"}
+    assert [fields["error"] for fields in notices.of("message_returned")] == [reason]
+    assert notices.of("broker_lost") == []
 
 
 async def test_a_message_that_was_confirmed_is_marked_also_when_the_relay_is_stopped(

@@ -131,7 +131,7 @@ class Bus:
         """Send a message and return once the broker has confirmed it.
 
         Raises:
-            MessageReturned: no queue wants it.
+            MessageReturned: no queue wants it, or it is too large for the broker.
             MessageRefused: the queue that wants it is full.
             RightsMissing: this user may not send there.
             BusDown: it was not confirmed in time; it may have arrived nevertheless.

@@ -35,7 +35,7 @@ class BusDown(BusError):
 
 
 class MessageReturned(BusError):
-    """No queue wants the message: the broker gave it back."""
+    """The message will never be delivered as it is: no queue wants it, or it is too large for the broker."""
 
 
 class MessageRefused(BusError):

@@ -46,7 +46,7 @@ class Outlet:
         """Send a message, again where the connection is lost meanwhile, and wait for the broker's confirmation.
 
         Raises:
-            MessageReturned: no queue wants it, or there is no such exchange.
+            MessageReturned: no queue wants it, there is no such exchange, or it is too large for the broker.
             MessageRefused: a queue that wants it is full.
             RightsMissing: this user may not send there.
             BusDown: it was not confirmed within the time.

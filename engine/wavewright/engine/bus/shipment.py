@@ -11,6 +11,7 @@ and numbers are used for many at once. What becomes of a message is its *fate*, 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ from wavewright.engine.bus.guard import describe, judged
 
 LARGEST: Final = 1024 * 1024
 """Bytes of bodies that are put together for one write."""
+
+_TOO_LARGE: Final = re.compile(r"message size [0-9]+ is larger than configured max size (?P<most>[0-9]+)")
 
 Fate: TypeAlias = BusError | None
 """None where the broker has confirmed the message; `BusDown` where nobody knows."""
@@ -147,6 +150,19 @@ def _content(message: Message, most: int) -> Generator[FrameTypes]:
         yield ContentBody(body[start : start + most])
 
 
+def _too_large(parcel: Parcel, cause: AMQPChannelError, place: str) -> Fate:
+    """Return the fate of the message for which the broker closed the channel to all; the others' is not known."""
+    said = _TOO_LARGE.search(describe(cause))
+    size = len(parcel.message.body)
+    if said is None or size <= int(said["most"]):
+        return None
+    return MessageReturned(
+        f"the message has {size} bytes, and the broker takes at most {said['most']}",
+        place=place,
+        mend="set daemon.max_sent to no more than that, or raise the broker's max_message_size",
+    )
+
+
 def _fate(parcel: Parcel, confirmation: _Confirmation, end: _Confirmation, place: str) -> Fate:
     if not confirmation.cancelled() and confirmation.exception() is None:
         return None
@@ -154,6 +170,8 @@ def _fate(parcel: Parcel, confirmation: _Confirmation, end: _Confirmation, place
     if confirmation.cancelled():
         cause = end.exception() if end.done() and not end.cancelled() else None
         if isinstance(cause, AMQPChannelError):
+            if (too_large := _too_large(parcel, cause, place)) is not None:
+                return too_large
             return judged(cause, "the broker closed the channel", place=place)
         said = "" if cause is None else f": {describe(cause)}"
         return BusDown(f"the broker closed the channel{said}", place=place)
