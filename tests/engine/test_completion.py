@@ -92,9 +92,21 @@ def test_nothing_to_offer_is_an_answer(
     assert template_names("stock") == ["stock_analysis"]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_is_shown_its_script(wavewright: CommandLine, shell: str) -> None:
-    answer = wavewright("--show-completion", shell)
+@pytest.mark.parametrize(
+    ("shell", "first"),
+    [
+        ("bash", "_wavewright_completion() {"),
+        ("zsh", "#compdef wavewright"),
+        ("fish", "complete --command wavewright"),
+    ],
+)
+def test_each_shell_is_shown_its_script(
+    wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch, shell: str, first: str
+) -> None:
+    monkeypatch.setattr("shellingham.detect_shell", lambda: (shell, f"/bin/{shell}"))
+
+    answer = wavewright("--show-completion")
 
     assert answer.code == 0
+    assert answer.out.startswith(first)
     assert "_WAVEWRIGHT_COMPLETE" in answer.out
