@@ -34,7 +34,7 @@ from wavewright.executor.job_store.records import (
     Outgoing,
 )
 from wavewright.executor.job_store.rules import TRUSTED_ATTEMPTS
-from wavewright.executor.journal_errors import JournalError, RunBusy, RunLost
+from wavewright.executor.journal_errors import JournalError, JournalNotWritten, RunBusy, RunLost
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
 
@@ -340,3 +340,40 @@ class ClaimsContract(StoresCase):
         await one.jobs.receive(received(verdict(1, 1), message=20))
 
         assert (await claimed(one)).attempts == 1
+
+    async def test_who_is_cancelled_while_claiming_gets_the_job_or_leaves_it_to_others(
+        self, one: Stores, other: Stores
+    ) -> None:
+        await one.jobs.receive(request_of(1))
+        taken = list[JobRow | None]()
+
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            taken.append(await one.jobs.claim())
+        if not taken:
+            taken.append(await other.jobs.claim())
+
+        assert [job and job.job for job in taken] == [job_id(1)]
+
+    @pytest.mark.parametrize("fault", [LookupError, JournalNotWritten])
+    async def test_a_claim_that_could_not_be_told_of_leaves_the_job_to_others(
+        self, one: Stores, fault: type[Exception]
+    ) -> None:
+        def tell(job: JobRow) -> list[Outgoing]:
+            if fault is LookupError:
+                raise LookupError(job.job)
+            return [outgoing(1, headers={"x": float("nan")})]
+
+        await one.jobs.receive(request_of(1))
+        for _ in range(MOST_ATTEMPTS):
+            job = await claimed(one, 1)
+            await one.jobs.change(JobChange(job.job, "queued", is_failed_attempt=True))
+        await one.jobs.receive(request_of(2))
+
+        # The first is worn out and would be told of as dead, the second claimed.
+        with pytest.raises(fault):
+            await one.jobs.claim(tell=tell)
+
+        job = await claimed(one, 2)
+        assert job.attempts == 1
+        assert await told(one) == ["dead"]

@@ -57,9 +57,14 @@ class Answers:
         self.line.cut_clients()
 
 
-async def each_lost_in_turn(line: LossyLine) -> AsyncIterator[Answers]:
-    """Lose the first answer, at the next turn the second, and so on until a turn needs no more than it gets."""
-    for passed in range(100):
+async def each_lost_in_turn(line: LossyLine, *, stride: int = 1) -> AsyncIterator[Answers]:
+    """Lose the first answer, at the next turn the second, and so on until a turn needs no more than it gets.
+
+    Args:
+        line: The way to the server.
+        stride: Answers from one turn to the next, where each would take too long.
+    """
+    for passed in range(0, 200, stride):
         line.hold("answers", after=passed)
         yield Answers(line)
         if not line.kept_back.is_set():

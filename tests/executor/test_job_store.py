@@ -7,22 +7,19 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
-import anyio
 import pytest
 
 from tests.executor.event_examples import run_started
 from tests.executor.job_examples import (
     Daemons,
     job_id,
-    outgoing,
     received,
     request_of,
     tell_state,
 )
 from tests.executor.stores_contract import JobStoreContract
 from wavewright.config.settings import load_settings
-from wavewright.executor.job_store.port import Tell
-from wavewright.executor.job_store.records import JobChange, JobRequested, JobRow, Outgoing
+from wavewright.executor.job_store.records import JobChange, JobRequested
 from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal_errors import JournalNotWritten
 from wavewright.executor.journal_sqlite import SqliteJournal
@@ -120,36 +117,6 @@ async def test_the_body_of_a_message_is_kept_until_it_was_sent(
     assert bodies == [(second.body,)]
 
 
-def stumble(job: JobRow) -> list[Outgoing]:
-    raise LookupError(job.job)
-
-
-def tell_what_is_not_json(job: JobRow) -> list[Outgoing]:
-    return [outgoing(1, headers={"x": float("nan")})]
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("tell", "fault"), [(stumble, LookupError), (tell_what_is_not_json, JournalNotWritten)]
-)
-async def test_a_claim_that_could_not_be_told_of_leaves_the_job_to_others(
-    stores: tuple[SqliteJournal, SqliteJobStore], tell: Tell, fault: type[Exception]
-) -> None:
-    journal, jobs = stores
-    for number in (1, 2):
-        await jobs.receive(request_of(number))
-    # The first is worn out and would be told of as dead, the second claimed.
-    write(journal.path, "UPDATE job SET attempts = 5 WHERE job = ?", job_id(1))
-
-    with pytest.raises(fault):
-        await jobs.claim(tell=tell)
-
-    job = await jobs.claim(tell=tell_state)
-    assert job is not None
-    assert (job.job, job.attempts) == (job_id(2), 1)
-    assert [message.kind for message in await jobs.pending()] == ["dead"]
-
-
 @pytest.mark.anyio
 async def test_an_owner_on_another_machine_is_watched_from_one_claim_to_the_next(
     stores: tuple[SqliteJournal, SqliteJobStore], seconds: list[float]
@@ -174,21 +141,6 @@ async def test_an_owner_on_another_machine_is_watched_from_one_claim_to_the_next
     assert (believed, first, after_a_beat) == (None, None, None)
     assert after_silence is not None
     assert after_silence.attempts == 2
-
-
-@pytest.mark.anyio
-async def test_who_is_cancelled_while_claiming_still_gets_the_job(
-    stores: tuple[SqliteJournal, SqliteJobStore],
-) -> None:
-    _, jobs = stores
-    await jobs.receive(request_of(1))
-    claimed = list[JobRow | None]()
-
-    with anyio.CancelScope() as scope:
-        scope.cancel()
-        claimed.append(await jobs.claim())
-
-    assert [job and job.job for job in claimed] == [job_id(1)]
 
 
 @pytest.mark.anyio

@@ -117,7 +117,7 @@ async def test_whatever_answer_is_lost_a_job_is_received_claimed_and_changed_onc
         async with PostgresJournal(line.url) as journal:
             jobs = PostgresJobStore(journal)
             number = 0
-            async for answers in each_lost_in_turn(line):
+            async for answers in each_lost_in_turn(line, stride=2):
                 number += 1
 
                 async def work(number: int = number) -> None:
@@ -135,10 +135,95 @@ async def test_whatever_answer_is_lost_a_job_is_received_claimed_and_changed_onc
             rows, messages = await jobs.list_jobs(), await jobs.pending(1000)
             runs = [await journal.load(job.run) for job in rows]
 
-    assert number > 20
+    assert number > 10
     assert [(job.state, job.attempts) for job in rows] == [("completed", 0)] * number
     assert runs == [[step_finished("a")]] * number
     assert [message.kind for message in messages] == ["queued", "job_status", "completed"] * number
+
+
+@pytest.mark.anyio
+async def test_whatever_answer_is_lost_a_question_is_asked_answered_and_acted_on_once(
+    daemons: PostgresDaemons,
+) -> None:
+    with LossyLine(daemons.url) as line:
+        async with PostgresJournal(line.url) as journal:
+            jobs = PostgresJobStore(journal)
+            number = 0
+            async for answers in each_lost_in_turn(line, stride=5):
+                number += 1
+
+                async def work(number: int = number) -> None:
+                    await jobs.receive(request_of(number), tell_state)
+                    job = await jobs.claim()
+                    assert job is not None
+                    asked = decision_of(number, job.run, id_=number)
+                    parked = JobChange(job.job, "parked")
+                    await journal.append(
+                        job.run, [step_finished("a")], Alongside(decisions=(asked,), change=parked)
+                    )
+                    receipt = await jobs.decide(DecisionMade(asked.id, "yes", "ada"), tell_state)
+                    again = await jobs.claim()
+                    assert again is not None
+                    assert (receipt.action, again.job) == ("accept", job.job)
+                    await journal.append(job.run, [step_finished("b")], Alongside(taken=(asked.id,)))
+                    await journal.close_run(job.run)
+                    await journal.open_run(job.run)
+                    await jobs.change(JobChange(job.job, "completed"), tell_state)
+                    *sent, refused = await jobs.pending()
+                    await jobs.mark_sent([message.message for message in sent])
+                    await jobs.mark_refused(refused.message, "no such queue")
+
+                done = asyncio.ensure_future(work())
+                await answers.lose(done)
+                await done
+            rows, answered = await jobs.list_jobs(), await jobs.list_decisions(is_open=False)
+            waiting, refused = await jobs.pending(), await jobs.list_refused()
+            runs = [await journal.load(job.run) for job in rows]
+
+    assert number > 7
+    assert [job.state for job in rows] == ["completed"] * number
+    assert runs == [[step_finished("a"), step_finished("b")]] * number
+    assert [one.used is not None for one in answered] == [True] * number
+    assert (waiting, [message.kind for message in refused]) == ([], ["completed"] * number)
+
+
+@pytest.mark.anyio
+async def test_an_owner_on_another_machine_is_watched_from_one_claim_to_the_next(
+    daemons: PostgresDaemons,
+) -> None:
+    gone, other = await daemons.open(), await daemons.open()
+    await gone.jobs.receive(request_of(1))
+    await claimed(gone, 1)
+    assert isinstance(gone.journal, PostgresJournal)
+    opening = f"UPDATE wavewright.opening SET {{}} WHERE token = '{gone.journal.store.session.owner.token}'"
+
+    def set_opening(columns: str) -> None:
+        daemons.server.run(opening.format(columns), daemons.url)
+
+    set_opening("realm = 'far', lease = 60.0, beat = 7, beat_at = wavewright.clock_seconds()")
+    believed = await other.jobs.claim()
+    set_opening("lease = 0.0, beat_at = beat_at - 1")
+
+    first = await other.jobs.claim()
+    set_opening("beat = 8")
+    after_a_beat = await other.jobs.claim()
+    after_silence = await other.jobs.claim()
+
+    assert (believed, first, after_a_beat) == (None, None, None)
+    assert after_silence is not None
+    assert after_silence.attempts == 2
+
+
+@pytest.mark.anyio
+async def test_a_lease_from_before_the_clock_went_back_keeps_no_message_waiting(
+    daemons: PostgresDaemons,
+) -> None:
+    one, other = await daemons.open(), await daemons.open()
+    await one.jobs.receive(request_of(1), tell_state)
+
+    assert (await told(one), await told(other)) == (["queued"], [])
+    daemons.server.run("UPDATE wavewright.outbox SET leased = leased + 3600", daemons.url)
+    assert await told(other) == ["queued"]
 
 
 @pytest.mark.anyio
