@@ -195,7 +195,8 @@ async def test_an_owner_on_another_machine_is_watched_from_one_claim_to_the_next
     await gone.jobs.receive(request_of(1))
     await claimed(gone, 1)
     assert isinstance(gone.journal, PostgresJournal)
-    opening = f"UPDATE wavewright.opening SET {{}} WHERE token = '{gone.journal.store.session.owner.token}'"
+    token = gone.journal.store.session.owner.token
+    opening = f"UPDATE wavewright.opening SET {{}} WHERE token = '{token}'"  # noqa: S608 - a token made here
 
     def set_opening(columns: str) -> None:
         daemons.server.run(opening.format(columns), daemons.url)
