@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.conftest import CommandLine
+from tests.support.scripted_model import ScriptedServer, asked_for
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import ApprovalRequest, RunRequest, keep_back
 from wavewright.engine.session import run_request
@@ -268,6 +269,29 @@ async def test_the_tokens_of_a_job_are_shared_by_its_targets(
 
     assert given == shares
     assert waves.failed == [name for name, share in zip("ABC", shares, strict=True) if share is None]
+
+
+def test_the_budget_of_a_job_is_for_all_its_targets_together(
+    wavewright: CommandLine, places: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in model_server.environment().items():
+        monkeypatch.setenv(name, value)
+    model_server.answer(
+        {
+            "goal_achieved": True,
+            "confidence": 0.9,
+            "summary": "It was looked at.",
+            "missing_data": [],
+            "recovery_actions": [],
+        },
+        when=asked_for("review"),
+    )
+    model_server.answer({"cannot_plan": "the template's plan will do"}, when=asked_for("plan"))
+    with (places / "wavewright.yaml").open("a") as settings:
+        settings.write("budgets: {job: {calls: 3}}\n")
+    wavewright("run", write_job(places, "{first: [A, B, C]}"))
+
+    assert len(model_server.requests) == 3
 
 
 # Waves as such

@@ -16,8 +16,6 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.resolving import goal_with_input
 from wavewright.planner.types import JsonObject, RunId
 
-_LONGEST_JOB = 200
-
 
 @dataclass(slots=True)
 class TargetRoot:
@@ -101,9 +99,9 @@ def order_for(root: TargetRoot, target: Target, tokens: int | None) -> Order:
     assert state.started is not None
     base = root.context.goal or Goal.model_validate(state.started.goal)
     goal = goal_with_input(base, root.waves.text, TARGET, target.name)
-    job = f"{base.job}: {target.name}"
-    changes: dict[str, object] = {"job": job[:_LONGEST_JOB]}
+    changes: dict[str, object] = {"target": target.name}
     if tokens is not None and goal.limits.budget is not None:
         budget = goal.limits.budget.model_copy(update={"tokens": tokens})
         changes["limits"] = goal.limits.model_copy(update={"budget": budget})
-    return Order(goal.model_copy(update=changes), noted_draft(state), Source(f"job {job}", ""))
+    goal = goal.model_copy(update=changes)
+    return Order(goal, noted_draft(state), Source(f"job {goal.title}", ""))

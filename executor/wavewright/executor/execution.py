@@ -14,7 +14,7 @@ import anyio
 
 from wavewright.executor.clock import Clock, LoopClock
 from wavewright.executor.emissions import Emissions
-from wavewright.executor.events import Event, GateRecord, RunFinished
+from wavewright.executor.events import Event, GateRecord, RunFinished, RunStarted
 from wavewright.executor.journal import Journal
 from wavewright.executor.ledger import Ledger
 from wavewright.executor.ports import GateView, Verify
@@ -86,7 +86,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     runner = StepRunner(
         program,
         run=run,
-        job=prior.started.job if prior.started else None,
+        job=_payer(prior.started),
         now=now,
         verify=verify,
         emissions=Emissions(tell, clock),
@@ -130,6 +130,11 @@ async def _run_to_end(scheduler: Scheduler, ledger: Ledger, run_timeout: float |
         finally:
             scheduler.commit_at_once()
             ledger.close()
+
+
+def _payer(started: RunStarted | None) -> str | None:
+    """Return the job whose budget the run is held to; its own name says its target, too."""
+    return None if started is None else str(started.goal.get("job", started.job))
 
 
 def _first_cause(error: BaseException) -> BaseException:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
@@ -243,6 +243,9 @@ class Job(Model):
     """Settings of packs for this job, by pack name, such as `{equities: {prices: prices/}}`."""
 
 
+_LONGEST_TITLE: Final = 200
+
+
 class Goal(Model):
     """A job and its template, folded: what one run is asked to do and may do."""
 
@@ -267,6 +270,13 @@ class Goal(Model):
     as_of: Instant | None = None
     packs: JsonObject = {}
     """Settings of packs by pack name, as the project and the job give them."""
+    target: str | None = None
+    """The target that the run is about, where the job has several; budgets of the job are for all of them."""
+
+    @property
+    def title(self) -> str:
+        """What the run is called where several are shown: its job, and its target."""
+        return self.job if self.target is None else f"{self.job}: {self.target}"[:_LONGEST_TITLE]
 
     @property
     def tool_names(self) -> frozenset[str]:

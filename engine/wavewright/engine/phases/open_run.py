@@ -35,7 +35,7 @@ class OpenRun:
         started = RunStarted(
             run=run,
             at=now.timestamp(),
-            job=context.goal.job,
+            job=context.goal.title,
             goal=context.goal.model_dump(mode="json", by_alias=True),
             now=(context.goal.as_of or now).timestamp(),
             versions={

@@ -47,8 +47,6 @@ from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.packs import PackError
 
-_LONGEST_JOB = 200
-
 
 class BudgetSpent(Exception):
     """A target that cannot be begun, because the others have used what the job may spend."""
