@@ -176,3 +176,13 @@ def test_an_address_of_a_broker_is_taken(tmp_path: Path, url: str) -> None:
 )
 def test_what_is_no_address_of_a_broker_is_refused(tmp_path: Path, url: str) -> None:
     assert len(refused(tmp_path, WAVEWRIGHT_AMQP_URL=url)) == 1
+
+
+def test_ids_are_remembered_longer_than_a_message_may_be_old(tmp_path: Path) -> None:
+    told = refused(tmp_path, "daemon: {max_age: 60, skew: 5, remember: 64.5}")
+
+    assert told == [
+        "'daemon.remember': an id is remembered for 65 seconds at least, max_age and skew together"
+    ]
+    assert read(tmp_path, "daemon: {max_age: 60, skew: 5, remember: 65}").daemon.remembered_for == 65
+    assert read(tmp_path, "daemon: {max_age: 60, skew: 5}").daemon.remembered_for == 65 + 86_400

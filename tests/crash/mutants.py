@@ -161,6 +161,7 @@ def _sent_before_it_is_confirmed(patch: Patch) -> None:
             self._outbox = outbox
             self.mark_sent = outbox.mark_sent
             self.mark_refused = outbox.mark_refused
+            self.renew = outbox.renew
 
         async def pending(self, most: int = 100) -> list[Outgoing]:
             waiting = await self._outbox.pending(most)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.executor.event_examples import run_started, step_finished
@@ -18,11 +20,14 @@ from tests.executor.job_examples import (
     verdict,
 )
 from wavewright.executor.job_store.records import (
+    FROM_THE_FIRST,
     Alongside,
     JobChange,
     MessageId,
     Outgoing,
+    Walk,
 )
+from wavewright.executor.job_store.walking import MOST_FORGOTTEN
 from wavewright.executor.journal_errors import JournalError, RunLost
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
@@ -185,6 +190,68 @@ class MessagesContract(StoresCase):
 
         assert await one.jobs.pending() == []
         assert await one.jobs.list_refused() == []
+
+    async def test_a_lease_is_renewed_by_whoever_has_it_and_by_nobody_else(
+        self, one: Stores, other: Stores, daemons: Daemons
+    ) -> None:
+        await self._put(one, outgoing(1), outgoing(2, job=2))
+        mine = [message.message for message in await one.jobs.pending()]
+        await daemons.let_leases_pass()
+
+        await one.jobs.renew(mine[:1])
+        await other.jobs.renew(mine)
+
+        assert await other.jobs.pending() == [outgoing(2, job=2)]
+
+    # -- what is old
+
+    async def test_ids_of_what_is_done_with_are_forgotten_once_they_are_old(self, one: Stores) -> None:
+        for number in (1, 2):
+            await one.jobs.receive(request_of(number))
+        done = await claimed(one, 1)
+        await one.jobs.change(JobChange(done.job, "completed"))
+        await self._put(one, *(outgoing(number, job=number) for number in (1, 2, 3)), outgoing(4, job=1))
+        await one.jobs.mark_sent([outgoing(number).message for number in (1, 2, 3)])
+
+        await self._forget(one, time.time() - 3_600)
+        young = await one.jobs.receive(request_of(1))
+        await self._forget(one, time.time() + 3_600)
+        old = await one.jobs.receive(request_of(1))
+
+        # The job is known for good, so its request is a repeat by whichever id.
+        assert (young.kind, old.kind) == ("duplicate", "duplicate_job")
+        assert {young.action, old.action} == {"ack_duplicate"}
+        await self._put(one, *(outgoing(number, job=number) for number in (1, 2, 3)))
+        # Of the second job more may be told: what was told of it is remembered. The last was never sent.
+        assert await one.jobs.pending() == [outgoing(4, job=1), outgoing(1, job=1), outgoing(3, job=3)]
+
+    async def test_what_waits_for_its_turn_is_not_forgotten_however_old_it_is(self, one: Stores) -> None:
+        await one.jobs.receive(received(verdict(1, 1), message=20))
+
+        await self._forget(one, time.time() + 3_600)
+        again = await one.jobs.receive(received(verdict(1, 1), message=20))
+
+        assert again.kind == "duplicate"
+
+    async def test_many_are_forgotten_a_part_at_a_time(self, one: Stores) -> None:
+        many = [outgoing(number, job=None) for number in range(MOST_FORGOTTEN + 1)]
+        await self._put(one, *many)
+        await one.jobs.mark_sent([message.message for message in many])
+
+        parts = await self._forget(one, time.time() + 3_600)
+        await self._put(one, *many)
+
+        assert parts == 3
+        assert len(await one.jobs.pending(len(many))) == len(many)
+
+    async def _forget(self, stores: Stores, before: float) -> int:
+        """Forget all from before an instant; return in how many parts."""
+        walk: Walk | None = FROM_THE_FIRST
+        parts = 0
+        while walk is not None:
+            walk = await stores.jobs.forget(before, walk)
+            parts += 1
+        return parts
 
     async def _put(self, stores: Stores, *messages: Outgoing) -> None:
         run = RunId("20261121-231907-0b0b0b")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from wavewright.config.addresses import AmqpUrl
 from wavewright.config.model_settings import BudgetsSection
@@ -23,6 +23,8 @@ LEAST_KEY: Final = 16
 """Characters that a key of signatures has at least."""
 LONGEST_NAME: Final = 200
 """Of an exchange or a queue; AMQP allows 255 bytes, and others are made of these."""
+
+DAY_SECONDS: Final = 86_400.0
 
 LAST_PORT: Final = 65_535
 
@@ -141,12 +143,30 @@ class DaemonSection(_Section):
     """Seconds after which a message is too old."""
     skew: _Seconds = 300.0
     """Seconds that a message may come from the future, or be signed before or after now."""
+    remember: _Seconds | None = None
+    """Seconds for which the ids of messages are remembered; `max_age`, `skew` and a day where absent."""
     stall_limit: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False, strict=False)] = 60.0
     """Seconds for which a step may keep the event loop from everything else; the daemon ends then."""
     health: HealthPlace | None = None
     """`HOST:PORT` where it says over HTTP whether it lives and is ready, with its metrics; nowhere where absent."""
     log_level: LogLevel = "info"
     """What is worth a line in the log."""
+
+    @field_validator("remember")
+    @classmethod
+    def _long_enough(cls, seconds: float | None, about: ValidationInfo) -> float | None:
+        """Refuse to forget the id of a message that could still be taken in again."""
+        # Where one of them is at fault itself, that is what is told.
+        least = about.data.get("max_age", 0.0) + about.data.get("skew", 0.0)
+        if seconds is not None and seconds < least:
+            msg = f"an id is remembered for {least:g} seconds at least, max_age and skew together"
+            raise ValueError(msg)
+        return seconds
+
+    @property
+    def remembered_for(self) -> float:
+        """Seconds for which the ids of messages are remembered."""
+        return self.max_age + self.skew + DAY_SECONDS if self.remember is None else self.remember
 
 
 def with_daily_tokens(budgets: BudgetsSection, tokens: int | None) -> BudgetsSection:

@@ -43,9 +43,13 @@ class MemoryOutbox:
         self.waiting = list(messages)
         self.sent: list[MessageId] = []
         self.refused: dict[MessageId, str] = {}
+        self.renewed: list[list[MessageId]] = []
 
     async def pending(self, most: int = 100) -> list[Outgoing]:
         return self.waiting[:most]
+
+    async def renew(self, messages: Sequence[MessageId]) -> None:
+        self.renewed.append(list(messages))
 
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
         self.sent.extend(messages)

@@ -102,6 +102,24 @@ async def test_a_message_that_is_too_large_for_the_broker_is_marked_and_holds_up
     assert notices.of("broker_lost") == []
 
 
+async def test_what_is_on_its_way_for_long_stays_leased(
+    broker: Broker | RunningBroker, topology: Topology
+) -> None:
+    outbox = MemoryOutbox([message(topology, 1)])
+    with TcpProxy.before(broker.url) as proxy:
+        async with (
+            open_bus(BusSettings(proxy.url(broker.url), topology)) as bus,
+            anyio.create_task_group() as tasks,
+        ):
+            proxy.black_hole("back")
+            tasks.start_soon(bus.relay, outbox)
+            await until(lambda: bool(outbox.renewed))
+            proxy.pass_on()
+            tasks.cancel_scope.cancel()
+
+    assert outbox.renewed[0] == [message(topology, 1).message]
+
+
 async def test_a_message_that_was_confirmed_is_marked_also_when_the_relay_is_stopped(
     bus: Bus, topology: Topology
 ) -> None:

@@ -2,12 +2,14 @@
 
 A *relay* sends what lies in the outbox, in its order and many at once, and marks what the broker has confirmed. What
 was not confirmed stays in the outbox and is sent again, the same bytes under the same id; so nothing is lost, and
-whoever reads tells a repeat by its id.
+whoever reads tells a repeat by its id. What is on its way stays leased however long that takes, so that no other
+daemon sends it, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 import anyio
@@ -24,6 +26,8 @@ BATCH: Final = 100
 IDLE_SECONDS: Final = 0.5
 """How often the outbox is looked into when nobody says that there is something."""
 PUBLISH_SECONDS: Final = 10.0
+RENEW_SECONDS: Final = 1.5
+"""How often the leases of what is on its way are renewed; a fraction of what one lasts."""
 MARK_SECONDS: Final = 5.0
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
@@ -34,6 +38,10 @@ class Outbox(Protocol):
 
     async def pending(self, most: int = 100) -> list[Outgoing]:
         """Return messages in their order, and lease them to this owner for a few seconds."""
+        ...
+
+    async def renew(self, messages: Sequence[MessageId]) -> None:
+        """Lease these messages, which are this owner's, for a few seconds more."""
         ...
 
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
@@ -53,6 +61,7 @@ class Relay:
         self._user = user
         self._notice = notice
         self._nudged = anyio.Event()
+        self._on_its_way: list[MessageId] = []
 
     def nudge(self) -> None:
         """Say that something was put into the outbox, so that it goes out at once."""
@@ -60,6 +69,19 @@ class Relay:
 
     async def run(self, outbox: Outbox) -> None:
         """Send whatever lies in the outbox, for as long as this is not cancelled."""
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(self._renew, outbox)
+            await self._send_on(outbox)
+
+    async def _renew(self, outbox: Outbox) -> None:
+        while True:
+            await anyio.sleep(RENEW_SECONDS)
+            # Whoever has no store to say so in loses the lease, and another daemon sends the same again.
+            with suppress(JournalError):
+                if self._on_its_way:
+                    await outbox.renew(self._on_its_way)
+
+    async def _send_on(self, outbox: Outbox) -> None:
         pause = FIRST_PAUSE
         while True:
             await self._outlet.ready()
@@ -80,6 +102,7 @@ class Relay:
             self._notice("outbox_unreachable", {"error": error.message})
             return 1, 0
         settled = 0
+        self._on_its_way = [outgoing.message for outgoing in waiting]
         sending = Sending([self._parcel(outgoing) for outgoing in waiting])
         try:
             await self._outlet.publish_all(sending, PUBLISH_SECONDS)
@@ -87,6 +110,7 @@ class Relay:
             # Also when this is cancelled: what the broker has confirmed need not go out twice.
             with anyio.move_on_after(MARK_SECONDS, shield=True):
                 settled = await self._mark(outbox, waiting, sending)
+            self._on_its_way = []
         return len(waiting), settled
 
     def _parcel(self, outgoing: Outgoing) -> Parcel:

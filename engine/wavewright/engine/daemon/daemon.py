@@ -24,6 +24,7 @@ from wavewright.engine.bus.notices import Notice, NoticeName
 from wavewright.engine.bus.topology import topology_of
 from wavewright.engine.daemon.day import Day, PausingPurse, instant, is_spent
 from wavewright.engine.daemon.decisions import Renewal
+from wavewright.engine.daemon.forgetting import Forgetting
 from wavewright.engine.daemon.intake import Intake
 from wavewright.engine.daemon.loop_watch import LoopWatch
 from wavewright.engine.daemon.reports import Reporter
@@ -185,6 +186,9 @@ class _Rooms:
         )
         outbox = WatchedOutbox(self.stores.jobs, self.workshop.watch)
         renewal = Renewal(self.stores.jobs, self.stores.journal, self.workshop.clock, self.workshop.on_store)
+        forgetting = Forgetting(
+            self.stores.jobs, section.remembered_for, self.workshop.clock, self.workshop.on_store
+        )
         loop_watch = LoopWatch(
             self.workshop.watch.log,
             section.stall_limit,
@@ -202,6 +206,7 @@ class _Rooms:
             inward, outward = anyio.CancelScope(), anyio.CancelScope()
             group.start_soon(_within, inward, intake.run)
             group.start_soon(renewal.run)
+            group.start_soon(forgetting.run)
             group.start_soon(work)
             group.start_soon(_within, outward, lambda: self.bus.relay(outbox))
             group.start_soon(self._look, dispatcher)

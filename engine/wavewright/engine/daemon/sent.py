@@ -26,6 +26,10 @@ class WatchedOutbox:
         self._leased.update((outgoing.message, outgoing) for outgoing in found)
         return found
 
+    async def renew(self, messages: Sequence[MessageId]) -> None:
+        """Lease these messages, which are this owner's, for a few seconds more."""
+        await self.jobs.renew(messages)
+
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
         """Note that the broker has confirmed these messages."""
         await self.jobs.mark_sent(messages)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from wavewright.executor.job_store.records import (
+    FROM_THE_FIRST,
     Decision,
     DecisionId,
     DecisionMade,
@@ -22,6 +23,7 @@ from wavewright.executor.job_store.records import (
     Outgoing,
     Receipt,
     Received,
+    Walk,
 )
 
 MOST_ATTEMPTS: Final = 5
@@ -116,6 +118,10 @@ class JobStore(Protocol):
         """
         ...
 
+    async def renew(self, messages: Sequence[MessageId]) -> None:
+        """Lease messages that this owner has leased for as long again; of others nothing changes."""
+        ...
+
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
         """Note that the broker has confirmed these messages."""
         ...
@@ -126,6 +132,18 @@ class JobStore(Protocol):
 
     async def list_refused(self) -> list[Outgoing]:
         """Return the messages that the broker could not deliver, in their order."""
+        ...
+
+    async def forget(self, before: float, beyond: Walk = FROM_THE_FIRST) -> Walk | None:
+        """Forget the ids of messages that were taken in, or went out, before an instant: of a thousand each, at most.
+
+        Forgotten are those that have had their effect, and those that the broker has confirmed and whose job has
+        ended. What waits for its turn or to go out stays. A message whose id was forgotten would be taken in again,
+        so the instant lies further back than a message may be old.
+
+        Returns:
+            Where to go on; none where everything was looked at.
+        """
         ...
 
     async def count_states(self) -> dict[JobState, int]:

@@ -8,7 +8,7 @@ in, the *outbox* every message that must go out. Times are seconds since the epo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NewType, TypeAlias
+from typing import Final, Literal, NewType, TypeAlias
 
 from pydantic import JsonValue
 
@@ -204,6 +204,17 @@ class JobRow:
     """Its place in the queue: the lowest is next."""
     owner: str | None = None
     """Who works on it, for people: `pid 4711 on ada`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How far somebody is who looks through all messages, a part at a time."""
+
+    inbox: int = 0
+    outbox: int = 0
+
+
+FROM_THE_FIRST: Final = Walk()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import anyio
 
 from wavewright.executor.job_store.port import Tell, tell_nobody
 from wavewright.executor.job_store.records import (
+    FROM_THE_FIRST,
     Decision,
     DecisionId,
     DecisionMade,
@@ -27,6 +28,7 @@ from wavewright.executor.job_store.records import (
     Outgoing,
     Receipt,
     Received,
+    Walk,
 )
 from wavewright.executor.job_store.sqlite_transactions import OUTBOX_LEASE, JobTransactions
 from wavewright.executor.journal_sqlite import SqliteJournal
@@ -116,6 +118,10 @@ class SqliteJobStore:
         """Return messages of the outbox in their order, and lease them to this owner for a few seconds."""
         return await self._journal.transact(partial(self._do.pending, most))
 
+    async def renew(self, messages: Sequence[MessageId]) -> None:
+        """Lease messages that this owner has leased for as long again."""
+        await self._journal.transact(partial(self._do.renew, messages))
+
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
         """Note that the broker has confirmed these messages."""
         await self._journal.transact(partial(self._do.mark_sent, messages))
@@ -127,6 +133,10 @@ class SqliteJobStore:
     async def list_refused(self) -> list[Outgoing]:
         """Return the messages that the broker could not deliver, in their order."""
         return await self._journal.transact(self._do.list_refused)
+
+    async def forget(self, before: float, beyond: Walk = FROM_THE_FIRST) -> Walk | None:
+        """Forget the ids of messages that were taken in, or went out, before an instant; return where to go on."""
+        return await self._journal.transact(partial(self._do.forget, before, beyond))
 
     async def count_states(self) -> dict[JobState, int]:
         """Return how many jobs are in each state."""

@@ -22,6 +22,7 @@ from wavewright.executor.job_store.records import (
     Outgoing,
     Received,
     VerdictGiven,
+    Walk,
 )
 from wavewright.executor.job_store.texts import (
     DECISION_COLUMNS,
@@ -39,6 +40,7 @@ from wavewright.executor.job_store.texts import (
     to_text,
 )
 from wavewright.executor.job_store.texts import from_text as json_of
+from wavewright.executor.job_store.walking import MOST_FORGOTTEN, walk_on
 from wavewright.planner.types import RunId
 
 _JOB: Final = """
@@ -81,6 +83,13 @@ _PENDING: Final = f"""
         WHERE earlier.job = outbox.job AND earlier.no < outbox.no
         AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_ANOTHERS.format(row="earlier")})
     ORDER BY outbox.no LIMIT ?4"""  # noqa: S608 - as above
+
+_OLD_INBOX: Final = f"SELECT no, received FROM inbox WHERE no > ? ORDER BY no LIMIT {MOST_FORGOTTEN}"  # noqa: S608 - as above
+_OLD_OUTBOX: Final = f"SELECT no, at FROM outbox WHERE no > ? ORDER BY no LIMIT {MOST_FORGOTTEN}"  # noqa: S608 - as above
+_FORGET_INBOX: Final = "DELETE FROM inbox WHERE no > ? AND no <= ? AND received < ? AND kept IS NULL"
+_FORGET_OUTBOX: Final = """
+    DELETE FROM outbox WHERE no > ? AND no <= ? AND sent < ? AND NOT EXISTS (
+        SELECT 1 FROM job WHERE job.job = outbox.job AND job.state NOT IN ('completed', 'failed', 'dead'))"""
 
 
 class Waiting(NamedTuple):
@@ -266,6 +275,22 @@ class JobTables:
             "UPDATE outbox SET owner = ?, leased = ? WHERE no = ?", [(owner, now, row[0]) for row in rows]
         )
         return [read_outgoing(row[1:]) for row in rows]
+
+    def renew_messages(self, owner: str, messages: Sequence[MessageId], now: float) -> None:
+        """Note that messages which this owner has leased are leased from now on."""
+        self._connection.executemany(
+            "UPDATE outbox SET leased = ? WHERE message = ? AND owner = ? AND sent IS NULL",
+            [(now, message, owner) for message in messages],
+        )
+
+    def forget_messages(self, before: float, beyond: Walk) -> Walk | None:
+        """Delete rows of messages that are done with, from before an instant; return where to go on."""
+        inbox, outbox = self._rows(_OLD_INBOX, beyond.inbox), self._rows(_OLD_OUTBOX, beyond.outbox)
+        if inbox:
+            self._connection.execute(_FORGET_INBOX, (beyond.inbox, inbox[-1][0], before))
+        if outbox:
+            self._connection.execute(_FORGET_OUTBOX, (beyond.outbox, outbox[-1][0], before))
+        return walk_on(beyond, inbox, outbox, before)
 
     def mark_sent(self, messages: Sequence[MessageId], now: float) -> None:
         """Note that messages were confirmed; their bodies are not kept."""

@@ -33,6 +33,7 @@ from wavewright.executor.job_store.records import (
     ReceptionView,
     Request,
     VerdictGiven,
+    Walk,
 )
 from wavewright.executor.job_store.rules import (
     TRUSTED_ATTEMPTS,
@@ -265,6 +266,14 @@ class JobTransactions:
     def pending(self, most: int) -> list[Outgoing]:
         """Return messages that must go out, and lease them."""
         return self._tables.lease_messages(self._store.token, self._clock(), self._outbox_lease, most)
+
+    def renew(self, messages: Sequence[MessageId]) -> None:
+        """Lease messages for as long again."""
+        self._tables.renew_messages(self._store.token, messages, self._clock())
+
+    def forget(self, before: float, beyond: Walk) -> Walk | None:
+        """Forget the ids of messages from before an instant."""
+        return self._tables.forget_messages(before, beyond)
 
     def mark_sent(self, messages: Sequence[MessageId]) -> None:
         """Note that these messages were confirmed."""
