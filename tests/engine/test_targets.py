@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,8 @@ def test_each_wave_is_what_the_one_before_has_found_each_once_and_the_last_finds
 
     assert answer.code == 1
     assert "4 of 6 targets achieved; not achieved: E; failed: Too far" in answer.err
+    assert "target C: achieved" in answer.err
+    assert "; 2 of 4 that were found can be no target" in answer.err
     # D has a higher priority than E, and F would be the next wave's.
     assert [(one["target"], one["wave"], one["status"]) for one in targets] == [
         ("A", 0, "achieved"),
@@ -321,6 +324,41 @@ def test_no_target_is_looked_at_twice_none_beyond_the_depth_and_none_beyond_the_
     assert all(target.wave <= depth for target in looked_at)
     assert [target.wave for target in looked_at] == sorted(target.wave for target in looked_at)
     assert {target.name for target in waves.known()} == set(names)
+
+
+def test_what_is_found_beyond_the_most_is_told() -> None:
+    found = tuple(Target(name) for name in "ABCD")
+    waves = Waves(JobTargets(first=("A",), depth=1, most=2))
+    waves = replace(waves, ends=waves.ends.set("A", TargetEnd("achieved", found)))
+    waves = replace(waves, ends=waves.ends.set("B", TargetEnd("achieved")))
+
+    assert waves.current() == []
+    assert waves.summary() == "2 of 2 targets achieved; left out: 2 more that were found, for 2 are the most"
+
+
+@pytest.mark.parametrize(
+    ("near", "said"),
+    [
+        ('"B"', "nothing was looked for: the expansion gave no list"),
+        ("{}", "nothing was looked for: the expansion gave no list"),
+        ("[]", ""),
+        ('["A", "A", None]', "1 of 3 that were found can be no target"),
+    ],
+)
+def test_a_job_whose_step_finds_no_targets_ends_well_and_says_so(
+    wavewright: CommandLine, places: Path, near: str, said: str
+) -> None:
+    (places / "survey.py").write_text(
+        f'def survey(place: str) -> dict:\n    """Look."""\n    return {{"place": place, "near": {near}}}\n'
+    )
+    answer = wavewright("run", write_job(places, "{first: [A], depth: 3}"))
+    found = wavewright("runs", "--format", "json").out
+    [root] = [row["run"] for row in json.loads(found) if row["job"] == "places"]
+    [target] = json.loads(wavewright("show", root, "--format", "json").out)["targets"]
+
+    assert answer.code == 0
+    assert target["reason"] == said
+    assert said in answer.err
 
 
 def test_what_can_be_no_name_is_no_target() -> None:

@@ -41,14 +41,14 @@ def refuse_unsound(order: Order, tools: Mapping[str, ToolSignature]) -> None:
         raise PlanError(found, order.expansion.origin.document.source)
 
 
-def found_targets(expand: str | None, state: RunState) -> list[Target]:
-    """Return what the expansion gives over a run's steps, each once; nothing where it gives no list.
+def found_targets(expand: str | None, state: RunState) -> tuple[list[Target], str]:
+    """Return what the expansion gives over a run's steps, each once, and what is to be said where that is not all.
 
     A step that was superseded is read as the one that stands for it. A run whose steps did not end well has found
-    nothing: that is no fault of the job.
+    nothing: that is no fault of the job. What is said holds nothing that a step has brought.
     """
     if expand is None or state.plan is None or state.started is None:
-        return []
+        return [], ""
     steps: JsonObject = {str(step): output for step, output in state.outputs().items()}
     for old, new in reversed(replacements(Plan.model_validate(state.plan)).items()):
         if new in steps:
@@ -59,5 +59,10 @@ def found_targets(expand: str | None, state: RunState) -> list[Target]:
     try:
         value: Json = render(expand, lambda expression: evaluate(expression, variables, now))
     except ExpressionFault:
-        return []
-    return list(dict.fromkeys(read_targets(value if isinstance(value, list) else [])))
+        return [], "nothing was looked for: the expansion has no value"
+    if not isinstance(value, list):
+        return [], "nothing was looked for: the expansion gave no list"
+    found = list(read_targets(value))
+    left_out = len(value) - len(found)
+    said = f"{left_out} of {len(value)} that were found can be no target" if left_out else ""
+    return list(dict.fromkeys(found)), said

@@ -116,7 +116,14 @@ class Waves:
         parts = [f"{len(names['achieved'])} of {len(known)} targets achieved"]
         parts += [f"not achieved: {some(names['not_achieved'])}"] * bool(names["not_achieved"])
         parts += [f"failed: {some(names['failed'])}"] * bool(names["failed"])
+        if left_out := self._left_out(known):
+            parts.append(f"left out: {left_out} more that were found, for {self.wanted.most} are the most")
         return "; ".join(parts)
+
+    def _left_out(self, known: Iterable[Target]) -> int:
+        """Return how many targets were found that are too many."""
+        found = {one.name for end in self.ends.values() for one in end.found}
+        return len(found - {target.name for target in known})
 
     def _has_failed(self, target: Target) -> bool:
         end = self.ends.get(target.name)
@@ -178,7 +185,8 @@ def after(waves: Waves, noted: Noted) -> Waves:
             found = noted.body.get("found")
             status: TargetStatus = "achieved" if noted.body.get("status") == "achieved" else "not_achieved"
             targets = tuple(read_targets(found if isinstance(found, list) else []))
-            return replace(waves, ends=waves.ends.set(name, TargetEnd(status, targets)))
+            end = TargetEnd(status, targets, str(noted.body.get("reason", "")))
+            return replace(waves, ends=waves.ends.set(name, end))
         case "target_failed":
             end = TargetEnd("failed", reason=str(noted.body.get("reason", "")))
             return replace(waves, ends=waves.ends.set(name, end))

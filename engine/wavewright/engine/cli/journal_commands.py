@@ -95,7 +95,8 @@ def _show_targets(state: RunState, waves: Waves, output_format: str) -> int:
     rows: list[dict[str, object]] = []
     for target in waves.known():
         end = waves.ends.get(target.name)
-        status = "waiting" if target.name not in waves.runs else "running" if end is None else end.status
+        begun = "awaiting" if target.name in waves.awaiting else "running"
+        status = "waiting" if target.name not in waves.runs else begun if end is None else end.status
         rows.append(
             {
                 "target": target.name,

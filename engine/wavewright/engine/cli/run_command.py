@@ -206,7 +206,9 @@ def _target_line(event: Event) -> str | None:
         case "target_started":
             return f"target {target}: run {run} begins"
         case "target_completed":
-            return f"target {target}: {str(event.body['status']).replace('_', ' ')} (run {run})"
+            said = printable(str(event.body.get("reason", "")))
+            status = str(event.body["status"]).replace("_", " ")
+            return f"target {target}: {status} (run {run})" + (f"; {said}" if said else "")
         case _:
             return f"target {target}: failed: {printable(str(event.body.get('reason', '')))}"
 

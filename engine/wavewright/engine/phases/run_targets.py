@@ -190,11 +190,11 @@ class RunTargets:
 
     async def _complete(self, root: TargetRoot, target: Target, state: RunState) -> None:
         assert state.finished is not None
-        found: list[Target] = []
+        found, said = list[Target](), ""
         if target.wave < root.waves.wanted.depth:
-            found = found_targets(root.waves.wanted.expand, state)
+            found, said = found_targets(root.waves.wanted.expand, state)
         run = root.waves.runs[target.name]
-        body: JsonObject = {"target": target.name, "wave": target.wave, "run": run}
+        body: JsonObject = {"target": target.name, "wave": target.wave, "run": run, "reason": said}
         await root.note(COMPLETED, {**body, "status": state.finished.status, "found": as_json(found)})
 
     async def _run_one(
