@@ -16,6 +16,7 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.yard import PATIENCE, Counterpart, Yard
+from wavewright.engine.cli import broker
 
 JOB = "name: one thing\nplan: parts/plan.yaml\n"
 PLAN = "steps: [{id: it, tool: say, params: {text: it}}]\nresult: ${steps.it}\n"
@@ -190,3 +191,64 @@ def test_the_jobs_that_ship_can_be_submitted_where_their_files_are(tmp_path: Pat
         order = read_inline_order(portable(read_file(file), file, settings), settings)
 
         assert order.goal.job, file
+
+
+@pytest.mark.parametrize("command", [["submit", "job.yaml"], ["tail"]], ids=lambda it: it[0])
+def test_a_broker_that_is_away_is_not_waited_for_in_silence(
+    wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    (tmp_path / "job.yaml").write_text("name: x\nplan: {steps: [{id: a, tool: say}]}\n")
+    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", "amqp://someone:only-for-me@127.0.0.1:1/")
+    monkeypatch.setattr(broker, "PATIENCE", 0.5)
+
+    answer = wavewright(*command)
+
+    waiting, error, *_ = answer.err.splitlines()
+    assert answer.code == 3
+    assert waiting.startswith("amqp://someone@127.0.0.1:1/: no broker answers")
+    assert error.startswith("error: no broker answers")
+    assert "only-for-me" not in answer.err
+
+
+def doctor_of(wavewright: CommandLine) -> tuple[int, dict[str, dict[str, str]]]:
+    answer = wavewright("doctor", "--format", "json")
+    return answer.code, {finding["subject"]: finding for finding in json.loads(answer.out)}
+
+
+@pytest.mark.anyio
+async def test_the_doctor_says_whether_the_broker_lets_the_daemon_in(
+    yard: Yard, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", yard.url)
+    well, found = await anyio.to_thread.run_sync(doctor_of, wavewright)
+    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", yard.url.replace("tester:", "tester:another-"))
+    ill, refused = await anyio.to_thread.run_sync(doctor_of, wavewright)
+
+    assert (well, found["broker"]["state"]) == (0, "ok")
+    assert found["broker"]["detail"].endswith("lets the daemon in")
+    assert (ill, refused["broker"]["state"]) == (1, "fault")
+    assert "refuses the user 'tester'" in refused["broker"]["detail"]
+    assert "another-" not in str(refused)
+    assert "authenticate_user" in refused["broker"]["mend"]
+
+
+def test_the_doctor_asks_no_broker_where_it_is_offline_or_there_is_none(
+    wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "broker" not in doctor_of(wavewright)[1]
+
+    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", "amqp://someone:word@127.0.0.1:1/")
+    answer = wavewright("doctor", "--offline")
+
+    assert answer.code == 0
+    assert "amqp://someone@127.0.0.1:1/ (not asked)" in answer.out
+
+
+def test_what_a_daemon_is_given_on_the_command_line_is_judged_like_its_settings(
+    wavewright: CommandLine,
+) -> None:
+    answer = wavewright("daemon", "--health", "nowhere")
+
+    assert answer.code == 2
+    assert "--health 'nowhere': a place is HOST:PORT" in answer.err
+    assert "there is no address of a broker" in answer.err

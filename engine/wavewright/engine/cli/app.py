@@ -82,6 +82,15 @@ class ApproveChoice(StrEnum):
     wait = "wait"
 
 
+class LogLevelChoice(StrEnum):
+    """What is worth a line in the daemon's log."""
+
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
 class SchemaName(StrEnum):
     """`schema NAME`."""
 
@@ -425,11 +434,11 @@ def tools(
 @app.command()
 def doctor(
     format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
-    offline: Annotated[bool, typer.Option("--offline", help="Ask no language model.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Ask no language model and no broker.")] = False,
 ) -> None:
     """Say what works here and what would mend the rest.
 
-    Where a language model is configured it is asked one short question.
+    Where a language model is configured it is asked one short question, and a broker whether it lets the daemon in.
     """
     from wavewright.engine.cli import doctor_command
 
@@ -455,6 +464,10 @@ def topology(
 @app.command()
 def daemon(
     slots: Annotated[int | None, typer.Option(min=1, max=1000, help="How many jobs run at once.")] = None,
+    health: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where it says how it is, with its metrics.")
+    ] = None,
+    log_level: Annotated[LogLevelChoice | None, typer.Option(help="What is worth a line in the log.")] = None,
 ) -> None:
     """Work on jobs that come in by RabbitMQ.
 
@@ -462,7 +475,8 @@ def daemon(
     """
     from wavewright.engine.cli import daemon_command
 
-    raise typer.Exit(daemon_command.serve(slots=slots))
+    level = None if log_level is None else log_level.value
+    raise typer.Exit(daemon_command.serve(slots=slots, health=health, log_level=level))
 
 
 @app.command()

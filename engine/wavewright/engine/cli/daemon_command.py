@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 import anyio
 
@@ -19,19 +18,18 @@ from wavewright.engine.operations.logs import Log
 from wavewright.engine.operations.watch import Watch
 
 
-def serve(*, slots: int | None) -> int:
+def serve(*, slots: int | None = None, health: str | None = None, log_level: str | None = None) -> int:
     """Take jobs in from the broker and work on them until a signal; return the exit code.
 
+    What is given here goes before the environment and the file.
+
     Raises:
-        SeveralFaults: it cannot begin, with everything that keeps it from that.
-        CommandError: it had begun, and cannot go on.
+        SeveralFaults: it cannot begin, with everything that keeps it from that; or it cannot go on.
     """
-    looked = look()
+    looked = look(slots=slots, health=health, log_level=log_level)
     if looked.faults:
         raise SeveralFaults([*looked.faults, *anyio.run(looked.faults_of_places)])
     settings = looked.settings
-    if slots is not None:
-        settings = replace(settings, daemon=settings.daemon.model_copy(update={"slots": slots}))
     section = settings.daemon
     log = Log(
         agent=section.agent,

@@ -7,25 +7,20 @@ the broker. A place is tried only where something is wrong already, so a daemon 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import anyio
-
+from wavewright.config.daemon_settings import sound_place
 from wavewright.config.documents import DocumentError
 from wavewright.config.settings import Settings, sound_settings
-from wavewright.engine.bus.address import read_address
-from wavewright.engine.bus.bus import open_bus
-from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
-from wavewright.engine.bus.line import Line
-from wavewright.engine.bus.notices import unnoticed
+from wavewright.engine.bus.errors import BusError
 from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.broker import connected, reached_bus, told_of_bus
 from wavewright.engine.cli.doctor_prompts import prompt_findings
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.daemon.daemon import bus_settings_of
 from wavewright.engine.daemon.faults import refuse_faulty_settings
 from wavewright.engine.operations.exporting import TracingError, refuse_faulty_tracing
 from wavewright.engine.operations.health import PortTakenError, listening
@@ -39,9 +34,6 @@ from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.packs import PackError, pack_names
 from wavewright.tools.user_tools import load_user_tools
 from wavewright.tools.workers.files import load_workers
-
-TRY_SECONDS = 3.0
-"""How long a broker is tried when something else is wrong already."""
 
 _OF_SETTINGS = (DocumentError, PlanError, ToolDefinitionError, PackError)
 _OF_STORE = ("journal", "state", "pg_url")
@@ -69,35 +61,28 @@ class Looked:
         if not any(name in self.unsound for name in _OF_STORE):
             found += await _refused(open_stores(self.settings))
         if section.amqp_url is not None:
-            wanted = replace(bus_settings_of(section, section.agent), connect_seconds=TRY_SECONDS)
             is_named = "daemon" not in self.unsound
-            found += await _refused(open_bus(wanted) if is_named else connected(section.amqp_url))
+            found += await _refused(
+                reached_bus(section, section.agent) if is_named else connected(section.amqp_url)
+            )
         return [as_told(fault) for fault in found]
 
 
-def look() -> Looked:
-    """Return the project's settings, and all that is wrong with them; nothing is opened."""
+def look(*, slots: int | None = None, health: str | None = None, log_level: str | None = None) -> Looked:
+    """Return the project's settings, with what is given in place of theirs, and all that is wrong with them.
+
+    Nothing is opened.
+    """
     settings, unsound = sound_settings(Path.cwd())
     told = " ".join(fault.message for error in unsound for fault in error.faults).lower()
-    return Looked(settings, (*unsound, *_faults_of_settings(settings, told)), told)
-
-
-@asynccontextmanager
-async def connected(url: str) -> AsyncGenerator[None]:
-    """Be connected with the broker while the block runs, and make nothing there.
-
-    Raises:
-        BusError: it cannot be reached, or will have none of it.
-    """
-    line = Line(read_address(url), "wavewright doctor", unnoticed)
+    faults = [*unsound, *_faults_of_settings(settings, told)]
+    given: dict[str, int | str | None] = {"slots": slots, "log_level": log_level}
     try:
-        with anyio.move_on_after(TRY_SECONDS) as patience:
-            await line.open()
-        if patience.cancelled_caught:
-            raise BusDown(f"no broker answered within {TRY_SECONDS:g} s", place=line.place)
-        yield
-    finally:
-        await line.close()
+        given["health"] = None if health is None else sound_place(health)
+    except ValueError as error:
+        faults.append(CommandError(f"--health {health!r}: {error}"))
+    update = {name: value for name, value in given.items() if value is not None}
+    return Looked(replace(settings, daemon=settings.daemon.model_copy(update=update)), tuple(faults), told)
 
 
 def _faults_of_settings(settings: Settings, unsound: str) -> Iterator[Exception]:
@@ -123,18 +108,16 @@ def _listen(place: str) -> None:
 def as_told(fault: Exception) -> Exception:
     """Return the fault of a place as a command tells it: with exit code 2 where waiting is no use, with 3 else."""
     match fault:
-        case BusError(message=message, mend=mend, place=place):
-            is_wrong = isinstance(fault, BusMisconfigured)
-        case JournalError(message=message, mend=mend, place=place):
+        case BusError():
+            return told_of_bus(fault)
+        case JournalError():
             is_wrong = isinstance(fault, JournalNotOpened) and not isinstance(fault, JournalHeld)
+            code = exit_codes.MISUSE if is_wrong else exit_codes.ENVIRONMENT
+            return CommandError(fault.message, hint=fault.mend, place=fault.place, code=code)
         case PortTakenError():
-            message, mend, place, is_wrong = str(fault), "", "", True
+            return CommandError(str(fault))
         case _:
             return fault
-    code = exit_codes.MISUSE if is_wrong else exit_codes.ENVIRONMENT
-    told = CommandError(message, hint=mend, place=place, code=code)
-    told.__cause__ = fault
-    return told
 
 
 def _faults_of_tools(settings: Settings) -> Iterator[Exception]:

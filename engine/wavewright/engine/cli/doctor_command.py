@@ -15,6 +15,7 @@ import anyio
 from wavewright.config.documents import DocumentError
 from wavewright.config.settings import Settings
 from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.doctor_broker import broker_findings
 from wavewright.engine.cli.doctor_models import model_findings
 from wavewright.engine.cli.doctor_prompts import calibration_findings, ladder_findings, prompt_findings
 from wavewright.engine.cli.failures import without_secrets
@@ -35,7 +36,8 @@ from wavewright.tools.packs import PackError, pack_names
 def examine(*, output_format: str, is_offline: bool) -> int:
     """Print the findings; exits 1 where something is at fault.
 
-    Unless `is_offline`, each language model that would be used is asked one short question.
+    Unless `is_offline`, each language model that would be used is asked one short question, and the daemon's broker
+    whether it lets the daemon in.
     """
     findings = [_shown(found) for found in _findings(is_offline=is_offline)]
     if output_format == "json":
@@ -76,6 +78,7 @@ def _findings(*, is_offline: bool) -> Iterator[Finding]:
     yield from prompt_findings(settings)
     yield from ladder_findings(settings)
     yield from calibration_findings(settings)
+    yield from broker_findings(settings, is_offline=is_offline)
     yield from model_findings(settings, is_offline=is_offline)
 
 

@@ -14,13 +14,12 @@ import anyio
 
 from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
-from wavewright.engine.bus.bus import open_bus
-from wavewright.engine.bus.errors import BusError, BusMisconfigured
+from wavewright.engine.bus.errors import BusError
 from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.broker import reached_bus, told_of_bus
 from wavewright.engine.cli.failures import CommandError, print_error
 from wavewright.engine.cli.project import project_settings
 from wavewright.engine.cli.tail_command import envelope_in, show
-from wavewright.engine.daemon.daemon import bus_settings_of
 from wavewright.engine.daemon.faults import refuse_no_broker
 from wavewright.engine.document_kinds import is_job
 from wavewright.engine.inline_jobs import read_inline_order
@@ -67,8 +66,7 @@ def submit(job: Path, *, job_id: str | None, sender: str, waits: bool, as_json: 
     try:
         return anyio.run(_send, submission, settings)
     except BusError as error:
-        code = exit_codes.MISUSE if isinstance(error, BusMisconfigured) else exit_codes.ENVIRONMENT
-        raise CommandError(error.message, hint=error.mend, place=error.place, code=code) from error
+        raise told_of_bus(error) from error
     except KeyboardInterrupt:
         print_error("interrupted", f"the job goes on; look at it with: wavewright tail {submission.job}")
         return exit_codes.INTERRUPTED
@@ -126,12 +124,12 @@ def _submission(
 async def _send(submission: Submission, settings: Settings) -> int:
     section = settings.daemon
     if not submission.waits:
-        async with open_bus(bus_settings_of(section, "wavewright submit")) as bus:
+        async with reached_bus(section, "wavewright submit") as bus:
             await bus.publish(submission.message)
         _say(submission)
         return exit_codes.OK
     async with (
-        open_bus(bus_settings_of(section, "wavewright submit")) as bus,
+        reached_bus(section, "wavewright submit") as bus,
         # Whoever looks on begins before the job is sent, or would miss how it starts.
         bus.watch(section.queues.status) as watcher,
     ):

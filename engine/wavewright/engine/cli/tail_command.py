@@ -8,12 +8,10 @@ import sys
 import anyio
 
 from wavewright.config.settings import Settings
-from wavewright.engine.bus.bus import open_bus
-from wavewright.engine.bus.errors import BusError, BusMisconfigured
+from wavewright.engine.bus.errors import BusError
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.cli.failures import CommandError
+from wavewright.engine.cli.broker import reached_bus, told_of_bus
 from wavewright.engine.cli.project import project_settings
-from wavewright.engine.daemon.daemon import bus_settings_of
 from wavewright.engine.daemon.faults import refuse_no_broker
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.planner.rendering import printable
@@ -34,8 +32,7 @@ def tail(job: str | None, *, packages: bool, as_json: bool) -> int:
     try:
         anyio.run(_tail, settings, job, packages, as_json)
     except BusError as error:
-        code = exit_codes.MISUSE if isinstance(error, BusMisconfigured) else exit_codes.ENVIRONMENT
-        raise CommandError(error.message, hint=error.mend, place=error.place, code=code) from error
+        raise told_of_bus(error) from error
     except KeyboardInterrupt:
         return exit_codes.OK
     return exit_codes.OK
@@ -46,7 +43,7 @@ async def _tail(settings: Settings, job: str | None, packages: bool, as_json: bo
     keys = [section.queues.status, section.queues.decisions]
     if packages:
         keys.append(section.queues.packages)
-    async with open_bus(bus_settings_of(section, "wavewright tail")) as bus, bus.watch(*keys) as watcher:
+    async with reached_bus(section, "wavewright tail") as bus, bus.watch(*keys) as watcher:
         sys.stderr.write(f"listening to {section.exchange}; Ctrl-C ends it\n")
         sys.stderr.flush()
         async for delivery in watcher:

@@ -1,0 +1,72 @@
+"""The broker, as commands meet it: connected to with little patience, and told of in a command's words."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+import anyio
+from pydantic import JsonValue
+
+from wavewright.config.daemon_settings import DaemonSection
+from wavewright.engine.bus.address import read_address
+from wavewright.engine.bus.bus import Bus, open_bus
+from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
+from wavewright.engine.bus.line import Line
+from wavewright.engine.bus.notices import Notice, NoticeName, unnoticed
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.failures import CommandError
+from wavewright.engine.daemon.daemon import bus_settings_of
+
+PATIENCE: Final = 10.0
+"""Seconds for a broker to answer somebody who sits and waits; a daemon waits longer."""
+
+
+def reached_bus(section: DaemonSection, name: str) -> AbstractAsyncContextManager[Bus]:
+    """Return the bus of the settings, to be entered; whoever waits for the broker is told so.
+
+    Raises:
+        BusError: when it is entered, as `open_bus` says.
+    """
+    return open_bus(replace(bus_settings_of(section, name), connect_seconds=PATIENCE), _waiting())
+
+
+def _waiting() -> Notice:
+    told = set[str]()
+
+    def notice(name: NoticeName, fields: Mapping[str, JsonValue], /) -> None:
+        if name == "broker_connected":
+            told.clear()
+        elif name in ("broker_away", "broker_lost") and (error := str(fields["error"])) not in told:
+            told.add(error)
+            sys.stderr.write(f"{fields['broker']}: {error}; trying again\n")
+            sys.stderr.flush()
+
+    return notice
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncGenerator[None]:
+    """Be connected with the broker while the block runs, and make nothing there.
+
+    Raises:
+        BusError: it cannot be reached, or will have none of it.
+    """
+    line = Line(read_address(url), "wavewright doctor", unnoticed)
+    try:
+        with anyio.move_on_after(PATIENCE) as patience:
+            await line.open()
+        if patience.cancelled_caught:
+            raise BusDown(f"no broker answered within {PATIENCE:g} s", place=line.place)
+        yield
+    finally:
+        await line.close()
+
+
+def told_of_bus(error: BusError) -> CommandError:
+    """Return an error of the bus as a command ends with it: with exit code 2 where waiting is no use, with 3 else."""
+    code = exit_codes.MISUSE if isinstance(error, BusMisconfigured) else exit_codes.ENVIRONMENT
+    return CommandError(error.message, hint=error.mend, place=error.place, code=code)

@@ -1,0 +1,51 @@
+"""What `wavewright doctor` finds out about the daemon's broker: whether the user of the settings gets in there.
+
+Nothing is made at the broker: a queue that is not there yet is made by the daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import anyio
+
+from wavewright.engine.cli.findings import Finding
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+
+
+def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[Finding]:
+    """Yield what is to be said of the broker; nothing where the settings name none."""
+    url = settings.daemon.amqp_url
+    if url is None:
+        return
+    # Most projects have no broker, and what connects to one takes a third of a second to load.
+    from wavewright.engine.bus.address import read_address
+    from wavewright.engine.bus.errors import BusError
+    from wavewright.engine.cli.broker import connected
+
+    async def look() -> None:
+        async with connected(url):
+            pass
+
+    try:
+        address = read_address(url)
+        if is_offline:
+            yield Finding("broker", "ok", f"{address.shown} (not asked)")
+            return
+        anyio.run(look)
+    except BusError as error:
+        where = f"{error.place}: " if error.place else ""
+        yield Finding("broker", "fault", f"{where}{error.message}", error.mend)
+        return
+    if address.is_encrypted or address.is_loopback:
+        yield Finding("broker", "ok", f"{address.shown} lets the daemon in")
+    else:
+        yield Finding(
+            "broker",
+            "note",
+            f"{address.shown} lets the daemon in, unencrypted",
+            "begin the address with amqps://",
+        )
