@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+
+import anyio
 import pytest
 
 from tests.engine.bus.pieces import Notices, message
 from tests.support.rabbitmq import Broker, RunningBroker, contents
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
+from wavewright.engine.bus.consumer import Consumer
 from wavewright.engine.bus.topology import Topology
 
 pytestmark = pytest.mark.anyio
@@ -42,6 +46,25 @@ async def test_messages_come_in_the_order_in_which_they_were_sent(bus: Bus, topo
     taken = [await bus.take() for _ in range(10)]
 
     assert [delivery.body for delivery in taken] == [str(number).encode() for number in range(10)]
+
+
+async def test_nothing_is_kept_of_the_waiting_for_messages_that_have_come(
+    bus: Bus, topology: Topology
+) -> None:
+    async def take() -> None:
+        await (await bus.take()).ack()
+
+    async def consumers_after(messages: int) -> int:
+        for number in range(messages):
+            async with anyio.create_task_group() as taking:
+                taking.start_soon(take)
+                await anyio.sleep(0.02)
+                await bus.publish(message(topology, number))
+        gc.collect()
+        return sum(isinstance(found, Consumer) for found in gc.get_objects())
+
+    few = await consumers_after(2)
+    assert await consumers_after(8) <= few
 
 
 async def test_a_message_that_is_acknowledged_is_gone(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import anyio
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aio_pika.exceptions import AMQPChannelError
+from aiormq.abc import AbstractChannel as WireChannel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from wavewright.engine.bus.channels import CLOSE_SECONDS, close_channel
@@ -29,6 +30,7 @@ class Consumer:
         self._arrived: MemoryObjectReceiveStream[AbstractIncomingMessage]
         self._send, self._arrived = anyio.create_memory_object_stream[AbstractIncomingMessage](most)
         self._tag: str | None = None
+        self._wire: WireChannel | None = None
 
     async def start(self) -> None:
         """Have messages sent, at most so many that are not settled.
@@ -41,6 +43,7 @@ class Consumer:
             wire = await guarded(self._channel.get_underlay_channel(), place=self._place)
             self._channel.close_callbacks.add(self._end)
             wire.on_consumer_cancel_callbacks.add(self._end)
+            self._wire = wire
             await answered(self._channel.set_qos(prefetch_count=self._most), place=self._place)
             self._tag = await answered(self._queue.consume(self._arrive), place=self._place)
         except AMQPChannelError as error:
@@ -74,6 +77,9 @@ class Consumer:
     async def stop(self) -> None:
         """Have no more messages sent, also while this is being cancelled, and give back what nobody asked for."""
         self._channel.close_callbacks.discard(self._end)
+        if self._wire is not None:
+            # The channel stays, for the next consumer; what it holds on to would stay with it.
+            self._wire.on_consumer_cancel_callbacks.discard(self._end)
         with self._send, self._arrived, anyio.move_on_after(CLOSE_SECONDS, shield=True) as patience:
             try:
                 if self._tag is not None and not self._channel.is_closed:
