@@ -23,20 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(long)
 
 
-@pytest.fixture(scope="session")
-def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that nobody else uses."""
-    from tests.support.rabbitmq import Broker, find_server
-
-    find_server()
-    broker = Broker.create(tmp_path_factory.mktemp("broker"))
-    broker.start()
-    yield broker
-    broker.close()
-
-
 @pytest.fixture
-def broker_to_break(own_broker: Broker) -> Iterator[Broker]:
+def broker_to_break(mortal_broker: Broker) -> Iterator[Broker]:
     """A broker that may be stopped and killed; it runs again afterwards."""
-    yield own_broker
-    own_broker.start()
+    yield mortal_broker
+    mortal_broker.start()

@@ -30,7 +30,7 @@ from tests.crash import oracle
 from tests.crash.file_broker import Sent
 from tests.crash.little_daemon import Agreeing
 from tests.crash.oracle import TOLD_ENDS, Findings
-from tests.crash.workplace import KEY, read_ledger, request_of, settings_of, write_workplace
+from tests.crash.workplace import KEY, LEDGER, Tail, request_of, settings_of, write_workplace
 from wavewright.engine.bus.declaring import declare_topology
 from wavewright.engine.bus.topology import Topology, topology_of
 from wavewright.engine.bus.wire import message_of
@@ -103,6 +103,12 @@ class Fleet:
     dead: list[JsonObject] = field(default_factory=list[JsonObject])
     crashes: list[float] = field(default_factory=list[float])
     answers: bool = True
+
+    def __post_init__(self) -> None:
+        # Whoever looks again and again looks at what is new only: a long programme has a hundred thousand lines.
+        self._ledger = Tail(self.folder / LEDGER)
+        self._begun = list[float]()
+        self._ended = set[str]()
 
     @property
     def topology(self) -> Topology:
@@ -229,17 +235,16 @@ class Fleet:
             str(message.message_id), str(message.type), queue, hashlib.sha256(message.body).hexdigest(), body
         )
         self.sent.append(sent)
+        payload = body.get("payload")
+        if isinstance(payload, dict) and payload.get("status") in TOLD_ENDS:
+            self._ended.add(str(payload["job_id"]))
         return Agreeing(intake=self.topology.intake, at=time.time()).answer([sent]) if self.answers else []
 
     # What is seen
 
     def ended(self) -> set[str]:
         """Return the jobs of which the end was told."""
-        return {
-            str(payload["job_id"])
-            for sent in self.sent
-            if isinstance(payload := sent.body.get("payload"), dict) and payload.get("status") in TOLD_ENDS
-        }
+        return self._ended
 
     async def until_begun(self, calls: int) -> None:
         """Wait until so many calls of tools were begun, or nothing is left to be done."""
@@ -280,7 +285,12 @@ class Fleet:
 
     def starts(self) -> int:
         """Return how many calls of tools were begun."""
-        return sum(call.event == "start" for call in read_ledger(self.folder))
+        return len(self.begun())
+
+    def begun(self) -> list[float]:
+        """Return when each of them was."""
+        self._begun += [line["at"] for line in self._ledger.news() if line["event"] == "start"]
+        return self._begun
 
 
 @asynccontextmanager

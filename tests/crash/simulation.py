@@ -19,7 +19,7 @@ import pytest
 
 from tests.crash import oracle, points
 from tests.crash.file_broker import FileBroker
-from tests.crash.little_daemon import Agreeing, LittleDaemon, assemble
+from tests.crash.little_daemon import Agreeing, LittleDaemon, World, assemble
 from tests.crash.workplace import JOURNAL, LEDGER, add_line, settings_of, write_workplace
 from wavewright.engine.services import open_services
 from wavewright.executor.events import Event, ItemFinished, StepFinished
@@ -252,14 +252,14 @@ class Simulation:
         known = self.broker.known()
         return [said for said in Agreeing().answer(self.broker.sent()) if said.message not in known]
 
-    def settle(self) -> None:
+    def settle(self, world: World | None = None) -> None:
         """Let everything come to its end, with one daemon that nothing happens to."""
         for daemon in self.daemons[:]:
             self.run(self._end(daemon))
             self.daemons.remove(daemon)
         self.clock.now = max(self.clock.now, NOW) + 1_000.0
         daemon = self.start()
-        self.run(daemon.parts.serve(Agreeing()))
+        self.run(daemon.parts.serve(world or Agreeing()))
 
     # What is seen
 

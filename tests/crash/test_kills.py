@@ -31,13 +31,15 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 3600))]
 
 async def test_no_kill_loses_a_job_or_repeats_a_step_that_was_done(tmp_path: Path, broker: Broker) -> None:
     print(f"seed {SEED}: WAVEWRIGHT_CRASH_SEED={SEED} python -m pytest {__file__}")
-    chance, recoveries = random.Random(SEED), list[float]()  # noqa: S311 - only to choose when to kill
+    chance = random.Random(SEED)  # noqa: S311 - only to choose when to kill
+    recoveries, loads = list[float](), list[float]()
     async with fleet(tmp_path, broker.url, section={"slots": IN_FLIGHT}) as plant:
         daemon = plant.start()
         await daemon.is_ready()
         for _ in range(KILLS):
             await _top_up(plant)
             await anyio.sleep(chance.uniform(0.0, 2.0))
+            loads.append(os.getloadavg()[0])
             plant.kill(daemon)
             before = plant.starts()
             in_flight = len(set(plant.submitted) - plant.ended())
@@ -57,6 +59,7 @@ async def test_no_kill_loses_a_job_or_repeats_a_step_that_was_done(tmp_path: Pat
         lost=sum(broken.startswith("I1:") for broken in violations(found)),
         done_steps_begun_again=sum(broken.startswith("I3:") for broken in violations(found)),
         calls_begun_again=again,
+        load=round(statistics.median(loads), 1),
         recovery_median=round(statistics.median(recoveries), 2),
         recovery_95=round(statistics.quantiles(recoveries, n=20)[-1], 2),
         seed=SEED,
@@ -73,7 +76,7 @@ async def _top_up(plant: Fleet) -> None:
 
 
 def _first_start(plant: Fleet, daemon: Daemon, before: int) -> list[float]:
-    starts = [call.at for call in read_ledger(plant.folder) if call.event == "start"]
+    starts = plant.begun()
     return [starts[before] - daemon.begun] if len(starts) > before else []
 
 

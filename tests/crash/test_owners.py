@@ -134,6 +134,7 @@ async def test_a_signal_ends_the_daemon_in_time_and_loses_nothing(
     "how",
     [
         pytest.param("kill", id="kills the process"),
+        pytest.param("store", id="breaks the thread that writes", marks=pytest.mark.crash),
         pytest.param("raise", id="raises", marks=pytest.mark.crash),
         pytest.param("hang", id="hangs", marks=pytest.mark.crash),
         pytest.param("memory", id="takes all memory", marks=pytest.mark.crash),
@@ -157,15 +158,15 @@ async def test_poison_ends_and_takes_nobody_with_it(tmp_path: Path, broker: Brok
         await plant.until_all_ended()
         found = plant.found()
 
-    states = {row.job: row.state for row in found.rows}
+    states, is_deadly = {row.job: row.state for row in found.rows}, how in ("kill", "store")
     harm = sum(call.tool == "poison" and call.event == "start" for call in found.ledger)
     note("poison", how=how, begun=harm, deaths=len(plant.crashes), violations=len(violations(found)))
     assert violations(found) == []
     assert harm <= 5
     # Where the tool fails and the process lives, the run ends without what it wanted.
-    assert states.pop(poisoned) in (("dead",) if how == "kill" else ("failed", "completed"))
+    assert states.pop(poisoned) in (("dead",) if is_deadly else ("failed", "completed"))
     assert set(states.values()) == {"completed"}
-    if how == "kill":
+    if is_deadly:
         assert poisoned in plant.dead_jobs()
 
 

@@ -35,6 +35,15 @@ JUMPS = [-25 * HOUR, -HOUR, -1, HOUR, 25 * HOUR, 0, 90 * DAY, 300 * DAY, -90 * D
 """Where the clock is set to, in seconds from the true time."""
 
 
+# libfaketime 0.9.10 refuses the deadlines by which Python sleeps, where the monotonic clock is the true one.
+SLEEP = """\
+import threading
+import time
+
+time.sleep = lambda seconds: threading.Event().wait(seconds) and None
+"""
+
+
 def set_clock(folder: Path, seconds: int) -> None:
     draft = folder / "clock.new"
     draft.write_text(f"{seconds:+d}\n")
@@ -44,8 +53,12 @@ def set_clock(folder: Path, seconds: int) -> None:
 def give_clock(plant: Fleet) -> Callable[[int], None]:
     """Have the daemons of a fleet go by a clock of their own; return what sets it."""
     set_clock(plant.folder, 0)
+    patches = plant.folder / "patches"
+    patches.mkdir()
+    (patches / "sitecustomize.py").write_text(SLEEP)
     plant.environment |= {
         "LD_PRELOAD": str(LIBRARY),
+        "PYTHONPATH": str(patches),
         "FAKETIME_TIMESTAMP_FILE": str(plant.folder / "clock"),
         "FAKETIME_CACHE_DURATION": "1",
         # A machine whose clock is set has a monotonic one that nobody sets.

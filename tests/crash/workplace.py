@@ -76,6 +76,12 @@ async def post(job: str, text: str, pause: float = 0.0, *, idempotency_key: str)
     return f"posted {text}"
 
 
+async def draft(job: str, text: str, feedback: list[str] = [], *, idempotency_key: str) -> str:
+    """Draft a text, heeding what was said of it before."""
+    await _call("draft", job, idempotency_key, 0.0)
+    return f"{text}, {len(feedback)} times mended"
+
+
 async def poison(job: str, how: str) -> str:
     """Do what a tool must not do."""
     _note("start", "poison", job, how)
@@ -88,6 +94,16 @@ async def poison(job: str, how: str) -> str:
 
         resource.setrlimit(resource.RLIMIT_AS, (2 * 10**9, 2 * 10**9))
         "x" * 10**10
+    if how == "store":
+        from wavewright.executor.journal_store import JournalStore
+
+        write = JournalStore.write
+
+        def fail_once(*_arguments: object, **_named: object) -> None:
+            JournalStore.write = write
+            raise MemoryError
+
+        JournalStore.write = fail_once
     raise RuntimeError("poison")
 '''
 
@@ -107,13 +123,15 @@ tools:
       fetch: {{freshness_field: as_of}}
       keep: {{effects: [write], idempotent: true}}
       post: {{effects: [write], idempotent: false, needs_approval: true}}
+      draft: {{}}
       poison: {{}}
 """
 
 TEMPLATE = """\
 name: work
 goal: Gather fresh material, keep it and post it
-available_tools: [{name: gather}, {name: fetch}, {name: keep}, {name: post}, {name: poison}, {name: note}]
+available_tools:
+  [{name: gather}, {name: fetch}, {name: keep}, {name: post}, {name: draft}, {name: poison}, {name: note}]
 inputs_schema:
   type: object
   properties:
@@ -210,6 +228,16 @@ def small_job(job: JobId, *, steps: int = 2, pause: float = 0.0) -> JsonObject:
     return _job(job, rows, f"${{steps.s{steps - 1}}}")
 
 
+def judged_job(job: JobId) -> JsonObject:
+    """Return a job that posts something, if a person agrees, and drafts what a validator may send back."""
+    steps: list[Json] = [
+        {"id": "post", "tool": "post", "params": {"job": "${inputs.job}", "text": "news"}},
+        {"id": "draft", "tool": "draft", "params": {"job": "${inputs.job}", "text": "${steps.post}"}},
+        {"id": "last", "tool": "gather", "params": {"job": "${inputs.job}", "part": "${steps.draft}"}},
+    ]
+    return _job(job, steps, "${steps.last}")
+
+
 def asking_job(job: JobId) -> JsonObject:
     """Return a job in which a model is asked twice, one after the other, before something is kept."""
     steps: list[Json] = [
@@ -225,7 +253,7 @@ def asking_job(job: JobId) -> JsonObject:
 
 
 def poison_job(job: JobId, how: str) -> JsonObject:
-    """Return a job that does harm: `raise`, `hang`, `memory` or `kill`."""
+    """Return a job that does harm: `raise`, `hang`, `memory`, `store` or `kill`."""
     step: Json = {
         "id": "harm",
         "tool": "poison",
@@ -294,6 +322,26 @@ def read_lines(path: Path) -> Iterable[dict[str, Any]]:
         return []
     # A line that somebody died in the middle of has no end.
     return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+class Tail:
+    """A file of JSON lines that grows."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin at the start of the file, which need not be there yet."""
+        self._path = path
+        self._read = 0
+
+    def news(self) -> list[dict[str, Any]]:
+        """Return the lines that are there since the last look."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return [json.loads(line) for line in whole.splitlines()]
 
 
 def add_line(path: Path, line: JsonObject) -> None:

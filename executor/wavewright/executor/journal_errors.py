@@ -43,6 +43,10 @@ class JournalUnreachable(JournalNotWritten):
     """The database does not answer, and was waited for: nobody else need wait for it now."""
 
 
+class JournalStopped(JournalError):
+    """What writes it has ended at a fault of its own: nothing can be written from this process any more."""
+
+
 class RunBusy(JournalError):
     """Another process has the run open."""
 

@@ -23,7 +23,7 @@ import anyio
 from wavewright.executor.events import Event
 from wavewright.executor.job_store.records import Alongside
 from wavewright.executor.journal import DONE, StoredOutput
-from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.journal_errors import JournalError, JournalStopped
 from wavewright.executor.journal_orders import (
     Batch,
     Order,
@@ -215,11 +215,11 @@ class SqliteJournal:
 
     def _closed(self) -> JournalError:
         if self._ended_by is not None:
-            return self._broken(self._ended_by)
+            return self._broken(self._ended_by, JournalStopped)
         return JournalError("the journal is closed", place=str(self.path), mend="open it again")
 
-    def _broken(self, cause: BaseException) -> JournalError:
-        fault = JournalError(
+    def _broken(self, cause: BaseException, kind: type[JournalError] = JournalError) -> JournalError:
+        fault = kind(
             f"the journal stopped at a fault of its own: {cause!r}",
             place=str(self.path),
             mend="resume the run; what was journaled before is safe",

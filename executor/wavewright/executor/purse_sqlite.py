@@ -20,7 +20,7 @@ from typing import Self, TypeAlias, TypeVar
 
 from wavewright.config.model_settings import BudgetsSection
 from wavewright.executor.budgets import Budgets
-from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.journal_errors import JournalError, JournalStopped
 from wavewright.executor.journal_orders import Question, Stop, call_back, fail, question
 from wavewright.executor.purse_store import Answer, PurseStore, Reserve, Settle, Wish
 from wavewright.planner.allowance import Allowance
@@ -72,6 +72,7 @@ class SqlitePurse:
         self._store = PurseStore(self.path, self._budgets, clock=clock, patience=patience)
         self._posts = queue.SimpleQueue[_Post]()
         self._is_closed = False
+        self._ended_by: BaseException | None = None
         self._has_ended = False
         """Whether the writer takes no more orders; set before it refuses those that are left."""
         # A daemon: a program that forgets to close the purse must still be able to end.
@@ -173,10 +174,12 @@ class SqlitePurse:
             raise self._closed()
 
     def _closed(self) -> JournalError:
+        if self._ended_by is not None:
+            return self._broken(self._ended_by, JournalStopped)
         return JournalError("the purse is closed", place=str(self.path), mend="open it again")
 
-    def _broken(self, cause: BaseException) -> JournalError:
-        fault = JournalError(
+    def _broken(self, cause: BaseException, kind: type[JournalError] = JournalError) -> JournalError:
+        fault = kind(
             f"the purse stopped at a fault of its own: {cause!r}",
             place=str(self.path),
             mend="resume the run; what was put aside counts as spent",
@@ -190,6 +193,8 @@ class SqlitePurse:
         try:
             while self._obey(self._gather()):
                 pass
+        except BaseException as error:  # noqa: BLE001 - the edge of the thread: the fault goes to whoever asks next
+            self._ended_by = error
         finally:
             # After an orderly stop nothing is left; after a fault of our own nobody may wait for ever.
             self._is_closed = self._has_ended = True

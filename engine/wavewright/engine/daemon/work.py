@@ -31,7 +31,7 @@ from wavewright.executor.job_store.port import JobStore
 from wavewright.executor.job_store.reception import ENDED
 from wavewright.executor.job_store.records import JobChange, JobRow, Outgoing
 from wavewright.executor.journal import Journal
-from wavewright.executor.journal_errors import JournalError, RunLost
+from wavewright.executor.journal_errors import JournalError, JournalStopped, RunLost
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.model_port import ModelError
 from wavewright.planner.types import RunId
@@ -74,11 +74,17 @@ class Workshop:
     clock: Callable[[], float]
 
     def on_store(self, fault: JournalError | None, *, wrote: bool = False) -> None:
-        """Note whether the store can be used, and say so when it cannot."""
+        """Note whether the store can be used, and say so when it cannot.
+
+        Raises:
+            JournalStopped: it never can again in this process, which has to end.
+        """
         if fault is None:
             self.watch.store.worked(wrote=wrote)
         else:
             self.watch.store.failed(fault)
+        if isinstance(fault, JournalStopped):
+            raise fault
 
     async def work_on(self, job: JobRow, stopper: Stopper) -> None:
         """Work on a job that was claimed here until it ends, parks or is stopped; what is said of it is durable.

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.journal_errors import JournalError, JournalStopped
 from wavewright.executor.journal_orders import Question, Stop, question
 from wavewright.executor.postgres.faults import FAULTS, explain_use
 
@@ -116,11 +116,11 @@ class Desk(Generic[_Item]):
 
     def _closed(self) -> JournalError:
         if self._ended_by is not None:
-            return self._broken(self._ended_by)
+            return self._broken(self._ended_by, JournalStopped)
         return JournalError(f"the {self._name} is closed", place=self._place, mend="open it again")
 
-    def _broken(self, cause: BaseException) -> JournalError:
-        fault = JournalError(
+    def _broken(self, cause: BaseException, kind: type[JournalError] = JournalError) -> JournalError:
+        fault = kind(
             f"the {self._name} stopped at a fault of its own: {cause!r}",
             place=self._place,
             mend="resume the run; what was journaled before is safe",
