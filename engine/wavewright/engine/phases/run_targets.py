@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -156,7 +157,8 @@ class RunTargets:
 
     async def _bring_to_its_end(self, root: TargetRoot, target: Target, run: RunId) -> None:
         body: JsonObject = {"target": target.name, "wave": target.wave, "run": run}
-        state = fold(await self.ports.journal.load(run))
+        events = await self.ports.journal.load(run)
+        state = fold(events)
         sent = root.waves.packages.get(target.name)
         verdict: Verdict | None = None
         if sent is not None:
@@ -169,7 +171,7 @@ class RunTargets:
                 await self._complete(root, target, state)
                 return
         try:
-            if _is_to_run(state, verdict):
+            if _is_to_run(state, events, verdict):
                 state, package = await self._run_one(root, target, run, verdict)
                 if state.is_interrupted:
                     if not self.ports.stopper.is_stopped:
@@ -250,14 +252,17 @@ class RunTargets:
         return package
 
 
-def _is_to_run(state: RunState, verdict: Verdict | None) -> bool:
+def _is_to_run(state: RunState, events: Sequence[Event], verdict: Verdict | None) -> bool:
     """Whether a target's run has something to do: it has not ended, or its package was rejected since."""
     if state.finished is None or state.is_interrupted:
         return True
     if verdict is None or state.finished.status == "failed":
         return False
+    after_end = itertools.takewhile(lambda event: not isinstance(event, RunFinished), reversed(events))
     taken = noted_feedback(state)
-    return not taken or taken[-1].body.get("iteration") != verdict.iteration
+    # One that was taken after the end was cut off before anything was done with it.
+    is_done = bool(taken) and taken[-1].body.get("iteration") == verdict.iteration
+    return not is_done or taken[-1] in after_end
 
 
 def _feedback(verdict: Verdict, most: int) -> Feedback:

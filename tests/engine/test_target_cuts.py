@@ -1,0 +1,158 @@
+"""A job with targets whose packages are looked at, cut off at each thing that it writes down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from wavewright.config.settings import load_settings
+from wavewright.engine.context import RunRequest
+from wavewright.engine.feedback import Validation, Verdict
+from wavewright.engine.session import run_request
+from wavewright.engine.target_waves import JUDGED, SENT, waves_of
+from wavewright.executor.events import Event, Noted
+from wavewright.executor.job_store.records import Alongside
+from wavewright.executor.journal import MemoryJournal
+from wavewright.executor.journal_errors import JournalNotWritten
+from wavewright.executor.state import RunState, fold
+from wavewright.planner.types import RunId
+from wavewright.reviewer.records import Package
+
+pytestmark = pytest.mark.anyio
+
+ROOT = RunId("20261122-060000-abc123")
+TOOLS = '''
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+
+
+def survey(place: str, feedback: list[str] = []) -> dict:
+    """Look at a place."""
+    with (_HERE / "calls.txt").open("a") as calls:
+        calls.write(f"{place} {len(feedback)}\\n")
+    return {"place": place, "near": ["B", "A"]}
+'''
+JOB = """\
+name: places
+goal: Survey ${inputs.target}
+targets: {first: [A], depth: 1, expand: "${steps.seen.near}"}
+plan:
+  steps: [{id: seen, tool: survey, params: {place: "${inputs.target}"}}]
+  result: ${steps.seen.place}
+"""
+WHOLE = Counter(["A 0", "A 1", "B 0"])
+"""The package of A is rejected once; B is found by A."""
+
+
+class CutJournal(MemoryJournal):
+    """A journal that can be written to only so many times; then its process is as good as dead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: int | None = None
+        self.written = 0
+
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+    ) -> Awaitable[None]:
+        if self.left == self.written:
+            raise JournalNotWritten("it was cut off", mend="go on with it")
+        self.written += 1
+        return super().append(run, events, alongside)
+
+
+@dataclass
+class Work:
+    """One job, from its beginning to its end, by several processes if need be."""
+
+    folder: Path
+    journal: CutJournal = field(default_factory=CutJournal)
+    published: list[Package] = field(default_factory=list[Package])
+    given: dict[tuple[str, int], Verdict] = field(default_factory=dict[tuple[str, int], Verdict])
+
+    async def go_on(self) -> RunState:
+        """Work on it for as long as nobody has to be waited for."""
+
+        def keep(package: Package, folder: Path) -> tuple[Path, ...]:
+            del folder
+            self.published.append(package)
+            return ()
+
+        await run_request(
+            RunRequest(job_file=self.folder / "places.job.yaml", run=ROOT),
+            settings=load_settings(self.folder, {}),
+            journal=self.journal,
+            approver=Nobody(),
+            publish=keep,
+            validation=Validation(2, lambda target, number: self.given.get((target, number))),
+        )
+        return fold(await self.journal.load(ROOT))
+
+    async def finish(self) -> RunState:
+        """Go on until it has ended, and say of each package that is out what is to be said."""
+        while True:
+            try:
+                state = await self.go_on()
+            except JournalNotWritten:
+                self.journal.left = None
+                state = fold(await self.journal.load(ROOT))
+            await self.journal.aclose()
+            if state.finished is not None and not state.is_interrupted:
+                return state
+            if (waves := waves_of(state)) is not None:
+                for name, sent in waves.packages.items():
+                    accepted = (name, sent.iteration) != ("A", 1)
+                    verdict = Verdict(accepted, f"{name} {sent.iteration}", sent.iteration, ("more",))
+                    self.given[name, sent.iteration] = verdict
+
+
+class Nobody:
+    """Is never asked."""
+
+    async def approve(self, request: object) -> bool:
+        raise AssertionError(request)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "survey.py").write_text(TOOLS)
+    (tmp_path / "wavewright.yaml").write_text("tools: [{path: survey.py, functions: {survey: {}}}]\n")
+    (tmp_path / "places.job.yaml").write_text(JOB)
+    return tmp_path
+
+
+async def test_wherever_it_is_cut_off_nothing_is_done_twice_but_what_was_in_hand(folder: Path) -> None:
+    calls = folder / "calls.txt"
+    undisturbed = Work(folder)
+    await undisturbed.finish()
+    whole = undisturbed.journal.written
+
+    assert Counter(calls.read_text().splitlines()) == WHOLE
+    assert whole > 20
+    for cut in range(whole):
+        calls.unlink()
+        work = Work(folder)
+        work.journal.left = cut
+        state = await work.finish()
+        made = Counter(calls.read_text().splitlines())
+
+        assert state.finished is not None
+        assert state.finished.reason == "2 of 2 targets achieved"
+        assert set(made) == set(WHOLE)
+        assert sum(made.values()) <= sum(WHOLE.values()) + 1
+        # What goes out in the end is what was made after the rejection.
+        plans = [str(one.plan) for one in work.published if one.job == "places: A"]
+        assert "feedback_1" in plans[-1]
+        for topic in (SENT, JUDGED):
+            assert numbers(state, topic) == [("A", 1), ("A", 2), ("B", 1)]
+
+
+def numbers(state: RunState, topic: str) -> list[tuple[str, object]]:
+    """Return the packages that notes with that topic are about."""
+    noted: list[Noted] = [one for one in state.notes if one.topic == topic]
+    return [(str(one.body["target"]), one.body["iteration"]) for one in noted]
