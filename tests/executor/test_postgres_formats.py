@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -13,6 +15,7 @@ from tests.executor.postgres_journals import RUN, until
 from tests.support.postgres import PostgresServer
 from wavewright.executor.events import Noted, RunFinished
 from wavewright.executor.journal_errors import JournalError, JournalNotOpened
+from wavewright.executor.journal_store import JournalStore
 from wavewright.executor.postgres.jobs import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.postgres.purse import PostgresPurse
@@ -96,6 +99,28 @@ async def test_a_new_database_and_one_brought_to_the_format_have_the_same_schema
 
     for query in (NAMES, INDEXES, FUNCTIONS):
         assert postgres.fetch(query, old) == postgres.fetch(query, new)
+
+
+async def test_what_is_beside_the_events_has_the_same_columns_in_a_database_as_in_a_file(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url, path = postgres.database(), tmp_path / "journal.sqlite"
+    async with PostgresJournal(url):
+        pass
+    JournalStore(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        in_file = {
+            (table, column)
+            for (table,) in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            ).fetchall()
+            for (_, column, *_) in connection.execute(f"PRAGMA table_info({table})").fetchall()
+        }
+    in_database = {(table, column) for table, column, *_ in postgres.fetch(NAMES, url)}
+
+    # Who has a run open is a table of its own in a database, and outputs need no index of ours.
+    differing = {table for table, _ in in_file ^ in_database}
+    assert differing == {"run", "opening", "format", "result", "indexed"}
 
 
 async def test_a_migration_that_cannot_be_finished_leaves_the_database_as_it_was(
