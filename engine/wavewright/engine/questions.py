@@ -21,6 +21,7 @@ from wavewright.engine.approvals import (
     open_approval,
     word,
 )
+from wavewright.engine.daemon.job_documents import name_of
 from wavewright.engine.owned_runs import job_of_run, runs_of_targets
 from wavewright.executor.events import Noted
 from wavewright.executor.job_store.port import JobStore
@@ -51,6 +52,8 @@ class OpenQuestion:
     expires: float | None
     is_of_job: bool
     """Whether it is a daemon's job that waits; else a run that somebody must resume."""
+    about: str = ""
+    """What the job is about, in a word or two, where `job` is its id."""
     resume: RunId | None = None
     """What to resume: the run, or the root run where it is that of one of several targets."""
 
@@ -227,4 +230,5 @@ def _of_decision(decision: Decision, job: JobRow) -> OpenQuestion:
         asked=decision.asked,
         expires=decision.expires,
         is_of_job=True,
+        about=name_of(job),
     )

@@ -144,6 +144,8 @@ async def test_a_parked_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
     assert f"wavewright answer {str(asked['decision_id'])[:8]} approve" in listed.out
     assert alone.code == 1
     assert f"belongs to a job of a daemon, {wanted}, which is parked" in alone.err
+    assert f"approval of a plan, job a job {wanted}, asked" in listed.out
+    assert "  s0: say\n" in listed.out
     assert "answered 'approve'" in answered.out
     assert again.code == 1
     assert "that answer stands" in again.err

@@ -112,14 +112,15 @@ def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
     name = question.id[:_SHORT] if question.is_of_job else question.id
     what = "question" if question.subject == "question" else f"approval of a {question.subject}"
     until = "" if question.expires is None else f", until {_instant(question.expires)}"
-    whose = "job" if question.is_of_job else "run of"
-    lines = [f"{name}  {what}, {whose} {printable(question.job)}, asked {_instant(question.asked)}{until}"]
+    whose = f"job {question.about} {question.job}" if question.is_of_job else f"run of {question.job}"
+    lines = [f"{name}  {what}, {printable(whose)}, asked {_instant(question.asked)}{until}"]
     lines.append(f"  {printable(question.question)}")
     lines += [f"  {number}. {printable(option)}" for number, option in enumerate(question.options, start=1)]
     if is_whole and question.context:
         lines += ["", *(f"  {printable(line)}" for line in question.context.splitlines())]
     elif question.context:
-        lines.append(f"  what would be done: wavewright decisions {name}")
+        lines.append(f"  {printable(question.context.splitlines()[0])}")
+        lines.append(f"  all of it: wavewright decisions {name}")
     option = question.options[0] if question.options else "TEXT"
     return [*lines, f"  answer with: wavewright answer {name} {printable(option)}"]
 
