@@ -186,7 +186,7 @@ class SqliteJournal:
             self._store_lock.release()
         if faults:
             raise faults[entry.run]
-        if self._store.has_long_log():
+        if self._store.log.is_long:
             self._order(Question(self._copy_log, lambda _: None))
         self._is_tick_used = True
         asyncio.get_running_loop().call_soon(self._end_tick)
@@ -385,6 +385,6 @@ class SqliteJournal:
         self._copy_log()
 
     def _copy_log(self) -> None:
-        if self._store.has_long_log():
+        if self._store.log.is_long:
             with self._store_lock:
-                self._store.copy_log()
+                self._store.log.copy()

@@ -24,6 +24,7 @@ from wavewright.executor.journal_errors import JournalError, JournalNotWritten, 
 from wavewright.executor.journal_faults import explain_use, is_locked
 from wavewright.executor.journal_file import Transaction, open_journal_file
 from wavewright.executor.journal_leases import Held, Leases, Watch
+from wavewright.executor.journal_log import WriteAheadLog
 from wavewright.executor.journal_reader import COUNTS, JournalReader
 from wavewright.executor.journal_rows import Entry
 from wavewright.executor.lease import LEASE_SECONDS, Hold, Owner, this_owner
@@ -84,11 +85,8 @@ class JournalStore:
         self._clock = clock
         self._patience = patience
         self._held = dict[RunId, Held]()
-        self._log = self.path.with_name(self.path.name + "-wal")
-        self._has_room = False
-        self._logged = 0
-        """Bytes of the write-ahead log since it was last copied, near enough."""
         self._connection = open_journal_file(self.path, patience=patience)
+        self.log = WriteAheadLog(self.path, self._connection, long=_LONG_LOG)
         self._name = str(self.path)
         status = self.path.stat()
         self._place = (status.st_dev, status.st_ino)
@@ -136,7 +134,7 @@ class JournalStore:
             raise self._leases.busy_here(run)
         self._held.pop(run, None)
         self.faults.pop(run, None)
-        self._make_room()
+        self.log.make_room()
         try:
             with self._transaction(self._patience):
                 held = self._leases.take(run, unmoved=unmoved)
@@ -182,11 +180,11 @@ class JournalStore:
         changes = self._connection.total_changes
         try:
             self._check_place()
-            self._make_room()
+            self.log.make_room()
             with self._transaction(self._patience):
                 granted: list[_T | JournalError] = [wish() for wish in wishes]
-            self._logged += _CHANGE_BYTES * (self._connection.total_changes - changes)
-            self._logged += self.jobs.take_written()
+            self.log.note(_CHANGE_BYTES * (self._connection.total_changes - changes))
+            self.log.note(self.jobs.take_written())
             return granted
         except sqlite3.Error as error:
             self._held = held
@@ -237,30 +235,6 @@ class JournalStore:
         """Return who has the run open, for people; none where nobody does, or nobody who lives."""
         return self._leases.owner_of(run)
 
-    def _make_room(self) -> None:
-        """Let the write-ahead log grow to its full length before it is needed.
-
-        A commit within the file's length takes about half as long as one that makes the file grow. What is written
-        here is rolled back, and no more than room for commits; it is synced here, or the first commit would be.
-        """
-        if self._has_room:
-            return
-        self._has_room = True
-        with suppress(sqlite3.Error, OSError):
-            if self._log.exists() and self._log.stat().st_size >= _LONG_LOG:
-                return
-            (pages,) = self._connection.execute("PRAGMA cache_size").fetchone()
-            # With a small cache the pages are written before their fate is known.
-            self._connection.execute("PRAGMA cache_size = -64")
-            try:
-                with self._transaction() as transaction:
-                    self._connection.execute("INSERT INTO result VALUES (zeroblob(?), 0)", (_LONG_LOG,))
-                    transaction.roll_back()
-            finally:
-                self._connection.execute(f"PRAGMA cache_size = {int(pages)}")
-            with self._log.open("rb") as log:
-                os.fsync(log.fileno())
-
     # Writing
 
     def write(self, entries: Sequence[Entry], *, may_wait: bool = True) -> dict[RunId, JournalError]:
@@ -304,7 +278,7 @@ class JournalStore:
 
     def _write_at_once(self, entries: Sequence[Entry], *, patience: float) -> None:
         self._check_place()
-        self._make_room()
+        self.log.make_room()
         with self._transaction(patience):
             held = {run: self._fenced(run) for run in dict.fromkeys(entry.run for entry in entries)}
             values = list[tuple[object, ...]]()
@@ -318,8 +292,8 @@ class JournalStore:
                 seq, is_finished = after[entry.run]
                 after[entry.run] = (seq, self._mark(entry, held[entry.run].no, is_finished=is_finished))
             left = [self._put_beside(entry.beside, held) for entry in entries if entry.beside is not None]
-        self._logged += _COMMIT_BYTES + sum(len(row.body) for entry in entries for row in entry.rows)
-        self._logged += self.jobs.take_written()
+        self.log.note(_COMMIT_BYTES + sum(len(row.body) for entry in entries for row in entry.rows))
+        self.log.note(self.jobs.take_written())
         for run, (seq, is_finished) in after.items():
             hold = self._held[run] = held[run]
             hold.seq, hold.is_finished = seq, is_finished
@@ -384,17 +358,6 @@ class JournalStore:
                 )
                 is_finished = True
         return is_finished
-
-    def has_long_log(self) -> bool:
-        """Return whether the write-ahead log should be copied into the file."""
-        return self._logged > _LONG_LOG
-
-    def copy_log(self) -> None:
-        """Copy the write-ahead log into the file, after which it is written from its start again."""
-        self._logged = 0
-        with suppress(sqlite3.Error):
-            # Nothing is lost: the log is read as part of the journal, and the next copy may succeed.
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def _transaction(self, patience: float = 0.0) -> Transaction:
         return Transaction(self._connection, patience)
