@@ -371,6 +371,25 @@ def test_known_secrets_are_keys_of_providers_and_passwords_in_our_addresses(tmp_
     )
 
 
+def test_what_is_sent_to_the_collector_of_traces_is_secret() -> None:
+    headers = {
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20of-the-collector,x-key=another-one",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "x-tenant=a%2Cb-of-traces",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318",
+    }
+    redactor = Redactor(known_secrets(None, headers))
+
+    for text in (
+        headers["OTEL_EXPORTER_OTLP_HEADERS"],
+        "sent: Bearer of-the-collector",
+        "a,b-of-traces",
+        "another-one",
+    ):
+        left = redactor.redact_known(text)
+        assert not any(word in left for word in ("of-the-collector", "another-one", "b-of-traces"))
+    assert redactor.redact_known(headers["OTEL_EXPORTER_OTLP_ENDPOINT"]) == "http://collector:4318"
+
+
 def test_known_secrets_of_the_settings_alone_are_the_key_and_the_password(tmp_path: Path) -> None:
     given_before = {"WAVEWRIGHT_API_KEY": "own-key", "WAVEWRIGHT_BASE_URL": "http://me:pw-of-me@host/v1"}
 

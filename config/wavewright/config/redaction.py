@@ -102,6 +102,7 @@ class _HasSecrets(Protocol):
 _SECRET_VARIABLE = re.compile(r"(?:^|_)(?:API_KEY|HMAC_KEY|SECRET_KEY|ACCESS_KEY|TOKEN|PASSWORD|SECRET)$")
 """Ends of the names by which providers' libraries read their keys: `OPENAI_API_KEY`, `HF_TOKEN` and so on."""
 _OTHER_VARIABLES = frozenset({"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID"})
+_HEADERS_VARIABLE = re.compile(r"^OTEL_EXPORTER_OTLP_(?:[A-Z]+_)?HEADERS$")
 _ADDRESS_VARIABLE = re.compile(r"^WAVEWRIGHT_(?:.*_)?URL$")
 
 
@@ -109,7 +110,8 @@ def known_secrets(settings: _HasSecrets | None, environment: Mapping[str, str]) 
     """Return the secrets that the settings and the environment hold, in a stable order.
 
     Those are the configured keys, the keys in the variables of providers (`OPENAI_API_KEY`, `HF_TOKEN`, …), and the
-    passwords in the addresses of models, broker and journal and in every `WAVEWRIGHT_…_URL`.
+    passwords in the addresses of models, broker and journal and in every `WAVEWRIGHT_…_URL`, and what is sent to the
+    collector of traces as headers.
     """
     found: list[str] = []
     if settings is not None:
@@ -119,9 +121,20 @@ def known_secrets(settings: _HasSecrets | None, environment: Mapping[str, str]) 
     for name, value in environment.items():
         if _SECRET_VARIABLE.search(name) or name in _OTHER_VARIABLES:
             found.append(value)
+        elif _HEADERS_VARIABLE.search(name):
+            found += _header_values(value)
         elif _ADDRESS_VARIABLE.search(name) or name == "WAVEWRIGHT_JOURNAL":
             found += _passwords(value)
     return tuple(sorted({value.strip() for value in found if value.strip()}))
+
+
+def _header_values(headers: str) -> Iterator[str]:
+    """Yield the values of `name=value,name=value`, as written and as sent, and logins without their scheme, too."""
+    for header in headers.split(","):
+        value = header.partition("=")[2].strip()
+        for written in (value, unquote(value)):
+            yield written
+            yield written.replace("%20", " ").rpartition(" ")[2]
 
 
 def _passwords(address: str) -> Iterator[str]:

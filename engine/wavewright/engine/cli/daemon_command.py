@@ -15,6 +15,7 @@ from wavewright.engine.daemon.daemon import run_daemon
 from wavewright.engine.daemon.stopping import Stopping, taking_signals
 from wavewright.engine.operations.exporting import exporting_traces
 from wavewright.engine.operations.logs import Log
+from wavewright.engine.operations.printed import taking_output
 from wavewright.engine.operations.watch import Watch
 
 
@@ -40,7 +41,7 @@ def serve(*, slots: int | None = None, health: str | None = None, log_level: str
     log.take_over()
     begun = list[bool]()
     try:
-        with exporting_traces():
+        with taking_output(log), exporting_traces():
             anyio.run(_serve, settings, Watch(log), begun)
     except OF_PLACES as fault:
         others = [] if begun else anyio.run(looked.faults_of_places)

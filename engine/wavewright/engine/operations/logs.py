@@ -32,8 +32,15 @@ _HARMLESS_DIGITS = 5
 _QUIET = ("aio_pika", "aiormq", "uvicorn", "asyncio", "httpx", "httpx2", "mcp", "asyncpg")
 """Libraries that say at `info` what the daemon says itself."""
 
-_MUTE = ("aiormq.connection", "aiormq.channel", "aio_pika.robust_connection", "aio_pika.connection")
-"""Libraries that tell of every attempt to connect and of every channel that ends: the daemon has lines of its own."""
+_MUTE = (
+    "aiormq.connection",
+    "aiormq.channel",
+    "aio_pika.robust_connection",
+    "aio_pika.connection",
+    "stamina",
+)
+"""Libraries that tell of every attempt to connect or to call, and of every channel that ends: the daemon has lines of
+its own."""
 
 
 class Log:

@@ -1,0 +1,74 @@
+"""What tools and libraries print, as lines of the log: so that the log holds nothing else, and no secret.
+
+Whatever Python prints passes here, its warnings, too. A program that a tool starts writes to the real streams.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Final, TextIO
+
+from wavewright.engine.operations.logs import Log
+
+LONGEST: Final = 2_000
+"""Characters after which a line is told that has not ended."""
+
+
+@contextmanager
+def taking_output(log: Log) -> Generator[None]:
+    """Make lines of the log of all that is printed while the block runs."""
+    out, err = Printed(log, "stdout", sys.stdout), Printed(log, "stderr", sys.stderr)
+    logging.captureWarnings(True)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            yield
+    finally:
+        logging.captureWarnings(False)
+        out.end()
+        err.end()
+
+
+class Printed(io.TextIOBase):
+    """A stream that makes a line of the log of each of its own; safe to use from any thread."""
+
+    def __init__(self, log: Log, name: str, real: TextIO) -> None:
+        super().__init__()
+        self._log = log
+        self._name = name
+        self._real = real
+        self._begun = ""
+        self._lock = threading.Lock()
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the real stream's, for programs that are started."""
+        return self._real.fileno()
+
+    def write(self, text: str, /) -> int:
+        """Keep a text until its line ends."""
+        with self._lock:
+            *lines, self._begun = (self._begun + text).split("\n")
+            if len(self._begun) > LONGEST:
+                lines.append(self._begun)
+                self._begun = ""
+        for line in lines:
+            self._say(line)
+        return len(text)
+
+    def end(self) -> None:
+        """Tell of a line that has never ended."""
+        with self._lock:
+            last, self._begun = self._begun, ""
+        self._say(last)
+
+    def _say(self, line: str) -> None:
+        if line.strip():
+            self._log.say("output", stream=self._name, message=line)
