@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
@@ -65,6 +66,20 @@ class Asker(Protocol):
 
 PeopleOf: TypeAlias = Callable[[RunId], tuple[Approver, Asker]]
 """Gives whom a run asks."""
+WatchTarget: TypeAlias = Callable[[str], AbstractContextManager[Callable[[Event], None]]]
+"""Gives whoever is told of the events of one target's run, for as long as it is worked on."""
+
+
+def watch_no_target(target: str) -> AbstractContextManager[Callable[[Event], None]]:
+    """Watch nothing of what goes on within the run of a target: the root run tells how it begins and ends."""
+    del target
+
+    def ignore(event: Event) -> None:
+        del event
+
+    return nullcontext(ignore)
+
+
 Clock: TypeAlias = Callable[[], dt.datetime]
 
 ToolsThrough: TypeAlias = Callable[[Mapping[str, Tool]], Mapping[str, Tool]]
@@ -117,6 +132,7 @@ class Ports:
     publish: Publish = write_files
     people_of: PeopleOf | None = None
     """Whom the run of one of several targets asks, where that is not whom the root run asks."""
+    watch_target: WatchTarget = watch_no_target
     validation: Validation | None = None
     """Who looks at the packages of targets; nobody where absent."""
 

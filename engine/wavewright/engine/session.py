@@ -16,7 +16,9 @@ from wavewright.engine.context import (
     RunContext,
     RunRequest,
     ToolsThrough,
+    WatchTarget,
     as_they_are,
+    watch_no_target,
     write_files,
 )
 from wavewright.engine.default_pipeline import default_pipeline
@@ -51,6 +53,7 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
     tools_through: ToolsThrough = as_they_are,
     publish: Publish = write_files,
     people_of: PeopleOf | None = None,
+    watch_target: WatchTarget = watch_no_target,
     validation: Validation | None = None,
     opened: OpenServices | None = None,
 ) -> PipelineRun[RunContext]:
@@ -68,6 +71,7 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
         tools_through: Puts others in the place of the tools that the goal allows, with the same signatures.
         publish: Lets the package out; it is built either way.
         people_of: Whom the runs of targets ask, where a job has several; the same people where absent.
+        watch_target: Gives whoever is told of the events of one target's run.
         validation: Who looks at the packages of targets; nobody where absent.
         opened: Models and purse, where several runs share them; opened for this run alone where absent.
 
@@ -96,6 +100,7 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
             tools_through=tools_through,
             publish=publish,
             people_of=people_of,
+            watch_target=watch_target,
             validation=validation,
         )
         try:

@@ -73,7 +73,7 @@ async def test_each_target_is_told_of_and_has_a_package_and_a_failed_one_ends_no
     places: Yard, counterpart: Counterpart, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
-    async with in_process():
+    async with in_process() as running:
         await counterpart.send(JobRequest(job_id=wanted, job=job(first=["Westfall"], depth=2)))
         done = await counterpart.until_told(wanted, "JOB_PARTIALLY_COMPLETED")
         await counterpart.read()
@@ -100,6 +100,10 @@ async def test_each_target_is_told_of_and_has_a_package_and_a_failed_one_ends_no
         (target, 1) for target in ("Westfall", "Duskwood", "Elwynn")
     ]
     assert [one["target"] for one in failures(done)] == ["Far far away"]
+    # The log says of each what it says of any run.
+    for event in ("research_cycle_started", "pipeline_step_completed", "zone_tokens"):
+        said = [one["zone_name"] for one in running.said(event) if one["zone_name"] != "places"]
+        assert said == ["Westfall", "Duskwood", "Elwynn"]
 
 
 def failures(done: JsonObject) -> list[JsonObject]:

@@ -7,8 +7,8 @@ fault of one job never ends the daemon.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -114,17 +114,19 @@ class Workshop:
             of_target = replace(answers, run=run)
             return of_target, of_target
 
-        with (
-            self.watch.run(job.job, name_of(job)) as watched,
-            self.day.stopping(job.run, stopper),
-        ):
+        @contextmanager
+        def watching(name: str) -> Generator[Callable[[Event], None]]:
+            with self.watch.run(job.job, name) as watched:
 
-            def on_event(event: Event) -> None:
-                watched(event)
-                if outbox.has_told:
-                    outbox.has_told = False
-                    self.nudge()
+                def on_event(event: Event) -> None:
+                    watched(event)
+                    if outbox.has_told:
+                        outbox.has_told = False
+                        self.nudge()
 
+                yield on_event
+
+        with watching(name_of(job)) as on_event, self.day.stopping(job.run, stopper):
             try:
                 done = await run_request(
                     RunRequest(
@@ -140,6 +142,7 @@ class Workshop:
                     stopper=stopper,
                     publish=outbox.keep,
                     people_of=people_of,
+                    watch_target=watching,
                     validation=validation_of(job, self.settings.daemon),
                     opened=self.opened,
                 )

@@ -41,6 +41,7 @@ class RunLog:
     tools: dict[StepId, str] = field(default_factory=dict[StepId, str])
     """Tool by step, of the plan that the run follows."""
     _numbers: dict[StepId, int] = field(default_factory=dict[StepId, int])
+    _has_targets: bool = False
     _begun: set[StepId] = field(default_factory=set[StepId])
     _step_tokens: Counter[StepId] = field(default_factory=Counter[StepId])
     _tokens: Counter[str] = field(default_factory=Counter[str])
@@ -142,6 +143,9 @@ class RunLog:
         match event.topic:
             case "resumed":
                 self._say("checkpoint_loaded", step=len(self._begun), queue_size=self._left)
+            case "targets" | "target_started" | "target_sent" | "target_judged":
+                # What each of them costs is said when its own run ends.
+                self._has_targets = True
             case "question":
                 self._say("fork_detected", options=event.body.get("options"))
             case "answer" | "approval":
@@ -156,11 +160,12 @@ class RunLog:
         return len(self.tools.keys() - self._begun)
 
     def _end(self, event: RunFinished) -> None:
-        self._say(
-            "zone_tokens",
-            total_tokens=self._tokens.total(),
-            orchestrator_tokens=self._tokens["orchestrator"],
-            worker_tokens=self._tokens["worker"],
-        )
+        if not self._has_targets:
+            self._say(
+                "zone_tokens",
+                total_tokens=self._tokens.total(),
+                orchestrator_tokens=self._tokens["orchestrator"],
+                worker_tokens=self._tokens["worker"],
+            )
         level: Level = "warning" if event.status == "failed" else "info"
         self._say("research_cycle_finished", level, status=event.status, reason=event.reason)

@@ -220,13 +220,15 @@ class RunTargets:
             output_dir=asked.output_dir,
             feedback=None if verdict is None else _feedback(verdict, root.most_packages),
         )
-        # Who watches the root is told of targets, not of what goes on within them.
-        ports = replace(self.ports, on_event=_nobody)
+        ports = self.ports
         if self.ports.people_of is not None:
             approver, asker = self.ports.people_of(run)
             ports = replace(ports, approver=approver, asker=asker)
         try:
-            done = await self.pipeline(ports).run(RunContext(request))
+            # Who watches the root is told of targets, not of what goes on within them.
+            with self.ports.watch_target(target.name) as on_event:
+                ports = replace(ports, on_event=on_event)
+                done = await self.pipeline(ports).run(RunContext(request))
         finally:
             self.ports.services.memory.forget(run)
             if self.ports.purse is not None:
@@ -294,7 +296,3 @@ def _told(fault: Exception) -> str:
     if isinstance(fault, PlanError):
         return "; ".join(one.message for one in fault.diagnostics if one.severity == "error")
     return str(fault)
-
-
-def _nobody(event: Event) -> None:
-    del event
