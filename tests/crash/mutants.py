@@ -20,7 +20,7 @@ from wavewright.engine.daemon import accounts, intake, reports
 from wavewright.engine.messages import decoding, wire_json
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.executor import journal_store, purse_store
-from wavewright.executor.job_store import sqlite_tables
+from wavewright.executor.job_store import sqlite_outbox
 from wavewright.executor.job_store.records import Outgoing
 from wavewright.executor.journal_leases import Leases
 from wavewright.executor.journal_sqlite import SqliteJournal
@@ -103,14 +103,14 @@ def _dead_letters_that_come_again(patch: Patch) -> None:
 
 
 def _an_outbox_without_leases(patch: Patch) -> None:
-    lease = sqlite_tables.JobTables.lease_messages
+    lease = sqlite_outbox.OutboxTables.lease
 
     def take_all(
-        self: sqlite_tables.JobTables, owner: str, now: float, seconds: float, most: int
+        self: sqlite_outbox.OutboxTables, owner: str, now: float, seconds: float, most: int
     ) -> list[Outgoing]:
         return lease(self, owner, now, -seconds, most)
 
-    patch.setattr(sqlite_tables.JobTables, "lease_messages", take_all)
+    patch.setattr(sqlite_outbox.OutboxTables, "lease", take_all)
 
 
 def _cut_messages_repaired(patch: Patch) -> None:

@@ -36,7 +36,7 @@ def put_beside(tables: JobTables, beside: Beside, now: float, check: Callable[[R
                 mend="resume the run; it asks again",
             )
     tables.ask(beside.decisions)
-    tables.put_messages(beside.messages)
+    tables.outbox.put(beside.messages)
     if beside.change is None:
         return None
     job = known_job(tables, beside.change.job)

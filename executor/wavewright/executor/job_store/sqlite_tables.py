@@ -19,21 +19,19 @@ from wavewright.executor.job_store.records import (
     JobRow,
     JobState,
     MessageId,
-    Outgoing,
     Received,
     VerdictGiven,
     Walk,
 )
+from wavewright.executor.job_store.sqlite_outbox import OutboxTables
 from wavewright.executor.job_store.texts import (
     DECISION_COLUMNS,
     Kept,
-    OutgoingRow,
     feedback_text,
     kept_text,
     read_decision,
     read_feedback,
     read_kept,
-    read_outgoing,
     read_sent,
     sent_text,
     subject_of,
@@ -71,19 +69,6 @@ _INSERT_DECISION: Final = f"""
 _TAKE: Final = """
     UPDATE decision SET used = ?1
     WHERE id = ?2 AND choice IS NOT NULL AND used IS NULL AND (expires IS NULL OR expires > ?1)"""
-_OUTGOING: Final = """
-    message, kind, exchange, routing_key, job, headers, at, body
-    FROM outbox JOIN outbox_body ON outbox_body.no = outbox.no"""
-_IS_ANOTHERS: Final = "{row}.owner <> ?1 AND {row}.leased <= ?2 AND {row}.leased > ?3"
-_PENDING: Final = f"""
-    SELECT outbox.no, {_OUTGOING}
-    WHERE sent IS NULL AND refused IS NULL AND NOT coalesce({_IS_ANOTHERS.format(row="outbox")}, 0)
-    AND NOT EXISTS (
-        SELECT 1 FROM outbox AS earlier INDEXED BY outbox_by_job
-        WHERE earlier.job = outbox.job AND earlier.no < outbox.no
-        AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_ANOTHERS.format(row="earlier")})
-    ORDER BY outbox.no LIMIT ?4"""  # noqa: S608 - as above
-
 _OLD_INBOX: Final = f"SELECT no, received FROM inbox WHERE no > ? ORDER BY no LIMIT {MOST_FORGOTTEN}"  # noqa: S608 - as above
 _OLD_OUTBOX: Final = f"SELECT no, at FROM outbox WHERE no > ? ORDER BY no LIMIT {MOST_FORGOTTEN}"  # noqa: S608 - as above
 _FORGET_INBOX: Final = "DELETE FROM inbox WHERE no > ? AND no <= ? AND received < ? AND kept IS NULL"
@@ -116,10 +101,12 @@ class JobTables:
         """Read and write through this connection, within the caller's transactions."""
         self._connection = connection
         self._written = 0
+        self.outbox = OutboxTables(connection)
 
     def take_written(self) -> int:
         """Return the bytes of the long texts that were written since this was last asked."""
-        written, self._written = self._written, 0
+        written = self._written + self.outbox.written
+        self._written = self.outbox.written = 0
         return written
 
     # Jobs
@@ -253,35 +240,7 @@ class JobTables:
                    AND (expires IS NULL OR expires > ?2)"""
         return bool(self._rows(query, job, now))
 
-    # The outbox
-
-    def put_messages(self, messages: Sequence[OutgoingRow]) -> None:
-        """Write messages that must go out, but for those that are known already."""
-        for *columns, body in messages:
-            cursor = self._connection.execute(
-                """INSERT INTO outbox (message, kind, exchange, routing_key, job, headers, at)
-                   VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message) DO NOTHING""",
-                columns,
-            )
-            if cursor.rowcount == 1:
-                self._connection.execute("INSERT INTO outbox_body VALUES (?, ?)", (cursor.lastrowid, body))
-                self._written += len(body)
-
-    def lease_messages(self, owner: str, now: float, seconds: float, most: int) -> list[Outgoing]:
-        """Return messages that no other owner has leased, and lease them."""
-        # A lease from the future is one from before the clock went back; it counts for nothing.
-        rows = self._rows(_PENDING, owner, now, now - seconds, most)
-        self._connection.executemany(
-            "UPDATE outbox SET owner = ?, leased = ? WHERE no = ?", [(owner, now, row[0]) for row in rows]
-        )
-        return [read_outgoing(row[1:]) for row in rows]
-
-    def renew_messages(self, owner: str, messages: Sequence[MessageId], now: float) -> None:
-        """Note that messages which this owner has leased are leased from now on."""
-        self._connection.executemany(
-            "UPDATE outbox SET leased = ? WHERE message = ? AND owner = ? AND sent IS NULL",
-            [(now, message, owner) for message in messages],
-        )
+    # Messages, in and out
 
     def forget_messages(self, before: float, beyond: Walk) -> Walk | None:
         """Delete rows of messages that are done with, from before an instant; return where to go on."""
@@ -291,26 +250,6 @@ class JobTables:
         if outbox:
             self._connection.execute(_FORGET_OUTBOX, (beyond.outbox, outbox[-1][0], before))
         return walk_on(beyond, inbox, outbox, before)
-
-    def mark_sent(self, messages: Sequence[MessageId], now: float) -> None:
-        """Note that messages were confirmed; their bodies are not kept."""
-        for message in messages:
-            cursor = self._connection.execute(
-                "UPDATE outbox SET sent = ?, refused = NULL WHERE message = ? AND sent IS NULL RETURNING no",
-                (now, message),
-            )
-            self._connection.executemany("DELETE FROM outbox_body WHERE no = ?", cursor.fetchall())
-
-    def mark_refused(self, message: MessageId, reason: str) -> None:
-        """Note that a message cannot be delivered."""
-        self._connection.execute(
-            "UPDATE outbox SET refused = ? WHERE message = ? AND sent IS NULL", (reason, message)
-        )
-
-    def list_refused(self) -> list[Outgoing]:
-        """Return messages that cannot be delivered, in their order."""
-        query = f"SELECT refused, {_OUTGOING} WHERE refused IS NOT NULL ORDER BY outbox.no"
-        return [read_outgoing(row[1:], refused=row[0]) for row in self._rows(query)]
 
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         return self._connection.execute(query, values).fetchall()

@@ -231,7 +231,7 @@ class JobTransactions:
         self._tell(job, tell)
 
     def _tell(self, job: JobRow, tell: Tell) -> None:
-        self._tables.put_messages([outgoing_row(message) for message in tell(job)])
+        self._tables.outbox.put([outgoing_row(message) for message in tell(job)])
 
     def _shown(self, job: JobRow) -> JobRow:
         return replace(job, owner=self._store.owner_of(job.run)) if job.state == "running" else job
@@ -265,11 +265,11 @@ class JobTransactions:
 
     def pending(self, most: int) -> list[Outgoing]:
         """Return messages that must go out, and lease them."""
-        return self._tables.lease_messages(self._store.token, self._clock(), self._outbox_lease, most)
+        return self._tables.outbox.lease(self._store.token, self._clock(), self._outbox_lease, most)
 
     def renew(self, messages: Sequence[MessageId]) -> None:
         """Lease messages for as long again."""
-        self._tables.renew_messages(self._store.token, messages, self._clock())
+        self._tables.outbox.renew(self._store.token, messages, self._clock())
 
     def forget(self, before: float, beyond: Walk) -> Walk | None:
         """Forget the ids of messages from before an instant."""
@@ -277,15 +277,15 @@ class JobTransactions:
 
     def mark_sent(self, messages: Sequence[MessageId]) -> None:
         """Note that these messages were confirmed."""
-        self._tables.mark_sent(messages, self._clock())
+        self._tables.outbox.mark_sent(messages, self._clock())
 
     def mark_refused(self, message: MessageId, reason: str) -> None:
         """Keep a message out of the way that cannot be delivered."""
-        self._tables.mark_refused(message, reason)
+        self._tables.outbox.mark_refused(message, reason)
 
     def list_refused(self) -> list[Outgoing]:
         """Return messages that could not be delivered, in their order."""
-        return self._tables.list_refused()
+        return self._tables.outbox.list_refused()
 
 
 def _first_seen(watch: Watch) -> _Seen:
