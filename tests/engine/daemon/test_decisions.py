@@ -16,10 +16,10 @@ from tests.support.scripted_model import ScriptedServer, asked_for
 from wavewright.engine.approvals import APPROVAL_SECONDS
 from wavewright.engine.daemon.decisions import Renewal
 from wavewright.engine.messages.requests import JobRequest, UserDecisionResponse
-from wavewright.executor.job_store.records import DecisionId, DecisionMade, JobId, JobRow
+from wavewright.executor.job_store.records import Alongside, Decision, DecisionId, DecisionMade, JobId, JobRow
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.stores import open_stores
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import JsonObject, RunId
 
 pytestmark = pytest.mark.anyio
 
@@ -209,3 +209,31 @@ async def answer_late(yard: Yard, asked: JsonObject) -> tuple[str, list[int]]:
         renewed = [await renewal.renew(), await renewal.renew()]
     assert faults == []
     return receipt.action, renewed
+
+
+async def test_an_answer_to_what_is_asked_no_more_keeps_no_job_from_its_rest(
+    cautious: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    wanted = str(uuid4())
+    document: JsonObject = {**job(("say", "it")), "targets": {"first": ["A", "B"], "at_once": 2}}
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=wanted, job=document), key=KEY.encode())
+        asked = await counterpart.until_asked(2)
+    row = await row_of(cautious, wanted)
+    async with open_stores(cautious.settings) as stores:
+        # One that its target waits for no more, as if it had failed meanwhile.
+        stale = Decision(DecisionId(str(uuid4())), row.job, RunId("20261122-060000-abc123"), "plan", "Go?")
+        await stores.journal.open_run(stale.run)
+        await stores.journal.append(stale.run, [], Alongside(decisions=(stale,)))
+        await stores.jobs.decide(DecisionMade(stale.id, "approve", "somebody"))
+    async with in_process() as running:
+        await cautious.until(lambda: bool(running.said("checkpoint_loaded")))
+        await counterpart.send(answer_to(asked[0], "approve"), key=KEY.encode())
+        await cautious.until(lambda: cautious.calls()["say it"] == 1)
+        await counterpart.send(answer_to(asked[1], "approve"), key=KEY.encode())
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+
+    assert cautious.calls() == {"say it": 2}
+    # Once for each answer, and not time and again for the stale one.
+    resumed = [one for one in running.said("checkpoint_loaded") if one["zone_name"] == "a job"]
+    assert len(resumed) == 3

@@ -14,7 +14,7 @@ from wavewright.engine.context import ApprovalRequest
 from wavewright.engine.daemon.outbox_journal import OutboxJournal
 from wavewright.engine.daemon.parking import LONGEST_QUESTION
 from wavewright.executor.job_store.port import JobStore
-from wavewright.executor.job_store.records import Decision, DecisionId
+from wavewright.executor.job_store.records import Decision
 from wavewright.planner.planning import UserQuestion
 from wavewright.planner.types import RunId
 
@@ -34,7 +34,6 @@ class Answers:
         wanted = self.journal.wanted_by(self.run)
         asked = question.question[:LONGEST_QUESTION]
         if wanted is None or wanted.subject != "question" or wanted.question != asked:
-            await self._drop_stale(None)
             return None
         return await self._choice(wanted)
 
@@ -42,23 +41,23 @@ class Answers:
         """Return a person's word for exactly this plan or patch."""
         wanted = self.journal.wanted_by(self.run)
         if wanted is None or wanted.subject != request.subject or not is_for(wanted.binding, request.binding):
-            await self._drop_stale(None)
             return None
         choice = await self._choice(wanted)
         return None if choice is None else choice == APPROVE
 
     async def _choice(self, wanted: Decision) -> str | None:
         known = await self.jobs.find_decision(wanted.id)
-        if known is None or known.used is not None or known.choice is None or self._has_expired(known):
-            await self._drop_stale(wanted.id)
+        if known is None or known.used is not None or self._has_expired(known):
             return None
         return known.choice
 
     def _has_expired(self, decision: Decision) -> bool:
         return decision.expires is not None and self.clock() >= decision.expires
 
-    async def _drop_stale(self, wanted: DecisionId | None) -> None:
-        """Use up the answers to questions that the run asks no more: a job with one is never left parked."""
-        for decision in await self.jobs.list_decisions(is_open=False, job=self.journal.job):
-            if decision.run == self.run and decision.used is None and decision.id != wanted:
-                await self.jobs.take_answer(decision.id)
+
+async def drop_stale(jobs: JobStore, journal: OutboxJournal) -> None:
+    """Use up the answers to what a job asks no more: with one of them left it would never stay parked."""
+    wanted = {decision.id for decision in journal.all_wanted}
+    for decision in await jobs.list_decisions(is_open=False, job=journal.job):
+        if decision.used is None and decision.id not in wanted:
+            await jobs.take_answer(decision.id)

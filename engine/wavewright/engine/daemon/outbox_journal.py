@@ -53,10 +53,10 @@ class OutboxJournal:
         return self._account.job.job
 
     @property
-    def wanted(self) -> Decision | None:
-        """A decision that the job waits for, its own run or a target's; none where all have their answers."""
-        asked = (account.wanted for account in self._accounts.values() if account.wanted is not None)
-        return self._account.wanted or next(asked, None)
+    def all_wanted(self) -> list[Decision]:
+        """The decisions that the job waits for, its own run's first and then those of targets."""
+        accounts = (self._account, *self._accounts.values())
+        return [account.wanted for account in accounts if account.wanted is not None]
 
     @property
     def awaits_verdicts(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 from wavewright.config.documents import DocumentError
 from wavewright.config.settings import Settings
 from wavewright.engine.context import RunContext, RunRequest, Unpublishable
-from wavewright.engine.daemon.answers import Answers
+from wavewright.engine.daemon.answers import Answers, drop_stale
 from wavewright.engine.daemon.day import Day, instant
 from wavewright.engine.daemon.feedback import feedback_of, validation_of
 from wavewright.engine.daemon.job_documents import document_of, name_of
@@ -152,9 +152,9 @@ class Workshop:
                 return JobChange(job.job, "failed", reason=shortened(told(fault)))
             except Exception as fault:  # noqa: BLE001 - the edge of a job: its fault is its own
                 return self._put_off(job, fault)
-        return self._standing(job, done.context, outbox, stopper)
+        return await self._standing(job, done.context, outbox, stopper)
 
-    def _standing(
+    async def _standing(
         self, job: JobRow, context: RunContext, outbox: OutboxJournal, stopper: Stopper
     ) -> JobChange | None:
         """Return how a job stands whose run has returned; none where the run's end has said it."""
@@ -162,8 +162,9 @@ class Workshop:
             return None
         if stopper.is_stopped:
             return JobChange(job.job, "queued", reason="stopped", not_before=self.day.until)
-        if outbox.wanted is not None:
-            return JobChange(job.job, "parked", reason=shortened(outbox.wanted.question))
+        if outbox.all_wanted:
+            await drop_stale(self.jobs, outbox)
+            return JobChange(job.job, "parked", reason=shortened(outbox.all_wanted[0].question))
         if outbox.awaits_verdicts:
             return JobChange(job.job, "awaiting", reason="packages of targets await their verdicts")
         finished = context.state.finished
