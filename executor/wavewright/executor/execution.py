@@ -12,6 +12,7 @@ from typing import cast
 
 import anyio
 
+from wavewright.executor.brake import Brake
 from wavewright.executor.clock import Clock, LoopClock
 from wavewright.executor.emissions import Emissions
 from wavewright.executor.events import Event, GateRecord, RunFinished, RunStarted
@@ -51,6 +52,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     retry_failed: bool = False,
     on_event: Callable[[Event], None] | None = None,
     clock: Clock | None = None,
+    brake: Brake | None = None,
 ) -> RunState:
     """Run every step of a bound plan that can be run, and return the state of the run after it.
 
@@ -69,6 +71,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         retry_failed: Call failed steps of `prior` again; without it a failure stands until a patch replaces it.
         on_event: Called with every event once it is journaled.
         clock: Time and chance.
+        brake: Lets whoever stops the run first let it come to rest.
 
     Raises:
         JournalError: the journal cannot be written; what it holds is whole.
@@ -102,6 +105,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         prior=prior,
         retry_failed=retry_failed,
         clock=clock,
+        brake=brake or Brake(),
     )
     try:
         await _run_to_end(scheduler, ledger, limits.run_timeout, clock)

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import anyio
 from anyio.abc import TaskGroup
 
+from wavewright.executor.brake import Brake
 from wavewright.executor.calls import Call
 from wavewright.executor.clock import Clock, Timer
 
@@ -34,16 +35,21 @@ class Pool:
         concurrency: int,
         tool_limits: Mapping[str, int],
         clock: Clock,
+        brake: Brake,
     ) -> None:
         self._perform = perform
         self._after_call = after_call
         self._concurrency = concurrency
         self._tool_limits = tool_limits
         self._clock = clock
+        self._brake = brake
+        brake.watch(lambda: self._running + self._aside_work > 0)
         self._ready: list[_Entry] = []
         self._aside: dict[str, list[_Entry]] = {}
         self._busy = dict.fromkeys(tool_limits, 0)
         self._running = 0
+        self._aside_work = 0
+        """What runs beside the calls."""
         self._waking = 0
         """Workers that were woken and have not looked at the heap yet."""
         self._idle: list[asyncio.Future[None]] = []
@@ -72,11 +78,16 @@ class Pool:
     def start(self, work: Callable[[], Awaitable[None]]) -> None:
         """Let something run beside the calls, which no limit holds back; `run` waits for its end."""
         assert self._group is not None
+        self._aside_work += 1
         self._group.start_soon(self._beside, work)
 
     async def _beside(self, work: Callable[[], Awaitable[None]]) -> None:
-        await work()
+        try:
+            await work()
+        finally:
+            self._aside_work -= 1
         self._after_call()
+        self._brake.look()
 
     async def run(self) -> None:
         """Perform what is pushed until `close` is called."""
@@ -118,6 +129,7 @@ class Pool:
             if calls % _CALLS_BETWEEN_YIELDS == 0:
                 await anyio.lowlevel.checkpoint()
             self._after_call()
+            self._brake.look()
 
     async def _wait(self) -> None:
         worker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -127,7 +139,7 @@ class Pool:
 
     def _take(self) -> Call | None:
         """Return the most urgent call that may run now, counted as running."""
-        if self._running >= self._concurrency:
+        if self._running >= self._concurrency or self._brake.is_pulled:
             return None
         while self._ready:
             entry = heapq.heappop(self._ready)
@@ -156,6 +168,8 @@ class Pool:
         One at first, then each turn of the loop as many as have calls under way, which doubles them: where calls
         really wait all are at work a few turns later, and where they never do one worker performs them all.
         """
+        if self._brake.is_pulled:
+            return True
         wanted = min(len(self._ready), self._concurrency - self._running) - self._waking
         now = min(wanted, max(1, self._running))
         for _ in range(now):

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
+from wavewright.executor.brake import Brake
 from wavewright.executor.calls import Call
 from wavewright.executor.clock import Clock
 from wavewright.executor.events import Event, StepError, StepFinished, WaveFinished, WaveStarted
@@ -35,7 +36,7 @@ _UNCLEAR_WRITE = StepError(
 class Scheduler:
     """One execution of one program."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of an execution and its policy
         self,
         program: Program,
         runner: StepRunner,
@@ -47,6 +48,7 @@ class Scheduler:
         prior: RunState,
         retry_failed: bool,
         clock: Clock,
+        brake: Brake,
     ) -> None:
         self._program = program
         self._ledger = ledger
@@ -67,6 +69,7 @@ class Scheduler:
             concurrency=limits.concurrency,
             tool_limits={name: tool.limit for name, tool in program.tools.items() if tool.limit is not None},
             clock=clock,
+            brake=brake,
         )
 
     async def run(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
+from collections import Counter
 from uuid import uuid4
 
 import pytest
@@ -64,6 +65,30 @@ async def test_term_writes_down_what_runs_and_the_next_daemon_goes_on_at_once(
     # What it had no slot for, it did not take in.
     assert told_before == []
     assert yard.calls() == {"say before": 1, "hold midway": 2, "held midway": 1, "say later": 1}
+
+
+async def test_term_lets_a_call_with_an_effect_come_to_its_end_and_begins_none(
+    yard: Yard, counterpart: Counterpart, start: StartDaemon
+) -> None:
+    yard.write(functions="say: {effects: [write]}, hold: {effects: [write]}")
+    wanted = str(uuid4())
+    first = start()
+    await first.started()
+    await counterpart.send(JobRequest(job_id=wanted, job=job(("hold", "midway"), ("say", "after"))))
+    await yard.until(lambda: yard.calls()["hold midway"] == 1)
+
+    first.signal(signal.SIGTERM)
+    await first.started("daemon_stopping")
+    yard.open_gate()
+    code = await first.ended()
+    before = yard.calls()
+    start()
+    await counterpart.until_told(wanted, "JOB_COMPLETED")
+
+    assert code == 0
+    assert before == {"hold midway": 1, "held midway": 1}
+    # Nobody has to ask whether it took effect, and nobody makes it again.
+    assert yard.calls() == before + Counter({"say after": 1})
 
 
 async def test_a_second_term_ends_the_daemon_at_once(

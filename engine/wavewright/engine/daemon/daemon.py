@@ -41,7 +41,9 @@ from wavewright.engine.version import __version__
 from wavewright.executor.memory import RunMemory
 from wavewright.executor.stores import Stores, open_stores
 
-DRAIN_SECONDS: Final = 6.0
+GRACE_SECONDS: Final = 3.0
+"""For calls that are under way to come to their end, so that nobody has to ask whether they took effect."""
+DRAIN_SECONDS: Final = 3.5
 """For jobs to be written down after they were stopped; what has not ended by then is taken up by whoever is next."""
 FLUSH_SECONDS: Final = 2.0
 """For the last messages to go out; what has not stays in the outbox."""
@@ -215,6 +217,9 @@ class _Rooms:
             self.workshop.watch.health.bad("daemon", f"it is stopping: {stopping.reason}")
             self.workshop.watch.log.say("daemon_stopping", reason=stopping.reason, running=dispatcher.running)
             inward.cancel()
+            dispatcher.wind_down()
+            with anyio.move_on_after(GRACE_SECONDS):
+                await ended.wait()
             dispatcher.stop()
             with anyio.move_on_after(DRAIN_SECONDS):
                 await ended.wait()

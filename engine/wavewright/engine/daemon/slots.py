@@ -88,15 +88,20 @@ class Dispatcher:
             and len(self._running) + self._backlog + self._taking < self._slots
         )
 
-    def stop(self) -> None:
-        """Begin no more jobs and stop those that run; `run` returns when they have ended."""
+    def wind_down(self) -> None:
+        """Begin no more jobs, and no more calls of those that run; `run` returns when they have ended."""
         self._is_stopping = True
         self._claiming.cancel()
+        for worked in self._running.values():
+            worked.stopper.wind_down()
+
+    def stop(self) -> None:
+        """Stop what has not ended by itself since then."""
         for worked in self._running.values():
             worked.stopper.stop()
 
     async def run(self) -> None:
-        """Begin jobs until `stop`, and return when none runs any more."""
+        """Begin jobs until `wind_down`, and return when none runs any more."""
         async with anyio.create_task_group() as working:
             with self._claiming:
                 await self._begin_jobs(working)

@@ -10,6 +10,7 @@ from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.model_phases import Recorder, recording
 from wavewright.engine.pipeline import StepResult, go_on, halt
 from wavewright.engine.recording import STOPPED, end_interrupted
+from wavewright.executor.brake import Brake
 from wavewright.executor.execution import execute
 from wavewright.executor.state import RunState, fold
 from wavewright.reviewer.gates import make_verifier
@@ -26,10 +27,11 @@ class ExecutePlan:
     async def run(self, context: RunContext) -> StepResult[RunContext]:
         """Execute what is left of the plan; a stop from outside leaves a run that can be resumed."""
         begun = time.monotonic()
-        with self.ports.stopper.scope() as scope:
+        brake = Brake()
+        with self.ports.stopper.scope(brake) as scope:
             # What judges cost is known here, not to the executor: a gate is none of its tools.
             async with recording(self.ports, context.run) as recorder:
-                state = await self._execute(context, recorder)
+                state = await self._execute(context, recorder, brake)
             executed = context.executed + time.monotonic() - begun
             context = replace(context, state=fold(recorder.journaled, state), executed=executed)
         if scope.cancelled_caught or self.ports.stopper.is_stopped:
@@ -37,7 +39,7 @@ class ExecutePlan:
             return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
         return go_on(context)
 
-    async def _execute(self, context: RunContext, recorder: Recorder) -> RunState:
+    async def _execute(self, context: RunContext, recorder: Recorder, brake: Brake) -> RunState:
         goal, plan, started = context.goal, context.plan, context.state.started
         assert goal is not None
         assert plan is not None
@@ -56,6 +58,7 @@ class ExecutePlan:
             goal_tools=goal.tools,
             prior=context.state,
             on_event=self.ports.on_event,
+            brake=brake,
         )
 
     def _judge(self, context: RunContext, recorder: Recorder) -> Judge | None:

@@ -1,0 +1,108 @@
+"""A run that is wound down ends between two calls; one that is stopped ends where it stands."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import anyio
+import pytest
+
+from tests.executor.workshop import Workbench, plan_of, statuses
+from wavewright.engine.stopping import Stopper
+from wavewright.executor.brake import Brake
+from wavewright.executor.journal import MemoryJournal
+from wavewright.executor.state import fold
+from wavewright.planner.types import Json, RunId, StepId
+from wavewright.tools.calls import ToolCall
+
+pytestmark = pytest.mark.anyio
+
+RUN = RunId("20261122-060000-abc123")
+
+
+@pytest.mark.parametrize("schedule", ["waves", "dataflow"])
+async def test_calls_under_way_come_to_their_end_and_no_other_begins(
+    schedule: Literal["waves", "dataflow"],
+) -> None:
+    stopper, brake, journal = Stopper(), Brake(), MemoryJournal()
+    gate, begun = anyio.Event(), anyio.Event()
+    stopped_at_once = list[bool]()
+
+    async def work(call: ToolCall) -> Json:
+        if len(bench.called) == 2:
+            begun.set()
+        if call.step == StepId("long"):
+            await gate.wait()
+        return call.step
+
+    bench = Workbench().add(work)
+    plan = plan_of({"id": "quick"}, {"id": "long"}, {"id": "late", "depends_on": ["long"]})
+    await journal.open_run(RUN)
+
+    async def run() -> None:
+        with stopper.scope(brake):
+            await bench.run(plan, journal=journal, brake=brake, schedule=schedule)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await begun.wait()
+        stopper.wind_down()
+        stopped_at_once.append(stopper.is_stopped)
+        gate.set()
+
+    state = fold(await journal.load(bench.calls[0].run))
+    assert (stopped_at_once, stopper.is_stopped) == ([False], True)
+    assert sorted(bench.called) == ["long", "quick"]
+    assert statuses(state) == {"quick": "ok", "long": "ok", "late": "cancelled"}
+    assert state.is_interrupted
+
+
+async def test_whoever_waits_for_another_attempt_is_not_waited_for() -> None:
+    stopper, brake = Stopper(), Brake()
+    failed = anyio.Event()
+
+    def work(call: ToolCall) -> Json:
+        failed.set()
+        raise ConnectionError(call.step)
+
+    bench = Workbench().add(work)
+    plan = plan_of({"id": "again", "retry": {"attempts": 5, "wait_initial": 600, "wait_max": 600}})
+
+    async def run() -> None:
+        with stopper.scope(brake):
+            await bench.run(plan, brake=brake)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await failed.wait()
+        await anyio.wait_all_tasks_blocked()
+        stopper.wind_down()
+
+    assert stopper.is_stopped
+    assert bench.called == ["again"]
+
+
+async def test_what_has_no_brake_is_under_way_until_it_is_left() -> None:
+    stopper = Stopper()
+    with stopper.scope() as scope:
+        stopper.wind_down()
+        was_stopped = stopper.is_stopped
+        await anyio.lowlevel.checkpoint()
+    with stopper.scope() as next_scope:
+        await anyio.lowlevel.checkpoint()
+
+    assert (was_stopped, scope.cancelled_caught) == (False, False)
+    assert next_scope.cancelled_caught
+
+
+async def test_several_runs_of_one_job_are_stopped_when_all_are_at_rest() -> None:
+    stopper, one, other = Stopper(), Brake(), Brake()
+    is_busy = True
+    other.watch(lambda: is_busy)
+    with stopper.scope(one), stopper.scope(other):
+        stopper.wind_down()
+        before = stopper.is_stopped
+        is_busy = False
+        other.look()
+
+    assert (before, stopper.is_stopped) == (False, True)
