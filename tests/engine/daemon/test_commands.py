@@ -252,3 +252,26 @@ def test_what_a_daemon_is_given_on_the_command_line_is_judged_like_its_settings(
     assert answer.code == 2
     assert "--health 'nowhere': a place is HOST:PORT" in answer.err
     assert "there is no address of a broker" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("sender", "says"),
+    [
+        ([], "--as: ui"),
+        (["--as", "judge"], "do not let 'judge' send jobs"),
+        (["--as", "ui"], "'ui' is the broker's user 'svc_ui', and WAVEWRIGHT_AMQP_URL names 'someone'"),
+    ],
+)
+def test_a_job_that_the_daemon_would_not_believe_is_not_sent(
+    wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sender: list[str], says: str
+) -> None:
+    (tmp_path / "job.yaml").write_text("name: x\nplan: {steps: [{id: a, tool: say}]}\n")
+    (tmp_path / "wavewright.yaml").write_text(
+        "daemon: {identities: {ui: {user_id: svc_ui, may_send: [job_request]},"
+        " judge: {may_send: [validation_result]}}}\n"
+    )
+    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", "amqp://someone:word@127.0.0.1:1/")
+
+    answer = wavewright("submit", "job.yaml", *sender)
+
+    assert (answer.code, says in answer.err) == (2, True), answer.err

@@ -15,6 +15,7 @@ from tests.engine.conftest import CommandLine
 from tests.support.rabbitmq import Broker
 from wavewright.config.daemon_settings import DaemonSection
 from wavewright.engine.bus.bus import BusSettings, open_bus
+from wavewright.engine.bus.errors import BusMisconfigured
 from wavewright.engine.bus.topology import topology_of
 from wavewright.engine.operations.definitions import broker_users, hash_password, password_variable
 from wavewright.planner.types import JsonObject
@@ -73,14 +74,16 @@ def test_users_of_the_same_name_are_one_and_senders_without_a_user_are_none() ->
     section = DaemonSection.model_validate(
         {
             "identities": {
-                "a": {"user_id": "svc", "may_send": ["job_request"]},
-                "b": {"user_id": "svc", "may_send": ["validation_result"]},
+                "a": {"user_id": "svc", "may_send": ["validation_result"]},
+                "b": {"user_id": "svc", "may_send": ["user_decision_response"]},
                 "c": {"may_send": ["job_request"]},
             }
         }
     )
 
-    assert [user.name for user in broker_users(section, "daemon")] == ["daemon", "svc"]
+    users = broker_users(section, "daemon")
+    assert [user.name for user in users] == ["daemon", "svc"]
+    assert "job[.]status" in users[1].read.replace("\\.", "[.]"), "it has the rights of both"
 
 
 def definitions_in(
@@ -128,6 +131,18 @@ async def test_each_role_may_do_what_it_is_for_and_nothing_else(roles: dict[str,
     await publish(roles["svc_validator"], section.exchange, section.queues.intake)
     await publish(roles["svc_daemon"], section.exchange, section.queues.decisions)
     assert await read(roles["svc_ui"], section.queues.decisions) == {"n": 1}
+    # Who sends jobs looks on at what becomes of them, and at nothing else.
+    async with (
+        open_bus(BusSettings(roles["svc_ui"], topology)) as bus,
+        bus.watch(section.queues.status, section.queues.decisions) as watcher,
+    ):
+        await publish(roles["svc_daemon"], section.exchange, section.queues.status)
+        assert (await anext(watcher)).routing_key == section.queues.status
+    for user, key in (("svc_ui", section.queues.packages), ("svc_validator", section.queues.status)):
+        async with open_bus(BusSettings(roles[user], topology)) as bus:
+            with pytest.raises(BusMisconfigured, match="nothing can be watched"):
+                async with bus.watch(key):
+                    pass
     for user in ("svc_ui", "svc_validator"):
         with pytest.raises(aio_pika.exceptions.AMQPError):
             await publish(roles[user], section.exchange, section.queues.decisions)

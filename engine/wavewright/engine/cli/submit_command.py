@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import anyio
 
+from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.errors import BusError
@@ -27,6 +28,7 @@ from wavewright.engine.jobs import read_file
 from wavewright.engine.messages.encoding import Address, encode
 from wavewright.engine.messages.fields import UUID_PATTERN
 from wavewright.engine.messages.requests import JobRequest
+from wavewright.engine.operations.definitions import daemon_user_of
 from wavewright.executor.job_store.records import JobId, MessageId, Outgoing
 from wavewright.planner.types import Json, JsonObject
 
@@ -57,6 +59,7 @@ def submit(job: Path, *, job_id: str | None, sender: str, waits: bool, as_json: 
     """
     settings = project_settings()
     refuse_no_broker(settings)
+    refuse_sender(sender, settings.daemon)
     if job_id is not None and not re.fullmatch(UUID_PATTERN, job_id):
         raise CommandError(f"{job_id!r} is no UUID", hint="leave --id out, and one is made")
     document = portable(read_file(job), job, settings)
@@ -70,6 +73,31 @@ def submit(job: Path, *, job_id: str | None, sender: str, waits: bool, as_json: 
     except KeyboardInterrupt:
         print_error("interrupted", f"the job goes on; look at it with: wavewright tail {submission.job}")
         return exit_codes.INTERRUPTED
+
+
+def refuse_sender(sender: str, section: DaemonSection) -> None:
+    """Return where the settings believe a sender that it is one of jobs.
+
+    The daemon has the same settings, and would lay the job aside without a word to whoever sent it.
+
+    Raises:
+        CommandError: they do not.
+    """
+    known = section.identities
+    may_send = {name for name, one in known.items() if "job_request" in one.may_send}
+    if not known or sender in may_send:
+        identity = known.get(sender)
+        user = daemon_user_of(section.amqp_url)
+        if identity is None or identity.user_id in (None, user):
+            return
+        message = (
+            f"{sender!r} is the broker's user {identity.user_id!r}, and WAVEWRIGHT_AMQP_URL names {user!r}"
+        )
+        raise CommandError(message, hint=f"write the address with the user {identity.user_id!r}")
+    names = ", ".join(sorted(may_send)) or "nobody, for none of `daemon.identities` may"
+    raise CommandError(
+        f"the settings do not let {sender!r} send jobs", hint=f"name who sends it with --as: {names}"
+    )
 
 
 def portable(document: Document, file: Path, settings: Settings) -> Document:

@@ -40,6 +40,8 @@ class BrokerUser:
     read: str
     topic_write: str | None = None
     """Pattern of routing keys that it may publish under; any where absent."""
+    topic_read: str = ".*"
+    """Pattern of routing keys under which it may look on."""
 
 
 def password_variable(user: str) -> str:
@@ -49,14 +51,15 @@ def password_variable(user: str) -> str:
 
 def broker_users(section: DaemonSection, daemon_user: str) -> tuple[BrokerUser, ...]:
     """Return the daemon's user and those of the identities, in the order of the settings."""
-    own = _any_of(section.exchange, section.dead_letter_exchange, *_queues(section))
-    # The queues of its own that `wavewright tail` looks on by, as `bus.watcher` names them.
-    own = f"{own[:-2]}|{re.escape(section.exchange)}[.]watch[.][0-9a-f]+)$"
-    users = [BrokerUser(daemon_user, own, own, own)]
+    own = _any_of(section.exchange, section.dead_letter_exchange, *_queues(section), watches=section.exchange)
+    senders = dict[str, dict[str, IdentitySettings]]()
     for sender, identity in section.identities.items():
-        if identity.user_id is not None and all(user.name != identity.user_id for user in users):
-            users.append(_user_of(sender, identity, section))
-    return tuple(users)
+        if identity.user_id is not None and identity.user_id != daemon_user:
+            senders.setdefault(identity.user_id, {})[sender] = identity
+    return (
+        BrokerUser(daemon_user, own, own, own),
+        *(_user_of(user, theirs, section) for user, theirs in senders.items()),
+    )
 
 
 def daemon_user_of(url: str | None) -> str:
@@ -114,7 +117,7 @@ def definitions(
                 "user": user.name,
                 "exchange": section.exchange,
                 "write": user.topic_write,
-                "read": ".*",
+                "read": user.topic_read,
             }
             for user in users
             if user.topic_write is not None
@@ -160,19 +163,26 @@ def hash_password(password: str, salt: bytes) -> str:
     return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode("ascii")
 
 
-def _user_of(sender: str, identity: IdentitySettings, section: DaemonSection) -> BrokerUser:
-    assert identity.user_id is not None
+def _user_of(user: str, identities: Mapping[str, IdentitySettings], section: DaemonSection) -> BrokerUser:
+    """Return a user with the rights of all senders that it may be."""
+    queues = section.queues
+    may_send = {kind for identity in identities.values() for kind in identity.may_send}
+    told = (queues.decisions, queues.status)
     reads = list[str]()
-    if sender == section.validation.target_agent:
-        reads.append(section.queues.packages)
-    if "user_decision_response" in identity.may_send:
-        reads += [section.queues.decisions, section.queues.status]
+    if section.validation.target_agent in identities:
+        reads.append(queues.packages)
+    if "user_decision_response" in may_send:
+        reads += told
+    # Who sends jobs or answers looks on at what becomes of them, by queues of its own.
+    looks_on = bool(may_send & {"job_request", "user_decision_response"})
+    watches = section.exchange if looks_on else None
     return BrokerUser(
-        identity.user_id,
-        configure=_NOTHING,
-        write=_any_of(section.exchange),
-        read=_any_of(*reads),
-        topic_write=_any_of(section.queues.intake),
+        user,
+        configure=_any_of(watches=watches),
+        write=_any_of(section.exchange, watches=watches),
+        read=_any_of(*reads, *([section.exchange] if looks_on else []), watches=watches),
+        topic_write=_any_of(queues.intake),
+        topic_read=_any_of(*told) if looks_on else _NOTHING,
     )
 
 
@@ -181,8 +191,13 @@ def _queues(section: DaemonSection) -> tuple[str, ...]:
     return (queues.intake, queues.packages, queues.decisions, queues.status, queues.dead)
 
 
-def _any_of(*names: str) -> str:
-    return f"^({'|'.join(map(re.escape, names))})$" if names else _NOTHING
+def _any_of(*names: str, watches: str | None = None) -> str:
+    """Return a pattern of these names, and of the queues by which somebody looks on at an exchange."""
+    patterns = [re.escape(name) for name in names]
+    if watches is not None:
+        # As `bus.watcher` names them.
+        patterns.append(f"{re.escape(watches)}[.]watch[.][0-9a-f]+")
+    return f"^({'|'.join(patterns)})$" if patterns else _NOTHING
 
 
 def _passwords(users: tuple[BrokerUser, ...], environment: Mapping[str, str]) -> dict[str, str]:
