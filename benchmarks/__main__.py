@@ -8,7 +8,7 @@ import platform
 from collections.abc import Callable
 
 from benchmarks.checking import measure_checking
-from benchmarks.daemon import measure_daemons, measure_drain
+from benchmarks.daemon import WHOLE, Extent, measure_daemons, measure_drain, measure_load, measure_steps
 from benchmarks.dry_run import measure_dry_run
 from benchmarks.huge import measure_huge
 from benchmarks.makespan import measure_makespan
@@ -32,22 +32,35 @@ def main() -> None:
         "dry-run": measure_dry_run,
         "start": measure_starting,
         "models": measure_models,
-        "daemon": lambda: measure_daemons(asked.seconds),
-        "drain": lambda: measure_drain(asked.messages),
+        "daemon": lambda: measure_daemons(extent()),
+        "steps": lambda: measure_steps(extent()),
+        "drain": lambda: measure_drain(extent()),
     }
+    together: dict[str, Callable[[], None]] = {"load": lambda: measure_load(WHOLE)}
     reader.add_argument(
-        "part", nargs="*", choices=[*parts, []], help=f"of {', '.join(parts)}; all where absent"
+        "part",
+        nargs="*",
+        choices=[*parts, *together, []],
+        help=f"of {', '.join(parts)}; all where absent; or load: daemon, steps and drain in full, twenty minutes",
     )
     reader.add_argument("--quick", action="store_true", help="no plan of 10,000 steps or more")
-    reader.add_argument("--seconds", type=float, default=30.0, help="how long daemons are held under load")
+    reader.add_argument(
+        "--seconds", type=float, default=20.0, help="how long daemons are held under each load"
+    )
+    reader.add_argument("--jobs", type=int, default=0, help="that the first load takes at least")
     reader.add_argument("--messages", type=int, default=5_000, help="of a drain")
+    reader.add_argument("--daemons", type=int, nargs="*", default=[1, 2, 4], help="how many at once, in turn")
     asked = reader.parse_args()
+
+    def extent() -> Extent:
+        return Extent(asked.seconds, asked.jobs, asked.seconds, asked.messages, tuple(asked.daemons))
+
     if asked.quick:
         sizes = sizes[:2]
         del parts["huge"]
     print(f"Python {platform.python_version()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
-    for name, measure in parts.items():
-        if not asked.part or name in asked.part:
+    for name, measure in (parts | together).items():
+        if name in asked.part or (not asked.part and name in parts):
             measure()
 
 

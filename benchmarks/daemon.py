@@ -1,388 +1,283 @@
-"""How many jobs daemons do a minute, from message to message, and what one costs.
+"""What daemons do under load, from message to message: jobs a minute, steps a second, stale messages, memory, lag.
 
-Real daemons on a private broker; jobs of six steps whose tools do nothing, so that what is measured is the daemon.
-Beside each stands what aio-pika alone does with as many messages on the same broker in the same run: each job is one
-message in and eleven out. Another load is the drain: messages of a job that is done already, which only have to be
-looked at and acknowledged.
+Real daemons on a private broker; the tools of their jobs do nothing, so that what is measured is the daemon. Beside
+each figure stand the daemons' own CPU time and how busy the machine was: the first says as much on a machine that
+others use, too. Beside the jobs a minute stands what aio-pika alone does with messages on the same broker: a job of
+six steps is one message in and eleven out.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 from uuid import uuid4
 
-import aio_pika
 import anyio
 import pytest
-from aio_pika.abc import AbstractChannel, AbstractExchange, AbstractIncomingMessage, HeadersType
 
+from benchmarks.daemon_counterpart import (
+    MESSAGES_OUT,
+    STEPS,
+    bare_messages_a_second,
+    job_in_a_row,
+    job_in_waves,
+    opposite,
+)
+from benchmarks.daemon_site import SLOTS, Daemon, Machine, Site, broker
 from benchmarks.measure import show_table
-from tests.support.postgres import NoServer, serving
-from tests.support.rabbitmq import Broker, find_server
-from wavewright.engine.messages.encoding import Address, encode
-from wavewright.engine.messages.requests import JobRequest
-from wavewright.executor.job_store.records import MessageId
+from tests.support.postgres import NoServer, PostgresServer, serving
+from tests.support.rabbitmq import find_server
 from wavewright.planner.types import JsonObject
 
-STEPS: Final = 6
-MESSAGES_OUT: Final = 5 + STEPS
-"""ACCEPTED, JOB_STARTED, a STEP_PROGRESS a step, the package, PACKAGE_SENT, JOB_COMPLETED."""
-SLOTS: Final = 8
-BACKLOG: Final = 200
-"""Jobs that wait at the broker throughout."""
-JOBS_AIM: Final = 3_000
-DRAIN_AIM: Final = 1_500
-RSS_AIM: Final = 32.0
-START_SECONDS: Final = 90.0
-MIB: Final = 1024
-
-TOOLS = 'async def bump(x: int) -> int:\n    """Add one."""\n    return x + 1\n'
+WARM_SECONDS: Final = 6.0
+"""Before anything is measured: what is imported and remembered once is."""
+MANY_STEPS: Final = 50
+"""As many as a plan may have, where nobody says otherwise."""
 
 
-def measure_daemons(seconds: float) -> None:
+@dataclass(frozen=True)
+class Extent:
+    """How long and how much is measured."""
+
+    seconds: float = 20.0
+    """Of the first load, one daemon on SQLite."""
+    jobs: int = 0
+    """That the first load takes at least, for the slope of its memory."""
+    others: float = 20.0
+    """Seconds of each further load."""
+    messages: int = 5_000
+    """Of a drain."""
+    daemons: tuple[int, ...] = (1, 2, 4)
+
+
+WHOLE: Final = Extent(seconds=300, jobs=20_000, others=30, messages=100_000)
+"""What is asked for; about twenty minutes."""
+
+
+def measure_load(extent: Extent) -> None:
+    """Print all that is measured of daemons."""
+    measure_daemons(extent)
+    measure_steps(extent)
+    measure_drain(extent)
+
+
+def measure_daemons(extent: Extent) -> None:
     """Print jobs a minute of one, two and four daemons on each store."""
-    if not _has_broker():
-        return
-    with broker() as url:
+    with _servers() as (url, database):
+        if url is None:
+            return
         bare = anyio.run(bare_messages_a_second, url)
-        rows = [_row("SQLite, FULL", daemons, seconds, url, None, bare) for daemons in (1, 2)]
-        try:
-            with serving(syncs=True) as server:
-                rows += [
-                    _row("PostgreSQL", daemons, seconds, url, server.database(), bare)
-                    for daemons in (1, 2, 4)
-                ]
-        except NoServer as reason:
-            print(f"\nPostgreSQL was not measured: {reason}.")
+        rows = list[list[object]]()
+        for store in ("file", "database"):
+            if store == "database" and database is None:
+                break
+            for daemons in extent.daemons:
+                is_first = not rows
+                site = Site(url, database.database() if store == "database" and database else None)
+                seconds, jobs = (extent.seconds, extent.jobs) if is_first else (extent.others, 0)
+                held = anyio.run(_hold, site, daemons, seconds, jobs, job_in_a_row())
+                rows.append([site.store, daemons, *held.row(), held.rate * (1 + MESSAGES_OUT) / bare])
+                _tell(rows[-1])
     show_table(
-        f"Six-step jobs over {seconds:g} s, {SLOTS} slots a daemon (aim: {JOBS_AIM} a minute with one on SQLite)",
+        f"Jobs of {STEPS} steps, {SLOTS} slots a daemon (aim: 3,000 a minute with one on SQLite)",
         [
             "store",
             "daemons",
-            "jobs a minute",
-            "journaled steps a second",
+            "seconds",
+            "jobs",
+            "**jobs a minute**",
             "CPU of the daemons, ms a job",
-            "of what aio-pika alone does",
-            "RSS at first, MiB",
+            "RSS at first and at last, MiB",
             "MiB a 1,000 jobs",
-            "loop lag at most, ms",
-            "load of the machine",
+            "loop lag: median, most, ms",
+            "processors in use",
+            "of what aio-pika alone does",
         ],
         rows,
     )
 
 
-def measure_drain(messages: int) -> None:
-    """Print how fast one daemon gets rid of messages of a job that is done."""
-    if not _has_broker():
-        return
-    with broker() as url:
-        drained = anyio.run(_drain, url, messages)
+def measure_steps(extent: Extent) -> None:
+    """Print how many steps a second one daemon journals where jobs have many."""
+    shapes = {
+        f"{waves} waves of {MANY_STEPS // waves}": job_in_waves(waves, MANY_STEPS // waves)
+        for waves in (10, 1)
+    }
+    with _servers() as (url, database):
+        if url is None:
+            return
+        rows = list[list[object]]()
+        for journal in (None, database):
+            if journal is None and rows:
+                break
+            for shape, job in shapes.items():
+                site = Site(url, None if journal is None else journal.database())
+                held = anyio.run(_hold, site, 1, extent.others, 0, job)
+                steps = held.rate * MANY_STEPS
+                rows.append([site.store, shape, round(steps), held.cpu_ms / MANY_STEPS, held.busy])
+                _tell(rows[-1])
     show_table(
-        f"Drain of {messages} messages of a job that is done (aim: {DRAIN_AIM} a second, {RSS_AIM:g} MiB)",
-        ["messages a second", "growth of RSS, MiB", "load of the machine"],
-        [[drained[0], drained[1], os.getloadavg()[0]]],
+        f"Steps of jobs of {MANY_STEPS} steps, one daemon (aim: 1,000 journaled a second)",
+        ["store", "steps", "**steps a second**", "CPU of the daemon, ms a step", "processors in use"],
+        rows,
     )
 
 
-def _has_broker() -> bool:
+def measure_drain(extent: Extent) -> None:
+    """Print how fast one daemon gets rid of messages that nobody waits for any more."""
+    with _servers() as (url, database):
+        if url is None:
+            return
+        rows = list[list[object]]()
+        for journal in (None, database):
+            if journal is None and rows:
+                break
+            site = Site(url, None if journal is None else journal.database())
+            # The aim is one of SQLite; on PostgreSQL a fifth says as much.
+            messages = extent.messages if journal is None else max(1, extent.messages // 5)
+            rows.append([site.store, messages, *anyio.run(_drain, site, messages)])
+            _tell(rows[-1])
+    show_table(
+        "Drain of stale messages by one daemon (aim: 1,500 a second, RSS at most 32 MiB more)",
+        [
+            "store",
+            "messages",
+            "**messages a second**",
+            "CPU of the daemon, ms a message",
+            "RSS grew by, MiB",
+            "processors in use",
+        ],
+        rows,
+    )
+
+
+def _tell(row: Sequence[object]) -> None:
+    """Say that something is measured: the table comes when all of it is."""
+    print("  ", *row, sep=" | ", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _servers() -> Generator[tuple[str | None, PostgresServer | None]]:
+    """Provide a broker and a database server of our own, as far as there are programs for them."""
     try:
         find_server()
     except pytest.skip.Exception as reason:
         print(f"\nDaemons were not measured: {reason}.")
-        return False
-    return True
-
-
-@contextmanager
-def broker() -> Generator[str]:
-    """Provide a broker of our own and its address."""
-    with tempfile.TemporaryDirectory(prefix="wavewright-bench-", ignore_cleanup_errors=True) as folder:
-        own = Broker.create(Path(folder) / "rabbitmq")
-        own.start()
+        yield None, None
+        return
+    with broker() as url:
         try:
-            yield own.url
-        finally:
-            own.close()
-
-
-async def bare_messages_a_second(url: str, messages: int = 3_000) -> float:
-    """Return how many messages a second aio-pika alone sends to a quorum queue and reads from it."""
-    connection = await aio_pika.connect(url)
-    async with connection, connection.channel() as channel:
-        queue = await channel.declare_queue(
-            f"bare.{uuid4().hex[:8]}", durable=True, arguments={"x-queue-type": "quorum"}
-        )
-        read, ended = 0, anyio.Event()
-
-        async def take(message: AbstractIncomingMessage) -> None:
-            nonlocal read
-            await message.ack()
-            read += 1
-            if read == messages:
-                ended.set()
-
-        await channel.set_qos(prefetch_count=100)
-        tag = await queue.consume(take)
-        start = time.perf_counter()
-        limit = anyio.CapacityLimiter(100)
-
-        async def send() -> None:
-            async with limit:
-                made = aio_pika.Message(b"x" * 500, delivery_mode=2)
-                await channel.default_exchange.publish(made, queue.name)
-
-        async with anyio.create_task_group() as group:
-            for _ in range(messages):
-                group.start_soon(send)
-        await ended.wait()
-        await queue.cancel(tag)
-        taken = time.perf_counter() - start
-        await queue.delete(if_unused=False, if_empty=False)
-    return messages / taken
-
-
-def _row(
-    store: str, daemons: int, seconds: float, url: str, journal: str | None, bare: float
-) -> list[object]:
-    figures = anyio.run(_hold, Site(url, journal), daemons, seconds)
-    return [
-        store,
-        daemons,
-        round(figures.rate * 60),
-        round(figures.rate * STEPS),
-        figures.cpu_ms,
-        figures.rate * (1 + MESSAGES_OUT) / bare,
-        figures.rss_first,
-        figures.slope,
-        figures.lag_ms,
-        os.getloadavg()[0],
-    ]
-
-
-@dataclass(frozen=True)
-class Figures:
-    """What a load came to."""
-
-    rate: float
-    """Jobs a second."""
-    cpu_ms: float
-    rss_first: float
-    slope: float
-    lag_ms: float
+            with serving(syncs=True) as database:
+                yield url, database
+        except NoServer as reason:
+            print(f"\nPostgreSQL was not measured: {reason}.")
+            yield url, None
 
 
 @dataclass
-class Site:
-    """A project with names of its own at the broker."""
+class Held:
+    """What a load came to."""
 
-    url: str
-    journal: str | None
-    own: str = field(default_factory=lambda: uuid4().hex[:8])
-
-    def write(self, folder: Path) -> None:
-        """Write the project."""
-        own = self.own
-        (folder / "mine.py").write_text(TOOLS)
-        (folder / "wavewright.yaml").write_text(
-            "tools: [{path: mine.py, functions: {bump: {}}}]\n"
-            f"daemon:\n  exchange: {own}.topic\n  dead_letter_exchange: {own}.dlx\n  slots: {SLOTS}\n"
-            "  health: 127.0.0.1:0\n"
-            f"  queues: {{intake: {own}.in, packages: {own}.packages, decisions: {own}.decisions,"
-            f" status: {own}.status, dead: {own}.dead}}\n"
-        )
+    seconds: float = 0.0
+    jobs: int = 0
+    cpu: float = 0.0
+    busy: str = ""
+    memory: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    """MiB of all daemons, by jobs done."""
+    lags: list[float] = field(default_factory=list[float])
 
     @property
-    def environment(self) -> dict[str, str]:
-        """What the daemons are started with."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
-        store = {} if self.journal is None else {"WAVEWRIGHT_PG_URL": self.journal}
-        return kept | store | {"WAVEWRIGHT_AMQP_URL": self.url}
-
-
-class Daemon:
-    """One real daemon."""
-
-    def __init__(self, folder: Path, site: Site) -> None:
-        self._log = folder / f"log-{uuid4().hex[:6]}"
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "wavewright.engine.main", "daemon"],
-                cwd=folder,
-                env=site.environment,
-                stderr=log,
-            )
-
-    async def started(self) -> None:
-        """Wait until it takes jobs."""
-        with anyio.fail_after(START_SECONDS):
-            while '"daemon_started"' not in self._log.read_text():
-                if self.process.poll() is not None:
-                    raise RuntimeError(self._log.read_text())
-                await anyio.sleep(0.1)
-        line = next(line for line in self._log.read_text().splitlines() if '"health_served"' in line)
-        self._place = json.loads(line)["place"]
+    def rate(self) -> float:
+        """Jobs a second."""
+        return self.jobs / self.seconds
 
     @property
-    def rss(self) -> float:
-        """MiB of memory."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0]) / MIB
+    def cpu_ms(self) -> float:
+        """Milliseconds of CPU a job."""
+        return self.cpu * 1000 / max(1, self.jobs)
 
-    @property
-    def cpu(self) -> float:
-        """Seconds of CPU so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def lag(self) -> float:
-        """Seconds that its event loop was late when it was looked at last."""
-        with urllib.request.urlopen(f"http://{self._place}/metrics", timeout=5) as answer:
-            lines = answer.read().decode().splitlines()
-        return float(next(line for line in lines if line.startswith("wavewright_loop_lag")).split()[1])
-
-    def close(self) -> None:
-        """Stop it."""
-        self.process.terminate()
-        self.process.wait()
+    def row(self) -> list[object]:
+        """Return the figures in the order of the columns."""
+        lags = sorted(self.lags)
+        return [
+            round(self.seconds),
+            self.jobs,
+            round(self.rate * 60),
+            self.cpu_ms,
+            f"{self.memory[0][1]:.1f}, {self.memory[-1][1]:.1f}",
+            _slope(self.memory[len(self.memory) // 2 :]) * 1000,
+            f"{lags[len(lags) // 2] * 1000:.0f}, {lags[-1] * 1000:.0f}",
+            self.busy,
+        ]
 
 
-class Counterpart:
-    """Sends jobs and reads what comes of them."""
-
-    def __init__(self, site: Site, channel: AbstractChannel, exchange: AbstractExchange) -> None:
-        self._site = site
-        self._channel = channel
-        self._exchange = exchange
-        self.sent = 0
-        self.done = 0
-        self._one_is_done = anyio.Event()
-
-    async def until(self, done: int) -> None:
-        """Wait until so many jobs are done."""
-        while self.done < done:
-            self._one_is_done = anyio.Event()
-            await self._one_is_done.wait()
-
-    async def read(self) -> None:
-        """Read statuses and packages from now on, and count the jobs that are done."""
-
-        async def count(message: AbstractIncomingMessage) -> None:
-            if b'"JOB_COMPLETED"' in message.body:
-                self.done += 1
-                self._one_is_done.set()
-            elif b'"JOB_FAILED"' in message.body:
-                raise RuntimeError(message.body.decode())
-
-        for name in ("status", "packages"):
-            queue = await self._channel.get_queue(f"{self._site.own}.{name}", ensure=False)
-            await queue.consume(count, no_ack=True)
-
-    async def send(self, count: int, job: str | None = None) -> None:
-        """Send jobs; the same one again and again where it is named."""
-        async with anyio.create_task_group() as group:
-            for _ in range(count):
-                group.start_soon(self._send, job or str(uuid4()))
-        self.sent += count
-
-    async def _send(self, job: str) -> None:
-        own = self._site.own
-        address = Address("bench", "world_lore_researcher", f"{own}.topic", f"{own}.in")
-        message = MessageId(str(uuid4()))
-        made = encode(
-            JobRequest(job_id=job, job=_job()), address, message=message, correlation=job, at=time.time()
-        )
-        body = aio_pika.Message(
-            made.body,
-            headers=cast("HeadersType", made.headers),
-            content_type="application/json",
-            delivery_mode=2,
-        )
-        await self._exchange.publish(body, f"{own}.in")
-
-
-def _job() -> JsonObject:
-    steps: list[JsonObject] = [
-        {"id": f"s{number}", "tool": "bump", "params": {"x": f"${{steps.s{number - 1}}}" if number else 1}}
-        for number in range(STEPS)
-    ]
-    return {"name": "six", "plan": {"steps": [*steps], "result": f"${{steps.s{STEPS - 1}}}"}}
+def _slope(points: Sequence[tuple[float, float]]) -> float:
+    """Return the slope of the line that fits points best."""
+    across, up = (sum(values) / len(points) for values in zip(*points, strict=True))
+    spread = sum((x - across) ** 2 for x, _ in points)
+    return sum((x - across) * (y - up) for x, y in points) / spread if spread else 0.0
 
 
 @asynccontextmanager
-async def _at_work(site: Site, daemons: int) -> AsyncGenerator[tuple[Counterpart, list[Daemon]]]:
+async def _at_work(folder: Path, site: Site, daemons: int) -> AsyncGenerator[list[Daemon]]:
+    running = list[Daemon]()
+    try:
+        for _ in range(daemons):
+            running.append(Daemon(folder, site))
+            await running[-1].started()
+        yield running
+    finally:
+        for daemon in running:
+            daemon.close()
+
+
+async def _hold(site: Site, daemons: int, seconds: float, jobs: int, job: JsonObject) -> Held:
+    """Keep daemons busy and return what they did after a warm-up; the slope of memory is that of the second half."""
+    with tempfile.TemporaryDirectory(prefix="wavewright-bench-") as name:
+        site.write(Path(name))
+        async with _at_work(Path(name), site, daemons) as running, opposite(site, job) as other:
+            await other.read()
+            await other.hold(min(WARM_SECONDS, seconds), 1, lambda: None)
+            held, first = Held(), other.done
+
+            def look() -> None:
+                held.memory.append((other.done - first, sum(one.rss for one in running)))
+                held.lags += [one.lag() for one in running]
+
+            machine, begun, cpu = Machine.now(), time.monotonic(), sum(one.cpu for one in running)
+            await other.hold(seconds, jobs, look)
+            held.seconds, held.jobs = time.monotonic() - begun, other.done - first
+            held.cpu = sum(one.cpu for one in running) - cpu
+            held.busy = machine.since()
+            look()
+            return held
+
+
+async def _drain(site: Site, messages: int) -> list[object]:
+    """Have one job done, fill the queue with verdicts on it, and start a daemon again."""
     with tempfile.TemporaryDirectory(prefix="wavewright-bench-") as name:
         folder = Path(name)
         site.write(folder)
-        running = list[Daemon]()
-        try:
-            for _ in range(daemons):
-                running.append(Daemon(folder, site))
-                await running[-1].started()
-            connection = await aio_pika.connect(site.url)
-            async with connection, connection.channel() as channel:
-                exchange = await channel.get_exchange(f"{site.own}.topic", ensure=False)
-                yield Counterpart(site, channel, exchange), running
-        finally:
-            for daemon in running:
-                daemon.close()
-
-
-async def _hold(site: Site, daemons: int, seconds: float) -> Figures:
-    async with _at_work(site, daemons) as (other, running):
-        await other.read()
-        warm = time.monotonic() + seconds / 5
-        while time.monotonic() < warm or not other.done:
-            await _top_up(other)
-        first, began, lags = other.done, time.monotonic(), list[float]()
-        cpu, rss = sum(one.cpu for one in running), sum(one.rss for one in running)
-        looked = began
-        while time.monotonic() < began + seconds:
-            await _top_up(other)
-            if time.monotonic() > looked + 2:
-                looked = time.monotonic()
-                lags += [await anyio.to_thread.run_sync(one.lag) for one in running]
-        taken, done = time.monotonic() - began, max(1, other.done - first)
-        return Figures(
-            rate=done / taken,
-            cpu_ms=(sum(one.cpu for one in running) - cpu) * 1000 / done,
-            rss_first=rss,
-            slope=(sum(one.rss for one in running) - rss) * 1000 / done,
-            lag_ms=max(lags, default=0.0) * 1000,
-        )
-
-
-async def _top_up(other: Counterpart) -> None:
-    if other.sent - other.done < BACKLOG:
-        await other.send(50)
-    else:
-        await anyio.sleep(0.02)
-
-
-async def _drain(url: str, messages: int) -> tuple[float, float]:
-    site = Site(url, None)
-    async with _at_work(site, 1) as (other, [daemon]):
-        await other.read()
         job = str(uuid4())
-        await other.send(1, job)
-        await other.until(1)
-        sent = 0
-        start, rss = time.monotonic(), daemon.rss
-        while sent < messages:
-            await other.send(min(500, messages - sent), job)
-            sent += 500
-        # A job behind all of them is done when they are gone.
-        await other.send(1)
-        await other.until(2)
-        return messages / (time.monotonic() - start), daemon.rss - rss
+        async with _at_work(folder, site, 1), opposite(site, job_in_a_row()) as other:
+            await other.read()
+            await other.send_job(job)
+            await other.until(1)
+        async with opposite(site, job_in_a_row()) as other:
+            for sent in range(0, messages, 1000):
+                await other.send_stale(min(1000, messages - sent), job)
+            # A job behind all of them is done when they are gone.
+            await other.send_jobs(1)
+            async with _at_work(folder, site, 1) as [daemon]:
+                begun, rss, cpu, machine = time.monotonic(), daemon.rss, daemon.cpu, Machine.now()
+                await other.read()
+                await other.until(1)
+                taken = time.monotonic() - begun
+                cpu_ms = (daemon.cpu - cpu) * 1000 / messages
+                return [round(messages / taken), cpu_ms, daemon.rss - rss, machine.since()]
