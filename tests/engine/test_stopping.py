@@ -106,3 +106,13 @@ async def test_several_runs_of_one_job_are_stopped_when_all_are_at_rest() -> Non
         other.look()
 
     assert (before, stopper.is_stopped) == (False, True)
+
+
+async def test_what_never_comes_to_its_end_is_stopped_when_its_time_is_over() -> None:
+    stopper = Stopper()
+    with anyio.fail_after(10), stopper.scope() as scope:
+        stopper.wind_down(0.01)
+        await anyio.sleep_forever()
+
+    assert scope.cancelled_caught
+    assert stopper.is_stopped

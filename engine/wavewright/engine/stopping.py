@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -23,8 +24,14 @@ class Stopper:
         """Whether something runs that `stop` would cancel."""
         return bool(self._scopes)
 
-    def wind_down(self) -> None:
-        """Begin nothing more, and stop once nothing is under way; whoever is in a hurry calls `stop` after this."""
+    def wind_down(self, within: float | None = None) -> None:
+        """Begin nothing more, and stop once nothing is under way.
+
+        Args:
+            within: Seconds after which to stop whatever is under way; where absent, whoever is in a hurry says so.
+        """
+        if within is not None:
+            asyncio.get_running_loop().call_later(within, self.stop)
         self._is_winding_down = True
         for brake in [*self._scopes.values()]:
             if brake is not None:

@@ -15,6 +15,7 @@ from wavewright.config.model_settings import BudgetsSection
 from wavewright.engine.daemon.day import Day, PausingPurse, instant, next_day
 from wavewright.engine.messages.requests import JobRequest
 from wavewright.engine.stopping import Stopper
+from wavewright.executor.brake import Brake
 from wavewright.executor.purse import MemoryPurse
 from wavewright.planner.spending import Account, OverBudget, PutOff, Spend
 from wavewright.planner.types import JsonObject, RunId
@@ -93,6 +94,19 @@ async def test_who_asks_for_more_than_the_day_has_left_is_stopped_and_not_refuse
 
     assert stopper.is_stopped
     assert len(told) == 1
+
+
+async def test_a_call_that_is_under_way_when_the_day_is_spent_comes_to_its_end() -> None:
+    day, stopper, brake = Day(Clock(NOON), Told()), Stopper(), Brake()
+    brake.watch(lambda: True)
+    with day.stopping(RUN, stopper), stopper.scope(brake):
+        day.spend("nothing is left", RUN)
+        pulled, stopped = brake.is_pulled, stopper.is_stopped
+        brake.watch(lambda: False)
+        brake.look()
+
+    assert (pulled, stopped) == (True, False)
+    assert stopper.is_stopped
 
 
 async def test_what_no_day_could_pay_for_is_refused() -> None:

@@ -21,6 +21,8 @@ from wavewright.planner.models import Budget
 from wavewright.planner.spending import Account, OverBudget, PutOff, Reservation, Spend
 from wavewright.planner.types import RunId
 
+REST_SECONDS: Final = 3.0
+"""For calls that are under way in a run that is stopped; the one that is put off waits for that, and has no end."""
 LONGEST_LOOK: Final = 1.0
 """Seconds after which the clock is looked at again: it may have been set."""
 
@@ -67,11 +69,11 @@ class Day:
             self._ends = next_day(self._clock())
             self._tell_spent(reason, self._ends)
         if run is not None and (stopper := self._runs.get(run)) is not None:
-            stopper.stop()
+            stopper.wind_down(REST_SECONDS)
         elif run is not None:
             # The run of one target of a job: whose, is not known here, and the day is spent for all of them.
             for stopper in self._runs.values():
-                stopper.stop()
+                stopper.wind_down(REST_SECONDS)
 
     @contextmanager
     def stopping(self, run: RunId, stopper: Stopper) -> Generator[None]:
