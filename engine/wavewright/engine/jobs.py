@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from importlib.resources import as_file, files
 from pathlib import Path
 
 from wavewright.config.documents import (
@@ -24,6 +23,7 @@ from wavewright.config.documents import (
 )
 from wavewright.config.settings import Settings
 from wavewright.engine.document_kinds import is_job, is_sealed_plan, is_template
+from wavewright.engine.named_templates import DEFAULT_LIMITS, read_named, read_template
 from wavewright.engine.sealed_plan import SealError, read_sealed_plan
 from wavewright.engine.toolbox import agent_tools, signatures_to_check
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
@@ -34,12 +34,10 @@ from wavewright.planner.reader import read_model
 from wavewright.planner.resolving import resolve_goal
 from wavewright.planner.suggestions import choice
 from wavewright.planner.types import JsonObject, Schedule
-from wavewright.tools.packs import find_template, pack_names
+from wavewright.tools.packs import pack_names
 
 TARGET = "target"
 """Name of the input that holds the target of a run, where a job has several."""
-
-_DEFAULT_LIMITS = ReadLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,23 +209,6 @@ def misuse_of(error: PlanError) -> DocumentError:
     return DocumentError(error.source, tuple(faults))
 
 
-def named_template(name: str, settings: Settings) -> Path | None:
-    """Return the file of a goal template that is called by its bare name; `None` where the name is a path.
-
-    Raises:
-        DocumentError: there is neither a template nor a file of that name.
-    """
-    if _is_path(name) or Path(name).exists():
-        return None
-    path = _template_path(name, Path(), settings)
-    if path is None:
-        known = template_names(settings)
-        hint = choice(name, known, what="goal templates")
-        fault = Fault("unreadable_file", f"there is no goal template and no file {name!r}", hint=hint)
-        raise DocumentError(Source(name, ""), (fault,))
-    return path
-
-
 def no_plan(goal: Goal, source: Source) -> PlanError:
     """Return the error of a job without a plan, to be raised."""
     missing = Diagnostic(
@@ -239,7 +220,7 @@ def no_plan(goal: Goal, source: Source) -> PlanError:
     return PlanError((missing,), source)
 
 
-def read_file(path: Path, limits: ReadLimits = _DEFAULT_LIMITS) -> Document:
+def read_file(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
     """Read a YAML, JSON or TOML file.
 
     Raises:
@@ -248,59 +229,12 @@ def read_file(path: Path, limits: ReadLimits = _DEFAULT_LIMITS) -> Document:
     return read_document(read_bytes(path, limits), str(path), limits=limits)
 
 
-def read_template(
-    name: str, folder: Path, document: Document, settings: Settings
-) -> tuple[GoalTemplate, Document]:
-    """Return a goal template by its name, or by its path beside the job.
-
-    Raises:
-        PlanError: there is no such template; the message lists those there are.
-    """
-    path = _template_path(name, folder, settings)
-    if path is None:
-        known = ", ".join(repr(known) for known in template_names(settings)) or "none"
-        missing = Diagnostic(
-            code="E107",
-            message=f"there is no goal template {name!r}",
-            pointer="/goal_template",
-            hint=f"there are {known}; or give the path of a file beside the job",
-        )
-        raise PlanError(tuple(place([missing], document)), document.source)
-    template_document = _read_named(path, "/goal_template", document)
-    return read_model(template_document, GoalTemplate), template_document
-
-
-def template_names(settings: Settings) -> list[str]:
-    """Return the names of the project's and of the shipped goal templates."""
-    folders = [*settings.templates, _shipped_templates()]
-    return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
-
-
-def _template_path(name: str, folder: Path, settings: Settings) -> Path | None:
-    if _is_path(name):
-        return folder / name
-    for home in (*settings.templates, _shipped_templates()):
-        for suffix in (".yaml", ".yml", ".json", ".toml"):
-            if (home / f"{name}{suffix}").is_file():
-                return home / f"{name}{suffix}"
-    return find_template(name, _pack_settings(settings), settings.root)
-
-
-def _is_path(name: str) -> bool:
-    return "/" in name or name.endswith((".yaml", ".yml", ".json", ".toml"))
-
-
-def _shipped_templates() -> Path:
-    with as_file(files("wavewright.config.goals")) as folder:
-        return folder
-
-
 def _plan_of_job(job: Job, file: Path, document: Document) -> PlanDraft | None:
     if job.plan is None:
         return None
     if isinstance(job.plan, Plan):
         return PlanDraft(job.plan, PlanOrigin(document, "/plan"), "given")
-    return _plan_draft(_read_named(file.parent / job.plan, "/plan", document))
+    return _plan_draft(read_named(file.parent / job.plan, "/plan", document))
 
 
 def _read_plan(path: Path) -> PlanDraft:
@@ -312,18 +246,6 @@ def _plan_draft(document: Document) -> PlanDraft:
         message = "a sealed plan brings its own goal and is no plan for another job"
         raise SealError(message, place=document.source.name, hint="name it in place of the job")
     return PlanDraft(read_model(document, Plan), PlanOrigin(document), "given")
-
-
-def _read_named(path: Path, pointer: str, document: Document) -> Document:
-    """Read a file that a document names; one that cannot be read is a fault at the place of the name."""
-    try:
-        content = read_bytes(path, _DEFAULT_LIMITS)
-    except DocumentError as error:
-        faults = tuple(
-            replace(fault, pointer=pointer, span=document.nearest_span(pointer)) for fault in error.faults
-        )
-        raise DocumentError(document.source, faults) from error
-    return read_document(content, str(path))
 
 
 def _refuse_unknown_packs(job: Job, document: Document) -> None:
@@ -397,10 +319,6 @@ def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
         for name, given in job.tools.items()
     }
     return goal.model_copy(update={"packs": {**project, **own}})
-
-
-def _pack_settings(settings: Settings) -> dict[str, JsonObject]:
-    return {name: given for name, given in settings.packs.items() if isinstance(given, dict)}
 
 
 def stem(file: Path) -> str:

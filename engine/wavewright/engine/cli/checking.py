@@ -212,7 +212,8 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
 def _goal(options: CheckOptions, text: PlanText) -> Goal | None:
     if options.goal is None or text.plan is None:
         return None
-    from wavewright.engine.jobs import goal_of_file, named_template
+    from wavewright.engine.jobs import goal_of_file
+    from wavewright.engine.named_templates import named_template
 
     settings = _settings()
     file = named_template(options.goal, settings) or Path(options.goal)

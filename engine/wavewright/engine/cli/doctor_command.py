@@ -21,7 +21,8 @@ from wavewright.engine.cli.doctor_prompts import calibration_findings, ladder_fi
 from wavewright.engine.cli.failures import without_secrets
 from wavewright.engine.cli.findings import Finding, finding_of_faulty_file
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
-from wavewright.engine.jobs import read_file, template_names
+from wavewright.engine.jobs import read_file
+from wavewright.engine.named_templates import template_names
 from wavewright.engine.toolbox import all_tools
 from wavewright.engine.version import __version__
 from wavewright.executor.journal_errors import JournalError

@@ -13,7 +13,8 @@ from wavewright.config.settings import Settings
 from wavewright.config.sources import together
 from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.errors import BusMisconfigured
-from wavewright.engine.jobs import named_template, read_file
+from wavewright.engine.jobs import read_file
+from wavewright.engine.named_templates import named_template
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.goals import GoalTemplate
 from wavewright.planner.model_port import ModelError

@@ -11,7 +11,7 @@ import json
 
 from wavewright.config.documents import Document, read_document
 from wavewright.config.settings import Settings
-from wavewright.engine.jobs import read_template
+from wavewright.engine.named_templates import read_template
 from wavewright.executor.job_store.records import JobId, JobRow
 from wavewright.planner.types import JsonObject
 

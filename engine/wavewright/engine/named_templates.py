@@ -1,0 +1,107 @@
+"""Goal templates by their names: the project's, those that are shipped, and those that packs bring."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Final
+
+from wavewright.config.documents import (
+    Document,
+    DocumentError,
+    Fault,
+    ReadLimits,
+    Source,
+    read_bytes,
+    read_document,
+)
+from wavewright.config.settings import Settings
+from wavewright.planner.diagnostics import Diagnostic, PlanError, place
+from wavewright.planner.goals import GoalTemplate
+from wavewright.planner.reader import read_model
+from wavewright.planner.suggestions import choice
+from wavewright.planner.types import JsonObject
+from wavewright.tools.packs import find_template
+
+DEFAULT_LIMITS: Final = ReadLimits()
+
+
+def named_template(name: str, settings: Settings) -> Path | None:
+    """Return the file of a goal template that is called by its bare name; `None` where the name is a path.
+
+    Raises:
+        DocumentError: there is neither a template nor a file of that name.
+    """
+    if _is_path(name) or Path(name).exists():
+        return None
+    path = _template_path(name, Path(), settings)
+    if path is None:
+        known = template_names(settings)
+        hint = choice(name, known, what="goal templates")
+        fault = Fault("unreadable_file", f"there is no goal template and no file {name!r}", hint=hint)
+        raise DocumentError(Source(name, ""), (fault,))
+    return path
+
+
+def read_template(
+    name: str, folder: Path, document: Document, settings: Settings
+) -> tuple[GoalTemplate, Document]:
+    """Return a goal template by its name, or by its path beside the job.
+
+    Raises:
+        PlanError: there is no such template; the message lists those there are.
+    """
+    path = _template_path(name, folder, settings)
+    if path is None:
+        known = ", ".join(repr(known) for known in template_names(settings)) or "none"
+        missing = Diagnostic(
+            code="E107",
+            message=f"there is no goal template {name!r}",
+            pointer="/goal_template",
+            hint=f"there are {known}; or give the path of a file beside the job",
+        )
+        raise PlanError(tuple(place([missing], document)), document.source)
+    template_document = read_named(path, "/goal_template", document)
+    return read_model(template_document, GoalTemplate), template_document
+
+
+def template_names(settings: Settings) -> list[str]:
+    """Return the names of the project's and of the shipped goal templates."""
+    folders = [*settings.templates, _shipped_templates()]
+    return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
+
+
+def _template_path(name: str, folder: Path, settings: Settings) -> Path | None:
+    if _is_path(name):
+        return folder / name
+    for home in (*settings.templates, _shipped_templates()):
+        for suffix in (".yaml", ".yml", ".json", ".toml"):
+            if (home / f"{name}{suffix}").is_file():
+                return home / f"{name}{suffix}"
+    return find_template(name, _pack_settings(settings), settings.root)
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name or name.endswith((".yaml", ".yml", ".json", ".toml"))
+
+
+def _shipped_templates() -> Path:
+    with as_file(files("wavewright.config.goals")) as folder:
+        return folder
+
+
+def read_named(path: Path, pointer: str, document: Document) -> Document:
+    """Read a file that a document names; one that cannot be read is a fault at the place of the name."""
+    try:
+        content = read_bytes(path, DEFAULT_LIMITS)
+    except DocumentError as error:
+        faults = tuple(
+            replace(fault, pointer=pointer, span=document.nearest_span(pointer)) for fault in error.faults
+        )
+        raise DocumentError(document.source, faults) from error
+    return read_document(content, str(path))
+
+
+def _pack_settings(settings: Settings) -> dict[str, JsonObject]:
+    return {name: given for name, given in settings.packs.items() if isinstance(given, dict)}
