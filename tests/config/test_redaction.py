@@ -15,8 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from wavewright.config.redaction import MARK, PLACEHOLDERS, Redactor, known_secrets
+from wavewright.config.redaction import MARK, PLACEHOLDERS, Redactor, known_secrets, named_secrets
 from wavewright.config.settings import load_settings
+from wavewright.planner.types import JsonObject
 
 SHARED_CASES = Path(__file__).parents[3] / "shared" / "cases" / "secret_cases.jsonl"
 
@@ -368,6 +369,19 @@ def test_known_secrets_are_keys_of_providers_and_passwords_in_our_addresses(tmp_
         "own-key-of-the-user",
         "pass/word",
         "rabbit-pw",
+    )
+
+
+def test_what_a_document_holds_under_a_secrets_name_is_found_wherever_it_stands() -> None:
+    document: JsonObject = {
+        "steps": [{"params": {"api_key": "key-of-the-job", "text": "plain", "token": "${inputs.token}"}}],
+        "variables": {"db": {"password": "pw-of-the-job"}},
+        "max_tokens": 4096,
+    }
+
+    assert [*named_secrets(document)] == ["key-of-the-job", "pw-of-the-job"]
+    assert Redactor(["other-one"]).knowing(named_secrets(document)).redact("key-of-the-job, other-one") == (
+        f"{MARK}, {MARK}"
     )
 
 

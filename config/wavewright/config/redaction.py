@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from wavewright.config.secret_shapes import MARK, SENSITIVE_NAME, replace_shapes
 
-__all__ = ["MARK", "Redactor", "known_secrets"]
+__all__ = ["MARK", "Redactor", "known_secrets", "named_secrets"]
 
 _Json: TypeAlias = "bool | int | float | str | list[_Json] | dict[str, _Json] | None"
 
@@ -43,10 +43,15 @@ class Redactor:
     """Takes known secrets and whatever looks like one out of texts."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        values = sorted({value.strip() for value in known}, key=lambda value: (-len(value), value))
-        self._forms = tuple(form for value in values if _is_secret(value) for form in _forms(value))
+        self._values = sorted({value.strip() for value in known}, key=lambda value: (-len(value), value))
+        self._forms = tuple(form for value in self._values if _is_secret(value) for form in _forms(value))
         # Statuses and log lines say the same names again and again.
         self._redact_short = lru_cache(_REMEMBERED)(self._redact)
+
+    def knowing(self, more: Iterable[str]) -> Redactor:
+        """Return one that knows these values, too; this one where there are none."""
+        values = set(more)
+        return Redactor({*self._values, *values}) if values else self
 
     def redact(self, text: str) -> str:
         """Return a text without its secrets."""
@@ -89,6 +94,23 @@ class Redactor:
         ):
             return MARK
         return self.redact_json(value)
+
+
+def named_secrets(value: _Json) -> Iterator[str]:
+    """Yield the texts in a JSON value whose name says that they are secret; what refers to a value is none."""
+    match value:
+        case dict():
+            for name, item in value.items():
+                if isinstance(item, str) and SENSITIVE_NAME.search(name):
+                    if "${" not in item:
+                        yield item
+                else:
+                    yield from named_secrets(item)
+        case list():
+            for item in value:
+                yield from named_secrets(item)
+        case _:
+            return
 
 
 class _HasSecrets(Protocol):

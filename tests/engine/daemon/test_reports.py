@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.redaction import MARK, Redactor
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.executor.job_store.records import JobId, JobRow
-from wavewright.planner.types import RunId
+from wavewright.planner.types import JsonObject, RunId
 
 CANARY = "correct-horse-battery"
 DEAD = JobRow(
@@ -40,6 +41,15 @@ def test_no_secret_goes_out_with_the_reason_of_a_failure() -> None:
         assert CANARY not in message.body.decode()
         assert CANARY not in str(message.headers)
         assert MARK in message.body.decode()
+
+
+def test_what_a_job_hands_over_under_a_secrets_name_is_in_nothing_that_is_told_of_it() -> None:
+    document: JsonObject = {"name": "words", "variables": {"api_key": CANARY}}
+    failed, letter = Reporter(DaemonSection()).tell(replace(DEAD, request={"job": document}))
+
+    assert CANARY not in failed.body.decode()
+    assert CANARY not in str(letter.headers)
+    assert json.loads(letter.body)["request"]["job"] == document, "its own document is as it was sent"
 
 
 def test_what_is_told_again_is_told_in_the_same_bytes() -> None:

@@ -163,3 +163,21 @@ def test_a_run_that_is_resumed_elsewhere_ends_its_spans_here(
 def test_no_collector_means_no_export() -> None:
     with exporting_traces({}) as exports:
         assert not exports
+
+
+def test_what_a_plan_hands_over_under_a_secrets_name_is_in_no_line(
+    tmp_path: Path, wavewright: CommandLine
+) -> None:
+    (tmp_path / "wavewright.yaml").write_text("tools: [ask.py]\n")
+    (tmp_path / "ask.py").write_text(
+        "def ask(api_key: str) -> str:\n    raise ValueError('no: ' + api_key)\n"
+    )
+    (tmp_path / "job.yaml").write_text(
+        "name: x\nplan: {steps: [{id: s, tool: ask, params: {api_key: of-the-sender}}], result: '${steps.s}'}\n"
+    )
+    *lines, _ = wavewright("run", "job.yaml", "--json").out.splitlines()
+
+    said = json.dumps(logged([from_json(json.loads(line)) for line in lines]))
+
+    assert "no: [redacted]" in said
+    assert "of-the-sender" not in said

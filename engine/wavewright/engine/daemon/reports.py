@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from wavewright.config.daemon_settings import DaemonSection
-from wavewright.config.redaction import Redactor
+from wavewright.config.redaction import Redactor, named_secrets
 from wavewright.engine.bus.topology import KIND_HEADER, REASON_HEADER
 from wavewright.engine.context import Unpublishable
 from wavewright.engine.messages.encoding import Address, correlation_of, encode, sender_of
@@ -25,7 +25,7 @@ from wavewright.engine.messages.reports import (
     ReportPayload,
     UserDecisionRequired,
 )
-from wavewright.executor.job_store.records import Decision, JobRow, Outgoing
+from wavewright.executor.job_store.records import Decision, JobId, JobRow, Outgoing
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package
 
@@ -37,6 +37,7 @@ ROUND_IT: Final = 4_096
 """Bytes of what a message holds besides its package, roughly."""
 LONGEST_REASON: Final = 500
 """Characters of a reason; what is longer is in the journal."""
+_REMEMBERED: Final = 256
 _ANYBODY: Final = "anybody"
 """To whom a message is addressed where nobody in particular has asked for it."""
 
@@ -49,6 +50,8 @@ class Reporter:
     key: bytes | None = field(default=None, repr=False)
     redactor: Redactor = field(default_factory=Redactor, repr=False)
     """Knows the secrets that must not go out."""
+    _of_jobs: dict[JobId, Redactor] = field(default_factory=dict[JobId, Redactor], repr=False, compare=False)
+    """Those that also know what a job hands to its tools under a secret's name, of the jobs told of last."""
 
     def status(self, job: JobRow, status: JobStatus, at: float, *what: str | int, **fields: Json) -> Outgoing:
         """Return the message that something has happened to a job.
@@ -117,7 +120,7 @@ class Reporter:
 
     def dead_letter(self, job: JobRow, at: float) -> Outgoing:
         """Return the request of a job that was given up, for the queue of what could not be done."""
-        reason = self.redactor.redact(job.reason)
+        reason = self._redactor_of(job, "job_status").redact(job.reason)
         body: JsonObject = {
             "job_id": job.job,
             "reason": reason,
@@ -183,6 +186,16 @@ class Reporter:
             job, "VALIDATION_RECEIVED", job.since, iteration, iteration=iteration, package_id=job.package
         )
 
+    def _redactor_of(self, job: JobRow, kind: ReportType) -> Redactor:
+        """Return who takes secrets out of what is told of a job; in its package its own document stays as it was."""
+        if kind == "package":
+            return self.redactor
+        if job.job not in self._of_jobs:
+            if len(self._of_jobs) >= _REMEMBERED:
+                self._of_jobs.clear()
+            self._of_jobs[job.job] = self.redactor.knowing(named_secrets(job.request))
+        return self._of_jobs[job.job]
+
     def _message(
         self,
         job: JobRow,
@@ -194,7 +207,9 @@ class Reporter:
         *what: str | int,
     ) -> Outgoing:
         section = self.section
-        address = Address(section.agent, target, section.exchange, queue, self.key, self.redactor)
+        address = Address(
+            section.agent, target, section.exchange, queue, self.key, self._redactor_of(job, kind)
+        )
         message = message_id(job.job, job.iteration, kind, *what)
         return encode(payload, address, message=message, correlation=correlation_of(job), at=at, job=job.job)
 

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import cast
 
+from wavewright.config.redaction import Redactor, named_secrets
 from wavewright.engine.operations.logs import Level, Log
 from wavewright.executor.events import (
     Event,
@@ -41,6 +42,8 @@ class RunLog:
     tools: dict[StepId, str] = field(default_factory=dict[StepId, str])
     """Tool by step, of the plan that the run follows."""
     _numbers: dict[StepId, int] = field(default_factory=dict[StepId, int])
+    _named: Redactor | None = None
+    """Knows what the plan hands to tools under a secret's name."""
     _has_targets: bool = False
     _begun: set[StepId] = field(default_factory=set[StepId])
     _step_tokens: Counter[StepId] = field(default_factory=Counter[StepId])
@@ -72,9 +75,16 @@ class RunLog:
                 pass
 
     def _say(self, event: str, level: Level = "info", **fields: Json) -> None:
+        if self._named is not None:
+            fields = {
+                name: self._named.redact_known(value) if isinstance(value, str) else value
+                for name, value in fields.items()
+            }
         self.log.say(event, level, job_id=self.job, zone_name=self.zone, **fields)
 
     def _take_plan(self, event: PlanAccepted) -> None:
+        if named := [*named_secrets(event.plan)]:
+            self._named = (self._named or Redactor()).knowing(named)
         steps = cast("list[JsonObject]", event.plan.get("steps", []))
         self.tools = {StepId(str(step["id"])): str(step["tool"]) for step in steps}
         self._numbers = {step: number for number, step in enumerate(self.tools, start=1)}
