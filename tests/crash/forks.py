@@ -20,8 +20,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
-from itertools import count
+from dataclasses import asdict, dataclass, replace
+from itertools import count, repeat
 from pathlib import Path
 from typing import Literal, NoReturn
 
@@ -69,7 +69,8 @@ class Spec:
     lanes: int = 1
     numbers: tuple[int, ...] = ()
     """Places to die at; all of this lane where none is given."""
-    mutant: str | None = None
+    mutants: tuple[str | None, ...] = ()
+    """Bugs to be planted, one for each of the numbers."""
     model: str | None = None
     """The address of a model server; the job then asks it twice."""
     calls: int | None = None
@@ -87,6 +88,7 @@ class Report:
     place: str
     violations: tuple[str, ...]
     deaths: int
+    mutant: str | None = None
 
 
 def deaths(spec: Spec) -> Iterator[Report]:
@@ -96,7 +98,7 @@ def deaths(spec: Spec) -> Iterator[Report]:
         assert running.stdout is not None
         for line in running.stdout:
             report = json.loads(line)
-            yield Report(report["number"], report["place"], tuple(report["violations"]), report["deaths"])
+            yield Report(**(report | {"violations": tuple(report["violations"])}))
     assert running.returncode == 0, f"it ended with {running.returncode}"
 
 
@@ -110,9 +112,9 @@ def _main(spec: Spec) -> None:
     _point_at_models()
     _warm_up(spec, Path(spec.folder) / f"warm-{spec.lane}")
     numbers: Iterable[int] = spec.numbers or count(1 + spec.lane, spec.lanes)
-    for number in numbers:
+    for number, mutant in zip(numbers, spec.mutants or repeat(None), strict=False):
         folder = Path(spec.folder) / f"{spec.kind}-{number}"
-        report = _die(spec, folder, number)
+        report = _die(spec, folder, number, mutant)
         if report is None:
             return
         print(json.dumps(asdict(report)), flush=True)
@@ -131,20 +133,20 @@ def _warm_up(spec: Spec, folder: Path) -> None:
     gc.freeze()
 
 
-def _die(spec: Spec, folder: Path, number: int) -> Report | None:
+def _die(spec: Spec, folder: Path, number: int, mutant: str | None) -> Report | None:
     """Let one daemon die at that place and others go on; nothing where it came to its end."""
     shutil.rmtree(folder, ignore_errors=True)
     job = job_id(number)
     _write_job(spec, folder, job)
-    ends = [_child(spec, folder, number)]
+    ends = [_child(spec, folder, number, mutant)]
     if ends == [0]:
         return None
     if spec.again:
         second = random.Random(f"{spec.kind} {number}").randrange(1, 150)  # noqa: S311 - only a place to die at
-        ends.append(_child(spec, folder, second))
+        ends.append(_child(spec, folder, second, mutant))
     # Whoever opens the store must get through however the last one left it.
-    ends.append(_child(spec, folder, None))
-    return _report(spec, folder, job, number, ends)
+    ends.append(_child(spec, folder, None, mutant))
+    return replace(_report(spec, folder, job, number, ends), mutant=mutant)
 
 
 def _write_job(spec: Spec, folder: Path, job: JobId) -> None:
@@ -188,23 +190,23 @@ def _report(spec: Spec, folder: Path, job: str, number: int, ends: list[int]) ->
     return Report(number, " then ".join(str(line["place"]) for line in places), tuple(broken), died)
 
 
-def _child(spec: Spec, folder: Path, number: int | None) -> int:
+def _child(spec: Spec, folder: Path, number: int | None, mutant: str | None) -> int:
     """Run a daemon in a copy of this program; return how it ended."""
     child = os.fork()
     if child == 0:
-        _live(spec, folder, number)
+        _live(spec, folder, number, mutant)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status)
 
 
-def _live(spec: Spec, folder: Path, number: int | None) -> NoReturn:
+def _live(spec: Spec, folder: Path, number: int | None, mutant: str | None) -> NoReturn:
     """Be a daemon until everything is done, or until the place to die at."""
     code = 1
     try:
         journal_store._LONG_LOG = SMALL_LOG  # type: ignore[misc]
         if number is not None:
             _arm(spec.kind, number, folder)
-        plant(spec.mutant)
+        plant(mutant)
         asyncio.run(_serve(folder))
         code = 0
     except BaseException:  # noqa: BLE001 - it is a program of its own, and this its edge
@@ -267,4 +269,4 @@ def _dying(number: int, folder: Path) -> Callable[[str, int], None]:
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    _main(Spec(**(given | {"numbers": tuple(given.get("numbers", ()))})))
+    _main(Spec(**(given | {name: tuple(given.get(name, ())) for name in ("numbers", "mutants")})))

@@ -15,7 +15,7 @@ from tests.crash.sqlite_shim import Shim, SqliteUnreachable, let_pass
 from tests.crash.volume import volume
 
 LANES = 4
-EVERY = volume(11, 1)
+EVERY = volume(31, 1)
 """In the slice one place in so many is tried; which ones differs by lane."""
 
 
@@ -28,7 +28,7 @@ def reachable_sqlite() -> None:
 
 
 @pytest.mark.timeout(volume(300, 3600))
-@pytest.mark.parametrize("lane", range(volume(2, LANES)))
+@pytest.mark.parametrize("lane", range(volume(1, LANES)))
 def test_a_daemon_may_die_before_any_change_of_the_file(tmp_path: Path, lane: int) -> None:
     lanes = EVERY * 2 if EVERY > 1 else LANES
     spec = Spec(str(tmp_path), "writes", lane=lane * EVERY, lanes=lanes)
@@ -37,5 +37,5 @@ def test_a_daemon_may_die_before_any_change_of_the_file(tmp_path: Path, lane: in
 
     broken = [f"{report.violations}: {again(spec, report.number)}" for report in reports if report.violations]
     assert broken == []
-    assert len(reports) > 20
+    assert len(reports) > volume(8, 100)
     assert {"write", "sync"} <= {report.place for report in reports}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from itertools import permutations
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from tests.crash import oracle
 from tests.crash.little_daemon import Agreeing
 from tests.crash.simulation import Simulation, remember_tools
-from tests.crash.volume import volume
+from tests.crash.volume import IS_WHOLE, chance, volume
 from tests.crash.workplace import (
     AGENT,
     EXCHANGE,
@@ -65,7 +64,7 @@ def test_all_orders_of_a_jobs_messages_have_one_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_doubled: bool
 ) -> None:
     remember_tools(monkeypatch)
-    orders = ORDERS if volume(0, 1) else random.Random(5).sample(ORDERS, 12)  # noqa: S311 - the same ones each time
+    orders = ORDERS if IS_WHOLE else chance().sample(ORDERS, 12)
     ends = Counter(
         _end(tmp_path / str(number), order, is_doubled=is_doubled) for number, order in enumerate(orders)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import signal
 import sqlite3
 from contextlib import closing
@@ -12,9 +11,9 @@ import anyio
 import pytest
 
 from tests.crash.figures import note
-from tests.crash.fleet import Daemon, Fleet, fleet
+from tests.crash.fleet import Daemon, Fleet, fleet, until
 from tests.crash.oracle import violations
-from tests.crash.volume import volume
+from tests.crash.volume import chance, volume
 from tests.crash.workplace import JOURNAL, job_id, poison_job, small_job, whole_job
 from tests.support.rabbitmq import Broker
 
@@ -31,7 +30,7 @@ async def test_two_daemons_do_each_job_once(tmp_path: Path, broker: Broker) -> N
     async with fleet(tmp_path, broker.url, section={"slots": 4}) as plant:
         for _ in range(2):
             await plant.start().is_ready()
-        await submit_some(plant, volume(12, 100), pause=0.05)
+        await submit_some(plant, volume(8, 100), pause=0.05)
         for job in plant.submitted[:]:
             await plant.submit(job, whole_job(job, pause=0.05))
         await plant.until_all_ended()
@@ -72,7 +71,7 @@ async def test_an_owner_that_was_frozen_and_replaced_writes_nothing_more(
 
 
 async def test_a_daemon_that_dies_before_its_first_beat_is_replaced(tmp_path: Path, broker: Broker) -> None:
-    chance, times = random.Random(11), volume(2, 20)  # noqa: S311 - only to choose when to kill
+    random, times = chance(), volume(1, 20)
     async with fleet(tmp_path, broker.url, section={"slots": 4}) as plant:
         for _ in range(times):
             daemon = plant.start()
@@ -80,7 +79,7 @@ async def test_a_daemon_that_dies_before_its_first_beat_is_replaced(tmp_path: Pa
             before = plant.starts()
             await submit_some(plant, 2, pause=0.1)
             await plant.until_begun(before + 1)
-            await anyio.sleep(chance.uniform(0, 0.1))
+            await anyio.sleep(random.uniform(0, 0.1))
             plant.kill(daemon)
         await plant.start().is_ready()
         await plant.until_all_ended()
@@ -96,7 +95,7 @@ LADDER = [
     pytest.param([signal.SIGTERM], {0}, id="TERM"),
     pytest.param([signal.SIGINT], {0}, id="INT", marks=pytest.mark.crash),
     pytest.param([signal.SIGHUP], {0}, id="HUP", marks=pytest.mark.crash),
-    pytest.param([signal.SIGTERM, signal.SIGTERM], {0, 143}, id="TERM twice"),
+    pytest.param([signal.SIGTERM, signal.SIGTERM], {0, 143}, id="TERM twice", marks=pytest.mark.crash),
     pytest.param([signal.SIGQUIT], {131}, id="QUIT", marks=pytest.mark.crash),
 ]
 
@@ -105,7 +104,7 @@ LADDER = [
 async def test_a_signal_ends_the_daemon_in_time_and_loses_nothing(
     tmp_path: Path, broker: Broker, signals: list[signal.Signals], codes: set[int]
 ) -> None:
-    times = volume(3, 10)
+    times = volume(2, 10)
     slowest = 0.0
     async with fleet(tmp_path, broker.url, section={"slots": 8}) as plant:
         for phase in range(times):
@@ -149,24 +148,27 @@ async def test_poison_ends_and_takes_nobody_with_it(tmp_path: Path, broker: Brok
             await plant.submit(job_id(number), small_job(job_id(number), steps=9, pause=1.5))
         await plant.until_begun(4)
         await plant.submit(poisoned, poison_job(poisoned, how))
-        while poisoned not in plant.ended():
+        while not set(plant.submitted) <= plant.ended():
             daemon = plant.daemons[0]
             if daemon.running.poll() is not None:
                 plant.kill(daemon)
                 plant.start()
             await anyio.sleep(0.05)
-        await plant.until_all_ended()
+        if how == "kill":
+            await until(lambda: poisoned in plant.dead_jobs())
         found = plant.found()
 
-    states, is_deadly = {row.job: row.state for row in found.rows}, how in ("kill", "store")
+    states = {row.job: row.state for row in found.rows}
     harm = sum(call.tool == "poison" and call.event == "start" for call in found.ledger)
     note("poison", how=how, begun=harm, deaths=len(plant.crashes), violations=len(violations(found)))
     assert violations(found) == []
     assert harm <= 5
-    # Where the tool fails and the process lives, the run ends without what it wanted.
-    assert states.pop(poisoned) in (("dead",) if is_deadly else ("failed", "completed"))
+    end = states.pop(poisoned)
+    # Where the process lives, the run ends without what it wanted; whether the thread that writes lives, is chance.
+    assert end == "dead" if how == "kill" else end in ("failed", "completed", "dead")
+    assert len(plant.crashes) == 0 if how in ("raise", "hang", "memory") else plant.crashes
     assert set(states.values()) == {"completed"}
-    if is_deadly:
+    if end == "dead":
         assert poisoned in plant.dead_jobs()
 
 

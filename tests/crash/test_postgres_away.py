@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import anyio
@@ -11,14 +10,13 @@ import pytest
 from tests.crash.figures import note
 from tests.crash.fleet import Fleet, fleet
 from tests.crash.oracle import Findings, Message, Row, violations
-from tests.crash.volume import volume
+from tests.crash.volume import chance, volume
 from tests.crash.workplace import job_id, read_ledger, whole_job
 from tests.support.postgres import OwnServer
 from tests.support.rabbitmq import Broker
 from wavewright.config.settings import load_settings
 from wavewright.executor.stores import open_stores
 
-SEED = 17
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 1200))]
 
 
@@ -32,7 +30,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 1200))]
 async def test_jobs_survive_a_database_that_goes_away(
     tmp_path: Path, broker: Broker, own_postgres: OwnServer, how: str
 ) -> None:
-    chance, times = random.Random(SEED), volume(3, 15)  # noqa: S311 - only to choose when
+    random, times = chance(), volume(2, 15)
     url = own_postgres.database()
     async with fleet(tmp_path, broker.url, section={"slots": 6}) as plant:
         plant.environment["WAVEWRIGHT_PG_URL"] = url
@@ -42,7 +40,7 @@ async def test_jobs_survive_a_database_that_goes_away(
             for _ in range(4):
                 job = job_id(len(plant.submitted))
                 await plant.submit(job, whole_job(job, pause=0.1))
-            await anyio.sleep(chance.uniform(0.2, 1.5))
+            await anyio.sleep(random.uniform(0.2, 1.5))
             plant.crashed()
             if how == "restart":
                 await anyio.to_thread.run_sync(own_postgres.restart)
