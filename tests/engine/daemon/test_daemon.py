@@ -103,9 +103,10 @@ async def test_what_is_no_message_is_laid_aside_and_what_comes_after_it_is_done(
         await counterpart.until_told(wanted, "JOB_COMPLETED")
         letters = await counterpart.dead_letters(2)
 
-    assert [one.body for one in letters] == [b"{", b"{}"]
+    # Several messages are taken in at once, so their order is nobody's promise.
+    assert sorted(one.body for one in letters) == [b"{", b"{}"]
     kinds = [str(one.headers["x-wavewright-reason"]).partition(":")[0] for one in letters]
-    assert kinds == ["not_json", "missing_field"]
+    assert sorted(kinds) == ["missing_field", "not_json"]
 
 
 async def test_with_a_key_only_signed_messages_have_an_effect_and_what_goes_out_is_signed(
