@@ -12,17 +12,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from wavewright.config.documents import DocumentError
 from wavewright.config.settings import Settings
-from wavewright.engine.context import RunContext, RunRequest, Unpublishable
+from wavewright.engine.context import RunContext, RunRequest
 from wavewright.engine.daemon.answers import Answers, drop_stale
 from wavewright.engine.daemon.day import Day, instant
 from wavewright.engine.daemon.feedback import feedback_of, validation_of
 from wavewright.engine.daemon.job_documents import document_of, name_of
 from wavewright.engine.daemon.outbox_journal import OutboxJournal
 from wavewright.engine.daemon.reports import Reporter, shortened
+from wavewright.engine.lasting_faults import LASTING_FAULTS, told
 from wavewright.engine.operations.watch import Watch
-from wavewright.engine.sealed_plan import SealError
 from wavewright.engine.services import OpenServices
 from wavewright.engine.session import run_request
 from wavewright.engine.stopping import Stopper
@@ -32,30 +31,13 @@ from wavewright.executor.job_store.reception import ENDED
 from wavewright.executor.job_store.records import JobChange, JobRow, Outgoing
 from wavewright.executor.journal import Journal
 from wavewright.executor.journal_errors import JournalError, JournalStopped, RunLost
-from wavewright.planner.diagnostics import PlanError
-from wavewright.planner.model_port import ModelError
 from wavewright.planner.types import RunId
-from wavewright.prompts import PromptError
-from wavewright.tools.functions import ToolDefinitionError
-from wavewright.tools.packs import PackError
 
 FIRST_WAIT: Final = 2.0
 """Seconds before a job whose attempt failed is begun again; twice as long after each further one."""
 LONGEST_WAIT: Final = 300.0
 STORE_WAIT: Final = 5.0
 """Seconds before a job is begun again whose events could not be written."""
-
-NO_USE_AGAIN: Final = (
-    DocumentError,
-    PlanError,
-    SealError,
-    ToolDefinitionError,
-    PackError,
-    PromptError,
-    ModelError,
-    Unpublishable,
-)
-"""Faults of what was asked for or of the project: they are there the next time, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +130,7 @@ class Workshop:
                 )
             except JournalError:
                 raise
-            except NO_USE_AGAIN as fault:
+            except LASTING_FAULTS as fault:
                 return JobChange(job.job, "failed", reason=shortened(told(fault)))
             except Exception as fault:  # noqa: BLE001 - the edge of a job: its fault is its own
                 return self._put_off(job, fault)
@@ -199,12 +181,3 @@ class Workshop:
             # Its hold is let go without a word; whoever claims next finds it without an owner.
             with suppress(JournalError):
                 await self.journal.close_run(job.run)
-
-
-def told(fault: Exception) -> str:
-    """Return what a fault says of a job, without the place in the code."""
-    if isinstance(fault, DocumentError):
-        return "; ".join(one.message for one in fault.faults)
-    if isinstance(fault, PlanError):
-        return "; ".join(one.message for one in fault.diagnostics if one.severity == "error")
-    return str(fault)

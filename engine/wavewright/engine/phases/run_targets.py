@@ -10,13 +10,12 @@ from typing import Literal
 
 import anyio
 
-from wavewright.config.documents import DocumentError
-from wavewright.engine.context import Ports, RunContext, RunRequest, Unpublishable
+from wavewright.engine.context import Ports, RunContext, RunRequest
 from wavewright.engine.feedback import Feedback, Verdict, goal_after, noted_feedback
+from wavewright.engine.lasting_faults import LASTING_FAULTS, told
 from wavewright.engine.model_phases import only_failure
 from wavewright.engine.pipeline import Pipeline, StepResult, halt
 from wavewright.engine.recording import STOPPED, draft_note, end_interrupted, note, record
-from wavewright.engine.sealed_plan import SealError
 from wavewright.engine.target_expansion import found_targets, refuse_unsound
 from wavewright.engine.target_root import TargetRoot, order_for, tokens_of
 from wavewright.engine.target_waves import (
@@ -37,33 +36,18 @@ from wavewright.engine.version import __version__
 from wavewright.executor.events import Event, Noted, RunFinished, RunStarted
 from wavewright.executor.journal_runs import new_run_id
 from wavewright.executor.state import RunState, fold
-from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.goals import Goal
-from wavewright.planner.model_port import ModelError
 from wavewright.planner.models import Plan
 from wavewright.planner.types import JsonObject, RunId
-from wavewright.prompts import PromptError
 from wavewright.reviewer.packaging import build_package
 from wavewright.reviewer.records import Package, ReviewResult
-from wavewright.tools.functions import ToolDefinitionError
-from wavewright.tools.packs import PackError
 
 
 class BudgetSpent(Exception):
     """A target that cannot be begun, because the others have used what the job may spend."""
 
 
-_FAULTS = (
-    BudgetSpent,
-    DocumentError,
-    PlanError,
-    SealError,
-    ToolDefinitionError,
-    PackError,
-    PromptError,
-    ModelError,
-    Unpublishable,
-)
+_FAULTS = (BudgetSpent, *LASTING_FAULTS)
 """What fails one target and is no reason to give the others up."""
 
 
@@ -180,7 +164,7 @@ class RunTargets:
             else:
                 package = self._package(state, run)
         except _FAULTS as fault:
-            await root.note(FAILED, {**body, "reason": _told(fault)})
+            await root.note(FAILED, {**body, "reason": told(fault)})
             return
         if package is None:
             reason = state.finished.reason if state.finished is not None else "it has no end"
@@ -288,11 +272,3 @@ def _status(waves: Waves) -> Literal["achieved", "not_achieved", "failed"]:
         return "failed"
     is_whole = all(end.status == "achieved" for end in waves.ends.values())
     return "achieved" if is_whole else "not_achieved"
-
-
-def _told(fault: Exception) -> str:
-    if isinstance(fault, DocumentError):
-        return "; ".join(one.message for one in fault.faults)
-    if isinstance(fault, PlanError):
-        return "; ".join(one.message for one in fault.diagnostics if one.severity == "error")
-    return str(fault)

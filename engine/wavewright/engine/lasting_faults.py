@@ -1,0 +1,34 @@
+"""Faults of what was asked for or of the project: they are there the next time, too."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wavewright.config.documents import DocumentError
+from wavewright.engine.context import Unpublishable
+from wavewright.engine.sealed_plan import SealError
+from wavewright.planner.diagnostics import PlanError
+from wavewright.planner.model_port import ModelError
+from wavewright.prompts import PromptError
+from wavewright.tools.functions import ToolDefinitionError
+from wavewright.tools.packs import PackError
+
+LASTING_FAULTS: Final = (
+    DocumentError,
+    PlanError,
+    SealError,
+    ToolDefinitionError,
+    PackError,
+    PromptError,
+    ModelError,
+    Unpublishable,
+)
+
+
+def told(fault: Exception) -> str:
+    """Return what a fault says of a job, without the place in the code."""
+    if isinstance(fault, DocumentError):
+        return "; ".join(one.message for one in fault.faults)
+    if isinstance(fault, PlanError):
+        return "; ".join(one.message for one in fault.diagnostics if one.severity == "error")
+    return str(fault)
