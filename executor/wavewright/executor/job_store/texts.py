@@ -22,6 +22,7 @@ from wavewright.executor.job_store.records import (
     MessageId,
     Outgoing,
     Received,
+    Request,
     SentPackage,
     VerdictGiven,
 )
@@ -195,6 +196,11 @@ def sent_text(packages: Sequence[SentPackage]) -> str:
 def read_sent(text: str) -> tuple[SentPackage, ...]:
     """Return the packages in a text."""
     return tuple(SentPackage(*one) for one in from_text(text))
+
+
+def job_named_by(request: Request) -> JobId | None:
+    """Return the job that a message names; an answer names a decision only."""
+    return None if isinstance(request, DecisionMade) else request.job
 
 
 def kept_text(request: Kept) -> str:

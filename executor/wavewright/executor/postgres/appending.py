@@ -120,7 +120,9 @@ class Append:
             for entry in self.beyond:
                 if self.holds[entry.run].no in held:
                     await _mark(connection, entry, self.holds[entry.run].no)
-            given_up = [await self._put_beside(connection, entry, held) for entry in self.beyond]
+            # Whoever changes several jobs locks them in one order, see `wishes`.
+            in_order = sorted(self.beyond, key=_job_beside)
+            given_up = [await self._put_beside(connection, entry, held) for entry in in_order]
             await OutboxTables(connection).put(self._messages(held))
             # Whichever attempt comes as far as here gives up the same.
             self.given_up[:] = [run for run in given_up if run is not None]
@@ -162,6 +164,11 @@ class Append:
         """Take note, in the holds, that it is written."""
         for run, hold in self.holds.items():
             hold.seq, hold.is_finished = self.next_seq[run], self.is_finished[run]
+
+
+def _job_beside(entry: Entry) -> str:
+    change = None if entry.beside is None else entry.beside.change
+    return "" if change is None else change.job
 
 
 async def _mark(connection: Connection, entry: Entry, no: int) -> None:

@@ -30,6 +30,8 @@ async def put_beside(
         RunLost: the job that is changed is not held here.
         JournalError: there is no such job, it has ended otherwise, or an answer is not there to be taken.
     """
+    await tables.lock_decisions(beside.decisions)
+    job = None if beside.change is None else await known_job(tables, beside.change.job)
     await tables.ask(beside.decisions)
     if not beside.taken and beside.change is None:
         return None
@@ -40,9 +42,8 @@ async def put_beside(
                 f"the answer to decision {decision} cannot be taken: it was taken before, has expired or was not given",
                 mend="resume the run; it asks again",
             )
-    if beside.change is None:
+    if beside.change is None or job is None:
         return None
-    job = await known_job(tables, beside.change.job)
     await check(job.run)
     await tables.save_job(await stand(tables, job, beside.change, now))
     return None if beside.change.state == "running" else job.run

@@ -14,6 +14,7 @@ from wavewright.executor.job_store.reception import ENDED
 from wavewright.executor.job_store.records import (
     Decision,
     DecisionId,
+    DecisionMade,
     JobId,
     JobRow,
     JobState,
@@ -70,7 +71,10 @@ _BEGUN: Final = f"""
 _RIPE: Final = """
     SELECT no, message, kind, source, at, kept FROM inbox WHERE is_ripe ORDER BY no"""
 # Once what it names is locked: by then another owner may have judged it.
-_IS_RIPE: Final = "SELECT 1 FROM inbox WHERE no = $1 AND is_ripe FOR UPDATE"
+_IS_RIPE: Final = "SELECT 1 FROM inbox WHERE no = $1 AND is_ripe FOR UPDATE SKIP LOCKED"
+_TRY_DECISION: Final = "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))"
+_FREE_DECISION: Final = "SELECT 1 FROM decision WHERE id = $1 FOR UPDATE SKIP LOCKED"
+_FREE_JOB: Final = "SELECT 1 FROM job WHERE job = $1 FOR UPDATE SKIP LOCKED"
 _RIPEN: Final = (
     "UPDATE inbox SET is_ripe = true WHERE kept IS NOT NULL AND subject = ANY($1::text[]) AND NOT is_ripe"
 )
@@ -211,9 +215,22 @@ class JobTables:
             for no, message, kind, source, at, kept in await self._connection.fetch(_RIPE)
         ]
 
-    async def is_ripe(self, no: int) -> bool:
-        """Lock a kept message and return whether it is still to be judged again."""
-        return await self._connection.fetchval(_IS_RIPE, no) is not None
+    async def lock_ripe(self, kept: KeptMessage) -> bool:
+        """Lock a kept message with what it names; return whether that was free, and it is still to be judged again."""
+        if isinstance(kept.request, DecisionMade):
+            decision = plain(kept.request.decision)
+            if not await self._connection.fetchval(_TRY_DECISION, decision):
+                return False
+            asked = await self.find_decision(kept.request.decision)
+            if asked is None or await self._connection.fetchval(_FREE_DECISION, decision) is None:
+                return False
+            job = asked.job
+        else:
+            job = kept.request.job
+        is_known = await self.find_job(job) is not None
+        if is_known and await self._connection.fetchval(_FREE_JOB, plain(job)) is None:
+            return False
+        return await self._connection.fetchval(_IS_RIPE, kept.no) is not None
 
     async def kept_verdicts(self, job: JobId, before: int | None = None) -> tuple[VerdictGiven, ...]:
         """Return verdicts on a job that are kept, and came before the message of that number where one is given."""
@@ -236,11 +253,13 @@ class JobTables:
         """Write decisions, but for those that are known already; answers that came ahead of them are ripe with that."""
         if decisions:
             rows = [tuple(map(plain_value, decision)) for decision in decisions]
-            names = sorted(str(row[0]) for row in rows)
-            for name in names:
-                await self.lock_decision(DecisionId(name))
             await self._connection.executemany(_INSERT_DECISION, rows)
-            await self._connection.execute(_RIPEN, names)
+            await self._connection.execute(_RIPEN, [row[0] for row in rows])
+
+    async def lock_decisions(self, decisions: Sequence[tuple[object, ...]]) -> None:
+        """Have decisions to oneself that are to be asked."""
+        for decision in sorted(str(decision[0]) for decision in decisions):
+            await self.lock_decision(DecisionId(decision))
 
     async def lock_decision(self, decision: DecisionId) -> None:
         """Have a decision that may not be there yet to oneself: an answer comes before the question or sees it."""

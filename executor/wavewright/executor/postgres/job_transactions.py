@@ -151,11 +151,11 @@ class JobTransactions:
         return True
 
     async def _catch_up(self, tables: JobTables, tell: Tell, now: float) -> None:
-        """Take the effect of messages that were kept and whose turn has come."""
+        """Take the effect of messages that were kept and whose turn has come, but for what others have locked."""
         for kept in await tables.ripe_messages():
-            view = await self._view(tables, kept.request, now, before=kept.no)
-            if not await tables.is_ripe(kept.no):
+            if not await tables.lock_ripe(kept):
                 continue
+            view = await self._view(tables, kept.request, now, before=kept.no)
             action = judge_kept(kept.message, view).action
             is_done = action != "defer"
             if action == "accept":

@@ -28,6 +28,7 @@ from wavewright.executor.job_store.records import (
     Received,
     Walk,
 )
+from wavewright.executor.job_store.texts import job_named_by
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.forgetting import forget_messages
@@ -35,6 +36,7 @@ from wavewright.executor.postgres.job_tables import JobTables
 from wavewright.executor.postgres.job_transactions import OUTBOX_LEASE, Claimed, JobTransactions
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.postgres.outbox_tables import OutboxTables
+from wavewright.executor.postgres.wishes import LAST, place_of_job
 from wavewright.planner.types import RunId
 
 _T = TypeVar("_T")
@@ -63,7 +65,10 @@ class PostgresJobStore:
         """
         caller = _Caller(tell)
         return await caller.served(
-            self._journal.transact(partial(self._do.receive, message=message, tell=caller.tell))
+            self._journal.transact(
+                partial(self._do.receive, message=message, tell=caller.tell),
+                place=place_of_job(job_named_by(message.request)),
+            )
         )
 
     async def claim(self, *, most_weight: float | None = None, tell: Tell = tell_nobody) -> JobRow | None:
@@ -78,7 +83,7 @@ class PostgresJobStore:
         caller = _Caller(tell)
         work = partial(self._do.claim, most_weight=most_weight, tell=caller.tell)
         # Else a cancellation would leave the job held, and nobody would know of it.
-        claimed = await caller.served(self._to_the_end(self._journal.transact(work, self._note)))
+        claimed = await caller.served(self._to_the_end(self._journal.transact(work, self._note, place=LAST)))
         return None if claimed is None else claimed.job
 
     def _note(self, claimed: Claimed | None) -> None:
@@ -94,7 +99,7 @@ class PostgresJobStore:
         """
         caller = _Caller(tell)
         work = partial(self._do.change, change=change, tell=caller.tell)
-        await caller.served(self._journal.transact(work, self._drop))
+        await caller.served(self._journal.transact(work, self._drop, place=place_of_job(change.job)))
 
     def _drop(self, run: RunId | None) -> None:
         if run is not None:
@@ -130,13 +135,15 @@ class PostgresJobStore:
         """
         caller = _Caller(tell)
         return await caller.served(
-            self._journal.transact(partial(self._do.decide, made=made, tell=caller.tell))
+            self._journal.transact(
+                partial(self._do.decide, made=made, tell=caller.tell), place=place_of_job(None)
+            )
         )
 
     async def take_answer(self, decision: DecisionId) -> Decision | None:
         """Return an answered decision that was not taken before and has not expired, and mark it as taken."""
         work = partial(self._do.take_answer, decision=decision)
-        return await self._to_the_end(self._journal.transact(work))
+        return await self._to_the_end(self._journal.transact(work, place=place_of_job(None)))
 
     async def pending(self, most: int = 100) -> list[Outgoing]:
         """Return messages of the outbox in their order, and lease them to this owner for a few seconds."""

@@ -29,7 +29,7 @@ from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.desk import Desk, Duties
 from wavewright.executor.postgres.session import PATIENCE
 from wavewright.executor.postgres.store import PostgresStore
-from wavewright.executor.postgres.wishes import Wish, grant, refuse, wish
+from wavewright.executor.postgres.wishes import ANYWHERE, Place, Wish, grant, refuse, wish
 from wavewright.planner.types import RunId, StepKey
 
 _T = TypeVar("_T")
@@ -157,7 +157,11 @@ class PostgresJournal:
         return await self._desk.ask(answer)
 
     async def transact(
-        self, work: Callable[[Connection], Awaitable[_T]], after: Callable[[_T], None] = _forget
+        self,
+        work: Callable[[Connection], Awaitable[_T]],
+        after: Callable[[_T], None] = _forget,
+        *,
+        place: Place = ANYWHERE,
     ) -> _T:
         """Return what the work does in a transaction, after all that was appended before.
 
@@ -166,13 +170,14 @@ class PostgresJournal:
         Args:
             work: Perhaps called twice, the first time in vain.
             after: Called with what it brought, on the journal's thread, once that is committed.
+            place: Of what is done, among what others want.
 
         Raises:
             JournalError: it could not be written, or what the work itself raised; nothing was written.
         """
         self._desk.check_open()
         self._hand_over()
-        order, waiting = wish(work, after)
+        order, waiting = wish(work, after, place)
         self._desk.put(order)
         return await waiting
 

@@ -1,7 +1,8 @@
 """What others want of the journal's connection, several in one transaction.
 
 A *wish* is done in the same transaction as those that were made beside it. One that fails undoes all of them, and
-then each is done by itself, so that nobody pays for another's fault.
+then each is done by itself, so that nobody pays for another's fault. Whatever waits for rows that others may have
+locked is done in one order on every machine, and what does not wait comes last, so that nobody waits in a circle.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from asyncpg import exceptions as pg
 
@@ -25,6 +26,18 @@ _MOST_TRIES: Final = 5
 """Times that a wish is begun which meets another transaction that writes the same new row."""
 
 
+Place: TypeAlias = tuple[int, str]
+"""Of a wish among those beside it."""
+ANYWHERE: Final[Place] = (1, "")
+LAST: Final[Place] = (2, "")
+"""For what locks rows and waits for none."""
+
+
+def place_of_job(job: str | None) -> Place:
+    """Return the place of what locks a job; of one that is not known beforehand, the first."""
+    return (0, job or "")
+
+
 @dataclass(slots=True)
 class Wish:
     """Something to do in a transaction, and who waits for what it brings."""
@@ -35,19 +48,21 @@ class Wish:
     """Called with what it brought, on the journal's thread, once that is committed."""
     loop: asyncio.AbstractEventLoop
     waiting: asyncio.Future[Any]
+    place: Place
 
 
 def wish(
-    work: Callable[[Connection], Awaitable[_T]], after: Callable[[_T], None]
+    work: Callable[[Connection], Awaitable[_T]], after: Callable[[_T], None], place: Place
 ) -> tuple[Wish, asyncio.Future[_T]]:
     """Return a wish, and what to await on this loop for what it brings."""
     loop = asyncio.get_running_loop()
     waiting: asyncio.Future[_T] = loop.create_future()
-    return Wish(work, after, loop, waiting), waiting
+    return Wish(work, after, loop, waiting, place), waiting
 
 
 async def grant(session: Session, wishes: Sequence[Wish]) -> None:
     """Do what was wished, and answer whoever waits for it."""
+    wishes = sorted(wishes, key=lambda one: one.place)
 
     async def work(connection: Connection) -> list[object]:
         return [await one.work(connection) for one in wishes]
