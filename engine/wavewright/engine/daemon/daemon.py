@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ FLUSH_SECONDS: Final = 2.0
 """For the last messages to go out; what has not stays in the outbox."""
 LOOK_SECONDS: Final = 2.0
 """How often metrics and health are brought up to date."""
+LAG_LOOKS: Final = 30
+"""The longest lag of so many looks is told: a minute's, or whoever asks less often would miss it."""
 
 _LOUD: Final = frozenset(
     {
@@ -230,7 +233,7 @@ class _Rooms:
 
     async def _look(self, dispatcher: Dispatcher) -> None:
         """Keep metrics and health up to date."""
-        watch, lag = self.workshop.watch, 0.0
+        watch, lags = self.workshop.watch, deque([0.0], maxlen=LAG_LOOKS)
         slots = self.workshop.settings.daemon.slots
         while True:
             watch.metrics.part("broker", works=self.bus.is_up)
@@ -239,10 +242,10 @@ class _Rooms:
             else:
                 watch.health.bad("broker", "there is no connection to the broker")
             watch.metrics.slots(busy=dispatcher.running, free=slots - dispatcher.running)
-            watch.metrics.loop(lag=lag, is_paused=self.workshop.day.until is not None)
+            watch.metrics.loop(lag=max(lags), is_paused=self.workshop.day.until is not None)
             due = anyio.current_time() + LOOK_SECONDS
             await anyio.sleep(LOOK_SECONDS)
-            lag = max(0.0, anyio.current_time() - due)
+            lags.append(max(0.0, anyio.current_time() - due))
 
 
 @asynccontextmanager

@@ -52,7 +52,7 @@ class Metrics:
         self._begun_again = self._counter("jobs_begun_again", "Jobs that were begun before and did not end")
         self._slots = self._gauge("slots", "Room for jobs", "state")
         self._paused = self._gauge("paused", "Whether the budget of the day is spent")
-        self._lag = self._gauge("loop_lag_seconds", "How late the event loop was when it was looked at last")
+        self._lag = self._gauge("loop_lag_seconds", "How late the event loop was at most in the last minute")
         self._runs = self._counter("runs_finished", "Runs that ended", "status")
         self._plans = self._counter("plans_accepted", "Plans that runs followed", "rung")
         self._steps = self._counter("steps_finished", "Steps that ended", "tool", "status")

@@ -1,0 +1,34 @@
+"""The pages on log events and metrics name what there is, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.repository.tree import ROOT
+from wavewright.engine.bus.notices import NoticeName
+from wavewright.engine.operations.metrics import Metrics
+
+REFERENCE = ROOT / "docs" / "reference"
+
+
+def test_every_event_of_the_log_has_its_row() -> None:
+    code = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "engine" / "wavewright").rglob("*.py")
+    )
+    page = (REFERENCE / "log-events.md").read_text(encoding="utf-8")
+
+    said = set(re.findall(r'(?:\.say|\._say)\(\s*"([a-z_]+)"', code)) | set(get_args(NoticeName))
+    assert said == set(re.findall(r"^\| `([a-z_]+)`", page, re.MULTILINE))
+
+
+def test_every_metric_has_its_row() -> None:
+    page = (REFERENCE / "metrics.md").read_text(encoding="utf-8")
+    families = text_string_to_metric_families(Metrics().text().decode())
+
+    there = {family.name + ("_total" if family.type == "counter" else "") for family in families}
+    # When something began to be counted is no metric of ours.
+    named = {name for name in there if not name.endswith("_created")}
+    assert named == set(re.findall(r"^\| `(wavewright_\w+)` \|", page, re.MULTILINE))
