@@ -37,6 +37,7 @@ from wavewright.planner.types import JsonObject
 
 WARM_SECONDS: Final = 6.0
 """Before anything is measured: what is imported and remembered once is."""
+_JOBS_OF_A_SLOPE: Final = 2_000
 MANY_STEPS: Final = 50
 """As many as a plan may have, where nobody says otherwise."""
 
@@ -106,8 +107,8 @@ def measure_daemons(extent: Extent) -> None:
 def measure_steps(extent: Extent) -> None:
     """Print how many steps a second one daemon journals where jobs have many."""
     shapes = {
-        f"{waves} waves of {MANY_STEPS // waves}": job_in_waves(waves, MANY_STEPS // waves)
-        for waves in (10, 1)
+        "ten waves of five": job_in_waves(10, MANY_STEPS // 10),
+        "all side by side": job_in_waves(1, MANY_STEPS),
     }
     with _servers() as (url, database):
         if url is None:
@@ -211,7 +212,8 @@ class Held:
             round(self.rate * 60),
             self.cpu_ms,
             f"{self.memory[0][1]:.1f}, {self.memory[-1][1]:.1f}",
-            _slope(self.memory[len(self.memory) // 2 :]) * 1000,
+            # Of fewer jobs it would say what a look happened to meet.
+            _slope(self.memory[len(self.memory) // 2 :]) * 1000 if self.jobs >= _JOBS_OF_A_SLOPE else "",
             f"{lags[len(lags) // 2] * 1000:.0f}, {lags[-1] * 1000:.0f}",
             self.busy,
         ]
