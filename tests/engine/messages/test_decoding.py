@@ -21,6 +21,7 @@ from tests.engine.messages.letters import (
     refusal,
     without,
 )
+from wavewright.engine.daemon.slots import SMALL
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.refusals import Refused
 from wavewright.executor.job_store.records import DecisionMade, JobId, JobRequested, VerdictGiven
@@ -59,6 +60,10 @@ def test_a_job_weighs_what_its_plan_or_its_tokens_suggest() -> None:
 
     assert weight({"job_id": JOB, "job": DOCUMENT}) == 2
     assert weight({"job_id": JOB, "job": {"goal_template": "word_ranking"}}) == 1
+    assert weight({"job_id": JOB, "job": DOCUMENT | {"targets": {"first": ["A", "B", "C"]}}}) == 6
+    # Nobody knows what its waves will find, and it is no small one.
+    assert weight({"job_id": JOB, "job": {"targets": {"first": ["A"], "depth": 2}}}) > SMALL
+    assert weight({"job_id": JOB, "job": {"targets": ["A"]}}) == 1
     assert weight(GOAL | {"budget_tokens": 1}) < weight(GOAL | {"budget_tokens": 500_000})
 
 

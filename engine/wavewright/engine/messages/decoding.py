@@ -37,7 +37,7 @@ from wavewright.executor.job_store.records import (
     Request,
     VerdictGiven,
 )
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject
 
 _Model = TypeVar("_Model", bound=WireModel)
 
@@ -47,6 +47,8 @@ SOURCE: Final = "source_agent"
 """Where a job's request keeps who sent it."""
 
 _TOKENS_A_STEP: Final = 5_000
+_TARGETS_A_WAVE: Final = 10
+"""That a target is likely to lead to."""
 _MOST_MEMBERS: Final = 100
 """Of an envelope or a payload, and far more than any has; looking at each of a hundred thousand takes too long."""
 
@@ -204,4 +206,15 @@ def _weight(payload: JobRequest | GoalRequest) -> float:
         return max(1.0, payload.budget_tokens / _TOKENS_A_STEP)
     plan = payload.job.get("plan")
     steps = plan.get("steps") if isinstance(plan, dict) else None
-    return float(max(1, len(steps))) if isinstance(steps, list) else 1.0
+    one = float(max(1, len(steps))) if isinstance(steps, list) else 1.0
+    return one * _runs(payload.job.get("targets"))
+
+
+def _runs(targets: Json) -> int:
+    """Return how many runs a job with targets is likely to be; one where it has none."""
+    if not isinstance(targets, dict):
+        return 1
+    first, depth = targets.get("first"), targets.get("depth")
+    known = len(first) if isinstance(first, list) else 1
+    further = depth if isinstance(depth, int) and depth > 0 else 0
+    return max(1, known) * (1 + _TARGETS_A_WAVE * further)
