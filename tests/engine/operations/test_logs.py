@@ -111,3 +111,16 @@ def test_what_a_library_warns_of_is_a_line_too(stream: io.StringIO, root_logger:
     assert "hunter2" not in stream.getvalue()
     assert second["message"] == "%d jobs"
     assert (third["error_type"], third["message"]) == ("OSError", "broken")
+
+
+def test_that_a_collector_is_away_is_told_once_and_not_with_every_attempt(
+    stream: io.StringIO, root_logger: logging.Logger
+) -> None:
+    log_to(stream).take_over()
+
+    for seconds in range(20):
+        logging.getLogger("opentelemetry.exporter").warning("nobody answers, retrying in %s s", seconds)
+        logging.getLogger("a_tool").warning("page %s is empty", seconds)
+
+    assert [line["logger"] for line in lines(stream)].count("opentelemetry.exporter") == 1
+    assert [line["logger"] for line in lines(stream)].count("a_tool") == 20

@@ -26,6 +26,10 @@ _LONGEST = 2_000
 """Characters of one text in a line: a log is read by people."""
 _SHORT = 200
 """Characters of a text that is remembered with what became of it."""
+_AGAIN_SECONDS = 60.0
+"""After which a library of `_REPETITIVE` is heard again that says the same as before."""
+_REPETITIVE = ("opentelemetry",)
+"""Libraries that say the same with every attempt, several times a second: that the collector is away."""
 _REMEMBERED = 512
 _HARMLESS_DIGITS = 5
 """Of a number that is a count or a level, and no secret, whatever its field is called."""
@@ -101,9 +105,16 @@ class _Forward(logging.Handler):
     def __init__(self, log: Log) -> None:
         super().__init__()
         self._log = log
+        self._told = dict[str, float]()
+        """When a repetitive library said so last, by its words without what it says them of."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a library's line; one that cannot be formatted is told as it stands."""
+        if record.name.startswith(_REPETITIVE):
+            said = str(record.msg)
+            if record.created - self._told.get(said, -_AGAIN_SECONDS) < _AGAIN_SECONDS:
+                return
+            self._told[said] = record.created
         try:
             message = record.getMessage()
         except (TypeError, ValueError):
