@@ -113,18 +113,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | Runnin
 
 
 @pytest.fixture(scope="session")
-def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | RunningBroker]:
-    """Another RabbitMQ; tests ask for `mortal_broker`, which has it for itself."""
-    from tests.support.rabbitmq import shared_broker
+def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Another RabbitMQ, also where one is given; tests ask for `mortal_broker`, which has it for itself."""
+    from tests.support.rabbitmq import own_broker
 
-    with shared_broker(tmp_path_factory, "rabbitmq-mortal") as shared:
+    with own_broker(tmp_path_factory, "rabbitmq-mortal") as shared:
         yield shared
 
 
 @pytest.fixture
-def mortal_broker(
-    second_broker: Broker | RunningBroker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Broker]:
+def mortal_broker(second_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A RabbitMQ that this test may stop, kill and start; give the test time, for others may have it first."""
     from tests.support.rabbitmq import lent
 

@@ -45,6 +45,8 @@ LARGEST_MESSAGE = 16 * 2**20
 USER, PASSWORD = "tester", "tester-of-loopback"
 POSTMAN = "postman"
 """A user who may send messages in the name of others."""
+DRIVEN_OUT = "driven-out"
+"""A user whose connections a test may have closed."""
 DEAF, DUMB = "deaf", "dumb"
 """A user who may send and not read, and one who may read and not send; neither may make anything."""
 
@@ -279,13 +281,18 @@ def find_server() -> str:
 
 
 @contextmanager
-def shared_broker(
-    factory: pytest.TempPathFactory, name: str = "rabbitmq"
-) -> Generator[Broker | RunningBroker]:
-    """Start the session's broker, or join those who use it; the last one ends it."""
+def shared_broker(factory: pytest.TempPathFactory) -> Generator[Broker | RunningBroker]:
+    """Return the broker that runs already, or start one of the session's own."""
     if url := os.environ.get("WAVEWRIGHT_TEST_AMQP_URL"):
         yield RunningBroker(url)
         return
+    with own_broker(factory, "rabbitmq") as own:
+        yield own
+
+
+@contextmanager
+def own_broker(factory: pytest.TempPathFactory, name: str) -> Generator[Broker]:
+    """Start a broker of the session's own, or join those who use it; the last one ends it."""
     find_server()
     folder = session_folder(factory) / name
     folder.mkdir(exist_ok=True)
@@ -306,10 +313,8 @@ def shared_broker(
 
 
 @contextmanager
-def lent(broker: Broker | RunningBroker, factory: pytest.TempPathFactory) -> Generator[Broker]:
+def lent(broker: Broker, factory: pytest.TempPathFactory) -> Generator[Broker]:
     """Lend a broker to one test of the session at a time, which may stop and kill it; it runs when it is given out."""
-    if not isinstance(broker, Broker):
-        pytest.skip("the broker of WAVEWRIGHT_TEST_AMQP_URL is not ours to stop")
     with locked(session_folder(factory) / "rabbitmq-lent"):
         broker.start()
         yield broker
@@ -360,11 +365,17 @@ def _definitions() -> dict[str, object]:
         return {"name": name, "tags": [*tags], **hashed}
 
     return {
-        "users": [user(USER, "administrator"), user(POSTMAN, "impersonator"), user(DEAF), user(DUMB)],
+        "users": [
+            user(USER, "administrator"),
+            user(POSTMAN, "impersonator"),
+            user(DRIVEN_OUT),
+            user(DEAF),
+            user(DUMB),
+        ],
         "vhosts": [{"name": "/"}],
         "permissions": [
             {"user": name, "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}
-            for name in (USER, POSTMAN)
+            for name in (USER, POSTMAN, DRIVEN_OUT)
         ]
         + [
             {"user": DEAF, "vhost": "/", "configure": "^$", "write": ".*", "read": "^$"},

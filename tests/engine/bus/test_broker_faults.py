@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
 import pytest
 
 from tests.engine.bus.pieces import MemoryOutbox, Notices, message, until
-from tests.support.rabbitmq import Broker, contents
+from tests.support.rabbitmq import DRIVEN_OUT, Broker, RunningBroker, clear, contents
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.messages.delivery import Delivery
@@ -19,10 +20,33 @@ from wavewright.executor.job_store.records import Outgoing
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
 
 
+@dataclass(frozen=True)
+class Victim:
+    """A broker, and what happens to it."""
+
+    broker: Broker
+    url: str
+    disturb: Callable[[], None]
+    is_shared: bool
+    """Whether others go on with it; what is left at another goes with it."""
+
+
+@pytest.fixture(params=["killed", "closed"])
+def victim(request: pytest.FixtureRequest) -> Victim:
+    if request.param == "killed":
+        mortal: Broker = request.getfixturevalue("mortal_broker")
+        return Victim(mortal, mortal.url, lambda: kill_and_start(mortal), is_shared=False)
+    shared: Broker | RunningBroker = request.getfixturevalue("broker")
+    own: Broker = shared if isinstance(shared, Broker) else request.getfixturevalue("mortal_broker")
+    return Victim(own, own.url_of(DRIVEN_OUT), lambda: close_connections(own), is_shared=True)
+
+
 @pytest.fixture
-def topology(mortal_broker: Broker) -> Topology:
-    # What is left at this broker goes with it.
-    return mortal_broker.topology()
+async def topology(victim: Victim) -> AsyncIterator[Topology]:
+    own = victim.broker.topology()
+    yield own
+    if victim.is_shared:
+        await clear(victim.broker.url, own)
 
 
 def kill_and_start(broker: Broker) -> None:
@@ -31,8 +55,8 @@ def kill_and_start(broker: Broker) -> None:
 
 
 def close_connections(broker: Broker) -> None:
-    """Have every connection ended in good order, as a broker does that stops."""
-    broker.ctl("close_all_connections", "maintenance")
+    """Have every connection of a user ended in good order, as a broker does that stops."""
+    broker.ctl("close_all_user_connections", DRIVEN_OUT, "maintenance")
 
 
 class SteadyOutbox(MemoryOutbox):
@@ -43,10 +67,7 @@ class SteadyOutbox(MemoryOutbox):
         return await super().pending(min(most, 10))
 
 
-@pytest.mark.parametrize("disturb", [kill_and_start, close_connections], ids=["killed", "closed"])
-async def test_work_goes_on_when_the_broker_is_back(
-    mortal_broker: Broker, topology: Topology, disturb: Callable[[Broker], None]
-) -> None:
+async def test_work_goes_on_when_the_broker_is_back(victim: Victim, topology: Topology) -> None:
     messages = [message(topology, number) for number in range(800)]
     outbox = SteadyOutbox(messages)
     notices = Notices()
@@ -65,14 +86,14 @@ async def test_work_goes_on_when_the_broker_is_back(
             async for delivery in watcher:
                 watched.add(delivery.body)
 
-    async with open_bus(BusSettings(mortal_broker.url, topology), notices) as bus:
+    async with open_bus(BusSettings(victim.url, topology), notices) as bus:
         held = await held_before(bus, topology)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(take, bus)
             tasks.start_soon(look_on, bus)
             tasks.start_soon(bus.relay, outbox)
             await until(lambda: len(outbox.sent) > 50 and len(taken) > 20)
-            await anyio.to_thread.run_sync(disturb, mortal_broker)
+            await anyio.to_thread.run_sync(victim.disturb)
             assert notices.of("broker_lost"), "nobody was disturbed"
             # Settling what came by a connection that is gone does no harm.
             await held.ack()
@@ -84,7 +105,7 @@ async def test_work_goes_on_when_the_broker_is_back(
     assert {outgoing.body for outgoing in messages} <= taken
     assert b"9999" in taken, "what was held and never acknowledged comes again"
     assert set(outbox.sent) == {outgoing.message for outgoing in messages}
-    left = {found.body for found in await contents(mortal_broker.url, topology.intake)}
+    left = {found.body for found in await contents(victim.broker.url, topology.intake)}
     assert left <= taken | {late.body}
 
 
