@@ -220,12 +220,7 @@ class _Rooms:
             self.workshop.watch.health.bad("daemon", f"it is stopping: {stopping.reason}")
             self.workshop.watch.log.say("daemon_stopping", reason=stopping.reason, running=dispatcher.running)
             inward.cancel()
-            dispatcher.wind_down()
-            with anyio.move_on_after(GRACE_SECONDS):
-                await ended.wait()
-            dispatcher.stop()
-            with anyio.move_on_after(DRAIN_SECONDS):
-                await ended.wait()
+            await _wind_down(dispatcher, ended)
             outward.cancel()
             with anyio.move_on_after(FLUSH_SECONDS):
                 await self.bus.flush(outbox)
@@ -246,6 +241,16 @@ class _Rooms:
             due = anyio.current_time() + LOOK_SECONDS
             await anyio.sleep(LOOK_SECONDS)
             lags.append(max(0.0, anyio.current_time() - due))
+
+
+async def _wind_down(dispatcher: Dispatcher, ended: anyio.Event) -> None:
+    """Let calls that are under way come to their end, then stop what is left of the jobs."""
+    dispatcher.wind_down()
+    with anyio.move_on_after(GRACE_SECONDS):
+        await ended.wait()
+    dispatcher.stop()
+    with anyio.move_on_after(DRAIN_SECONDS):
+        await ended.wait()
 
 
 @asynccontextmanager
