@@ -213,6 +213,20 @@ async def test_messages_go_over_an_encrypted_line(broker: Broker | RunningBroker
 
 
 @pytest.mark.anyio
+async def test_a_broker_that_calls_itself_otherwise_than_its_address_is_refused(
+    broker: Broker | RunningBroker,
+) -> None:
+    own = with_encryption(broker)
+    # The same address in other words, which the certificate does not name.
+    url = own.encrypted_url.replace("127.0.0.1", "127.1")
+    error = await why_not(BusSettings(f"{url}?cafile={own.authority}"))
+
+    assert isinstance(error, BusMisconfigured)
+    assert "certificate is not valid for" in error.message
+    assert error.mend == "name the broker in the address as its certificate does"
+
+
+@pytest.mark.anyio
 async def test_a_broker_that_nobody_vouches_for_is_refused(broker: Broker | RunningBroker) -> None:
     error = await why_not(BusSettings(with_encryption(broker).encrypted_url))
 

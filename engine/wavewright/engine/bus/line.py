@@ -168,6 +168,8 @@ class Line:
         return {"broker": self.place, "connection": self._name}
 
 
+_OTHER_NAME: Final = frozenset({62, 64})
+"""OpenSSL's codes of a certificate that is sound and another host's: by its name, by its address."""
 _IS_IT_THERE: Final = "is the broker running, and is this its address? it is set by WAVEWRIGHT_AMQP_URL"
 
 
@@ -192,7 +194,9 @@ def _judged(error: BusDown, address: Address) -> BusError:
         return BusMisconfigured(
             f"the broker's certificate is not trusted: {root.verify_message}",
             place=place,
-            mend="name the authority that signed it: amqps://…?cafile=ca.pem",
+            mend="name the broker in the address as its certificate does"
+            if root.verify_code in _OTHER_NAME
+            else "name the authority that signed it: amqps://…?cafile=ca.pem",
         )
     if isinstance(root, ssl.SSLError):
         return BusMisconfigured(
