@@ -27,7 +27,7 @@ test: environment ## Run every test
 	@sh .ci/rabbitmq
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
-crash: environment ## Run the whole crash programme: kills, faults of disk, network and clock (about half an hour)
+crash: environment ## Run the whole crash programme: kills, faults of disk, network and clock (about forty minutes)
 	@sh .ci/postgres
 	@sh .ci/rabbitmq
 	@sh .ci/faketime

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash import points
+from tests.crash.figures import note
+from tests.crash.file_broker import FileBroker
 from tests.crash.forks import Spec, again, deaths
+from tests.crash.little_daemon import Agreeing, little_daemon
 from tests.crash.volume import volume
+from tests.crash.workplace import job_id, request_of, whole_job, write_workplace
 
 NAMES = {
     "taken", "before ack", "after ack", "after claim", "before commit", "after commit", "after work", "tool start",
@@ -28,10 +33,21 @@ def test_a_daemon_may_die_at_any_point(tmp_path: Path, lane: int) -> None:
     reports = list(deaths(spec))
 
     broken = [f"{report.violations}: {again(spec, report.number)}" for report in reports if report.violations]
+    note("points", deaths=sum(report.deaths for report in reports), violations=len(broken))
     assert broken == []
     assert len(reports) >= 120 / (2 * every)
-    if every == 1:
-        assert {report.place for report in reports} >= NAMES - {"after marking", "after work"}
+
+
+@pytest.mark.anyio
+async def test_a_job_comes_to_every_kind_of_point(tmp_path: Path) -> None:
+    write_workplace(tmp_path, {"validation": {"iterations": 2}})
+    FileBroker(tmp_path / "broker").put(request_of(job_id(1), whole_job(job_id(1))))
+    points.at_points(lambda _name, _number: None)
+
+    async with little_daemon(tmp_path) as daemon:
+        await daemon.serve(Agreeing())
+
+    assert set(points.reached()) == NAMES
 
 
 @pytest.mark.crash
@@ -42,5 +58,6 @@ def test_whoever_goes_on_may_die_as_well(tmp_path: Path) -> None:
     reports = list(deaths(spec))
 
     broken = [f"{report.violations}: {again(spec, report.number)}" for report in reports if report.violations]
+    note("points", deaths=sum(report.deaths for report in reports), violations=len(broken))
     assert broken == []
     assert sum(report.deaths == 2 for report in reports) > 50

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.figures import note
 from tests.crash.forks import Spec, again, deaths
 from tests.crash.sqlite_shim import Shim, SqliteUnreachable, let_pass
 from tests.crash.volume import volume
@@ -36,6 +37,7 @@ def test_a_daemon_may_die_before_any_change_of_the_file(tmp_path: Path, lane: in
     reports = list(deaths(spec))
 
     broken = [f"{report.violations}: {again(spec, report.number)}" for report in reports if report.violations]
+    note("writes", deaths=sum(report.deaths for report in reports), violations=len(broken))
     assert broken == []
     assert len(reports) > volume(8, 100)
     assert {"write", "sync"} <= {report.place for report in reports}

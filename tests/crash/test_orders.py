@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash import oracle
+from tests.crash.figures import note
 from tests.crash.little_daemon import Agreeing
 from tests.crash.simulation import Simulation, remember_tools
 from tests.crash.volume import IS_WHOLE, chance, volume
@@ -69,6 +70,7 @@ def test_all_orders_of_a_jobs_messages_have_one_end(
         _end(tmp_path / str(number), order, is_doubled=is_doubled) for number, order in enumerate(orders)
     )
 
+    note("orders", tried=ends.total(), is_doubled=is_doubled, ends=len(ends))
     assert len(ends) == 1, ends
     [end] = ends
     assert end.startswith("['completed']")
