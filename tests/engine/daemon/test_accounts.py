@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -247,23 +247,9 @@ def test_a_reason_is_cut_where_a_message_would_grow_without_end() -> None:
     assert len(message.body) < 2_000
 
 
-class WatchedJournal(MemoryJournal):
-    """A journal that remembers what was to be written with its events."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.beside = list[Alongside | None]()
-
-    def append(
-        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
-    ) -> Awaitable[None]:
-        self.beside.append(alongside)
-        return super().append(run, events)
-
-
 @pytest.mark.anyio
 async def test_a_job_of_many_targets_advances_with_each_step_and_each_end_of_one() -> None:
-    journal = WatchedJournal()
+    journal = MemoryJournal()
     outbox = OutboxJournal(journal, replace(JOB, attempts=4), REPORTER)
     target = RunId("20261122-060000-abc124")
     await journal.open_run(JOB.run)
@@ -275,7 +261,8 @@ async def test_a_job_of_many_targets_advances_with_each_step_and_each_end_of_one
     await outbox.append(target, [StepFinished(4.0, StepId("s0"), "ok")])
     await outbox.append(target, [StepFinished(5.0, StepId("s1"), "ok")])
 
-    changes = [None if one is None else one.change for one in journal.beside]
-    assert changes == [None, None, JobChange(JOB.job, "running", has_advanced=True), None]
-    [progress] = statuses([] if journal.beside[2] is None else journal.beside[2].messages)
+    advanced = [(run, beside) for run, beside in journal.alongside if beside.change is not None]
+    [(run, beside)] = advanced
+    [progress] = statuses(beside.messages)
+    assert (run, beside.change) == (target, JobChange(JOB.job, "running", has_advanced=True))
     assert (progress["status"], progress["target"]) == ("STEP_PROGRESS", "A")
