@@ -144,7 +144,7 @@ async def test_a_job_that_ends_its_process_is_laid_aside_after_five_attempts(
     assert yard.calls()["die"] == deaths
     assert "5" in str(failed["reason"])
     assert str(letter.headers["x-wavewright-reason"]).startswith("max_deliveries")
-    assert json.loads(letter.body)["job_id"] == poison
+    assert json.loads(letter.body)["payload"] == {"job_id": poison, "job": job("die")}
 
 
 async def is_done_before_it_ends(daemon: DaemonProcess, yard: Yard) -> bool:

@@ -8,10 +8,14 @@ from dataclasses import replace
 from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.redaction import MARK, Redactor
 from wavewright.engine.daemon.reports import Reporter
-from wavewright.executor.job_store.records import JobId, JobRow
+from wavewright.engine.messages.decoding import decode
+from wavewright.engine.messages.delivery import Delivery
+from wavewright.engine.messages.rules import WireRules
+from wavewright.executor.job_store.records import JobId, JobRequested, JobRow
 from wavewright.planner.types import JsonObject, RunId
 
 CANARY = "correct-horse-battery"
+CORRELATION = "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0ecc"
 DEAD = JobRow(
     job=JobId("5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0e01"),
     run=RunId("20260601-120000-3f2a7c"),
@@ -31,7 +35,22 @@ def test_a_job_that_was_given_up_is_laid_aside_with_the_reason_and_its_request()
     assert (letter.exchange, letter.routing_key) == ("knowledge.dlx", "agent.world_lore_researcher")
     assert letter.headers["x-wavewright-kind"] == "max_deliveries"
     assert str(letter.headers["x-wavewright-reason"]).startswith("max_deliveries: begun 5 times")
-    assert json.loads(letter.body)["request"]["job"] == {"name": "words"}
+    assert letter.headers["x-wavewright-attempts"] == 5
+    assert json.loads(letter.body)["payload"] == {"job_id": DEAD.job, "job": {"name": "words"}}
+
+
+def test_what_was_given_up_can_be_sent_again_as_it_lies_among_the_dead_letters() -> None:
+    goal: JsonObject = {"goal": "Tell", "depth": 1, "budget_tokens": 500, "zone_name": "Westfall"}
+    sent: JsonObject = {**goal, "source_agent": "ui_backend", "correlation_id": CORRELATION}
+    *_, letter = Reporter(DaemonSection(), b"0123456789abcdef").tell(replace(DEAD, request=sent))
+    delivery = Delivery(body=letter.body, routing_key=letter.routing_key, content_type="application/json")
+
+    received = decode(delivery, WireRules("world_lore_researcher"), DEAD.since)
+
+    assert received.source == "ui_backend"
+    assert isinstance(received.request, JobRequested)
+    assert (received.request.job, received.request.request) == (DEAD.job, sent)
+    assert "x-wavewright-signature" not in letter.headers
 
 
 def test_no_secret_goes_out_with_the_reason_of_a_failure() -> None:
@@ -40,7 +59,7 @@ def test_no_secret_goes_out_with_the_reason_of_a_failure() -> None:
     for message in reporter.tell(DEAD):
         assert CANARY not in message.body.decode()
         assert CANARY not in str(message.headers)
-        assert MARK in message.body.decode()
+        assert MARK in message.body.decode() + str(message.headers)
 
 
 def test_what_a_job_hands_over_under_a_secrets_name_is_in_nothing_that_is_told_of_it() -> None:
@@ -49,7 +68,7 @@ def test_what_a_job_hands_over_under_a_secrets_name_is_in_nothing_that_is_told_o
 
     assert CANARY not in failed.body.decode()
     assert CANARY not in str(letter.headers)
-    assert json.loads(letter.body)["request"]["job"] == document, "its own document is as it was sent"
+    assert json.loads(letter.body)["payload"]["job"] == document, "its own document is as it was sent"
 
 
 def test_what_is_told_again_is_told_in_the_same_bytes() -> None:

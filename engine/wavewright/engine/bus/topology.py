@@ -21,6 +21,8 @@ REASON_HEADER: Final = "x-wavewright-reason"
 KIND_HEADER: Final = "x-wavewright-kind"
 QUEUE_HEADER: Final = "x-wavewright-queue"
 """Of a dead letter: the queue that it was taken from."""
+ATTEMPTS_HEADER: Final = "x-wavewright-attempts"
+"""Of a dead letter whose job was given up: how often it was begun."""
 SENDER_HEADER: Final = "x-wavewright-user-id"
 """Of a dead letter: the broker's user who sent it."""
 

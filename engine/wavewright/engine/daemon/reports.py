@@ -6,16 +6,15 @@ So the same thing is told in the same bytes, however often it has to be said.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.redaction import Redactor, named_secrets
-from wavewright.engine.bus.topology import KIND_HEADER, REASON_HEADER
+from wavewright.engine.bus.topology import ATTEMPTS_HEADER, KIND_HEADER, QUEUE_HEADER, REASON_HEADER
 from wavewright.engine.context import Unpublishable
-from wavewright.engine.messages.encoding import Address, correlation_of, encode, sender_of
+from wavewright.engine.messages.encoding import Address, correlation_of, encode, request_of, sender_of
 from wavewright.engine.messages.envelope import ReportType
 from wavewright.engine.messages.ids import message_id
 from wavewright.engine.messages.packaging import package_report
@@ -119,24 +118,27 @@ class Reporter:
         )
 
     def dead_letter(self, job: JobRow, at: float) -> Outgoing:
-        """Return the request of a job that was given up, for the queue of what could not be done."""
+        """Return the request of a job that was given up, for the queue of what could not be done.
+
+        It is a message like the one that the job came by, to be sent again under new ids; nobody has signed it.
+        """
         reason = self._redactor_of(job, "job_status").redact(job.reason)
-        body: JsonObject = {
-            "job_id": job.job,
-            "reason": reason,
-            "attempts": job.attempts,
-            "request": job.request,
-        }
-        return Outgoing(
+        section, queue = self.section, self.section.queues.intake
+        letter = encode(
+            request_of(job),
+            Address(_asker(job), section.agent, section.dead_letter_exchange, queue),
             message=message_id(job.job, job.iteration, "dead_letter"),
-            kind="dead_letter",
-            exchange=self.section.dead_letter_exchange,
-            routing_key=self.section.queues.intake,
-            body=json.dumps(body, sort_keys=True, ensure_ascii=True).encode("ascii"),
+            correlation=correlation_of(job),
+            at=job.received,
             job=job.job,
-            headers={KIND_HEADER: POISON, REASON_HEADER: f"{POISON}: {shortened(reason)}"},
-            at=at,
         )
+        why: JsonObject = {
+            KIND_HEADER: POISON,
+            REASON_HEADER: f"{POISON}: {shortened(reason)}",
+            QUEUE_HEADER: queue,
+            ATTEMPTS_HEADER: job.attempts,
+        }
+        return replace(letter, kind="dead_letter", headers={**letter.headers, **why}, at=at)
 
     def tell(self, job: JobRow) -> Sequence[Outgoing]:
         """Return what is told of a job that has come into its state otherwise than by its run: for the job store."""

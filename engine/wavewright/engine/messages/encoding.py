@@ -24,7 +24,7 @@ from wavewright.engine.messages.reports import (
     ResearchPackage,
     UserDecisionRequired,
 )
-from wavewright.engine.messages.requests import REQUESTS, RequestPayload
+from wavewright.engine.messages.requests import REQUESTS, GoalRequest, JobRequest, RequestPayload
 from wavewright.engine.messages.signatures import SIGNATURE_HEADER, sign
 from wavewright.executor.job_store.records import JobId, JobRow, MessageId, Outgoing
 from wavewright.executor.json_text import make_encoder
@@ -110,6 +110,14 @@ def correlation_of(job: JobRow) -> str:
 def sender_of(job: JobRow) -> str | None:
     """Return the agent that asked for a job, where it came as a message."""
     return _text(job, SOURCE)
+
+
+def request_of(job: JobRow) -> JobRequest | GoalRequest:
+    """Return what a job was asked for by, as it came."""
+    asked = {name: value for name, value in job.request.items() if name not in {CORRELATION, SOURCE}}
+    model = JobRequest if "job" in asked else GoalRequest
+    # It was judged when it came, and is told as it is.
+    return model.model_construct(None, job_id=job.job, **asked)
 
 
 def _text(job: JobRow, field_name: str) -> str | None:
