@@ -159,7 +159,10 @@ def test_a_killed_job_goes_on_with_the_target_in_hand(wavewright: CommandLine, p
     [root] = [row["run"] for row in rows if row["job"] == "places"]
     answer = wavewright("resume", root)
 
+    alone = [wavewright(*command, root) for command in (("dry-run", "--run"), ("diff",), ("replay",))]
+
     assert answer.code == 0
+    assert all(f"run {root!r} is that of a job with several targets" in one.err for one in alone)
     assert Counter(calls(places)) == {"A": 1, "B": 2, "C": 1}
     assert [one["status"] for one in shown(wavewright)] == ["achieved"] * 3
 

@@ -37,6 +37,14 @@ def runs_of_targets(state: RunState) -> frozenset[RunId]:
     return frozenset() if waves is None else frozenset(waves.runs.values())
 
 
+def why_no_plan(state: RunState, otherwise: str) -> str:
+    """Return why a run has no plan: its targets' runs have theirs, or else what is given."""
+    if waves_of(state) is None:
+        return otherwise
+    shown = f"`wavewright show {state.run}` lists them"
+    return f"run {state.run!r} is that of a job with several targets, each with a run of its own: {shown}"
+
+
 def _may_have_targets(request: JsonObject) -> bool:
     job = request.get("job")
     return "targets" in job if isinstance(job, dict) else True

@@ -16,6 +16,7 @@ from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
 from wavewright.engine.document_kinds import is_job, is_template
 from wavewright.engine.jobs import misuse_of, order_of, read_file
+from wavewright.engine.owned_runs import why_no_plan
 from wavewright.engine.toolbox import tools_of_plan
 from wavewright.executor.events import Event
 from wavewright.executor.state import RunState, fold
@@ -81,8 +82,7 @@ def _state_of_run(name: str, settings: Settings) -> RunState:
         raise CommandError(msg, hint="name plans, jobs or runs", place=str(Path(name)))
     state = fold(anyio.run(_events, name, settings))
     if state.plan is None:
-        msg = f"run {state.run!r} ended before it had a plan"
-        raise CommandError(msg)
+        raise CommandError(why_no_plan(state, f"run {state.run!r} ended before it had a plan"))
     return state
 
 

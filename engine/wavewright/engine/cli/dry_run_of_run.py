@@ -17,6 +17,7 @@ from wavewright.engine.cli.project import has_journal, no_journal, open_journal
 from wavewright.engine.dry_run_rerun import Rerun, judge_standings
 from wavewright.engine.feedback import goal_after
 from wavewright.engine.jobs import Order, PlanDraft, PlanOrigin, read_file
+from wavewright.engine.owned_runs import why_no_plan
 from wavewright.engine.toolbox import signatures_to_check
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.diagnostics import PlanError, place
@@ -57,7 +58,7 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
     assert state.started is not None
     assert state.run is not None
     if state.plan is None:
-        message = f"run {state.run!r} ended before it had a plan"
+        message = why_no_plan(state, f"run {state.run!r} ended before it had a plan")
         raise CommandError(message, hint="look at its job: `wavewright dry-run JOB`")
     goal = goal_after(Goal.model_validate(state.started.goal), state)
     plan = Plan.model_validate(state.plan)

@@ -17,6 +17,7 @@ from typing import Final
 from wavewright.config.settings import Settings
 from wavewright.engine.context import Ports, RunContext, RunRequest, keep_back
 from wavewright.engine.default_pipeline import default_pipeline
+from wavewright.engine.owned_runs import why_no_plan
 from wavewright.engine.recordings.answering import LiveCall, RecordedTools, ReplayJournal
 from wavewright.engine.recordings.call_misses import Miss
 from wavewright.engine.recordings.recorded_answers import RecordedAnswers
@@ -193,8 +194,11 @@ def _recorded_side(run: RunId, events: Sequence[Event]) -> Side:
     """
     state = fold(events)
     if state.started is None or state.accepted is None:
+        otherwise = (
+            f"run {run!r} ended before a plan was accepted: it called no tool, so there is nothing to replay"
+        )
         raise ReplayRefused(
-            f"run {run!r} ended before a plan was accepted: it called no tool, so there is nothing to replay",
+            why_no_plan(state, otherwise),
             f"`wavewright show {run} --format events` prints what there is",
         )
     if state.finished is None or state.is_interrupted:
