@@ -264,6 +264,15 @@ def test_redacting_twice_changes_nothing_more(text: str, known: list[str]) -> No
     assert redactor.redact(once) == once
 
 
+@given(TEXTS, KNOWN)
+def test_what_holds_a_known_secret_is_not_passed_over_at_the_quick_look(text: str, known: list[str]) -> None:
+    redactor = Redactor(known)
+
+    is_changed = redactor.redact_known(text) != text
+
+    assert redactor.may_know(json.dumps({"read": [text]})) or not is_changed
+
+
 @given(TEXTS)
 def test_a_text_without_any_clue_of_a_secret_stays(text: str) -> None:
     # Without these no shape can begin.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,27 @@ def graph_of(*steps: Step, gates: tuple[Gate, ...] = ()) -> PlanGraph:
 
 
 DIAMOND = (step("a"), step("b", "a"), step("c", "a"), step("d", "b", "c"))
+
+
+def test_a_plan_has_one_graph_and_its_changed_copy_another() -> None:
+    plan = Plan(steps=DIAMOND)
+    shorter = plan.model_copy(update={"steps": DIAMOND[:3]})
+
+    assert PlanGraph.of(plan) is PlanGraph.of(plan)
+    assert PlanGraph.of(shorter).terminal == ("b", "c")
+    assert PlanGraph.of(plan).terminal == ("d",)
+
+
+def test_a_graph_goes_with_its_plan() -> None:
+    def graphs() -> int:
+        gc.collect()
+        return sum(isinstance(found, PlanGraph) for found in gc.get_objects())
+
+    before = graphs()
+    for _ in range(3):
+        PlanGraph.of(Plan(steps=DIAMOND))
+
+    assert graphs() <= before
 
 
 def test_a_diamond_has_three_waves() -> None:
