@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from typing import Final
 
 import anyio
 
@@ -19,10 +17,6 @@ from wavewright.engine.operations.exporting import exporting_traces
 from wavewright.engine.operations.logs import Log
 from wavewright.engine.operations.printed import taking_output
 from wavewright.engine.operations.watch import Watch
-
-TURN_SECONDS: Final = 0.0005
-"""How long one thread may keep the interpreter while another wants it. The one that writes the journal wants it back
-after every statement, and all jobs wait for what it writes: at Python's own 0.005 it gets there too late."""
 
 
 def serve(*, slots: int | None = None, health: str | None = None, log_level: str | None = None) -> int:
@@ -45,7 +39,6 @@ def serve(*, slots: int | None = None, health: str | None = None, log_level: str
         redactor=Redactor(known_secrets(settings, os.environ)),
     )
     log.take_over()
-    sys.setswitchinterval(TURN_SECONDS)
     begun = list[bool]()
     try:
         with taking_output(log), exporting_traces():
