@@ -55,6 +55,7 @@ ROOT = Path(__file__).parents[2]
 SMALL_LOG = 40_000
 """Bytes after which the write-ahead log is copied: so small that a job sees it happen again and again."""
 TRACE = "died_at.jsonl"
+DEATHS = "deaths.jsonl"
 MOST_TOKENS = 200
 """Of one answer of a model."""
 
@@ -166,7 +167,9 @@ def _report(spec: Spec, folder: Path, job: str, number: int, ends: list[int]) ->
     broker = FileBroker(folder / "broker")
     sent = [oracle.Message(sent.message, sent.kind, sent.sha256, sent.body) for sent in broker.sent()]
     places = list(read_lines(folder / TRACE))
-    found = oracle.look(folder, [job], sent, broker.dead(), crashes=[line["at"] for line in places])
+    found = oracle.look(
+        folder, [job], sent, broker.dead(), crashes=[line["at"] for line in read_lines(folder / DEATHS)]
+    )
     broken = oracle.violations(found)
     # A call that may have had its effect, and must not be made again, ends the job otherwise.
     is_posted = any(
@@ -196,7 +199,11 @@ def _child(spec: Spec, folder: Path, number: int | None, mutant: str | None) -> 
     if child == 0:
         _live(spec, folder, number, mutant)
     _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status)
+    code = os.waitstatus_to_exitcode(status)
+    if code == points.DIED:
+        # Noted here and not where it dies: its other threads go on until it is gone.
+        add_line(folder / DEATHS, {"at": time.time()})
+    return code
 
 
 def _live(spec: Spec, folder: Path, number: int | None, mutant: str | None) -> NoReturn:
@@ -261,7 +268,7 @@ def _arm(kind: Kind, number: int, folder: Path) -> None:
 def _dying(number: int, folder: Path) -> Callable[[str, int], None]:
     def act(name: str, reached: int) -> None:
         if reached == number:
-            add_line(folder / TRACE, {"place": name, "at": time.time()})
+            add_line(folder / TRACE, {"place": name})
             os._exit(points.DIED)
 
     return act
