@@ -53,6 +53,16 @@ def test_what_was_given_up_can_be_sent_again_as_it_lies_among_the_dead_letters()
     assert "x-wavewright-signature" not in letter.headers
 
 
+def test_reports_are_made_while_another_thread_forgets_the_jobs_told_of() -> None:
+    class ForgottenAtOnce(dict[JobId, Redactor]):
+        def __setitem__(self, job: JobId, redactor: Redactor) -> None:
+            """Keep nothing: the other thread has cleared it."""
+
+    reporter = Reporter(DaemonSection(), redactor=Redactor([CANARY]), _of_jobs=ForgottenAtOnce())
+
+    assert reporter.tell(DEAD) == Reporter(DaemonSection(), redactor=Redactor([CANARY])).tell(DEAD)
+
+
 def test_no_secret_goes_out_with_the_reason_of_a_failure() -> None:
     reporter = Reporter(DaemonSection(), redactor=Redactor([CANARY]))
 

@@ -192,11 +192,14 @@ class Reporter:
         """Return who takes secrets out of what is told of a job; in its package its own document stays as it was."""
         if kind == "package":
             return self.redactor
-        if job.job not in self._of_jobs:
+        # The store's writer and the event loop both come here: what one finds, the other may have cleared since.
+        found = self._of_jobs.get(job.job)
+        if found is None:
+            found = self.redactor.knowing(named_secrets(job.request))
             if len(self._of_jobs) >= _REMEMBERED:
                 self._of_jobs.clear()
-            self._of_jobs[job.job] = self.redactor.knowing(named_secrets(job.request))
-        return self._of_jobs[job.job]
+            self._of_jobs[job.job] = found
+        return found
 
     def _message(
         self,
