@@ -178,7 +178,7 @@ class Broker:
         """End it with everything that belongs to it."""
         end_group(self._pid())
         _wait_for(lambda: not self._lives(), STOP_SECONDS, "RabbitMQ to be gone")
-        subprocess.run(self._end_of_names(), capture_output=True, check=False)
+        _wait_for(self._is_without_names, STOP_SECONDS, "the name server to be gone")
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def ctl(self, *arguments: str) -> str:
@@ -226,6 +226,13 @@ class Broker:
 
     def _end_of_names(self) -> list[str]:
         return ["epmd", "-port", str(self._ports.names), "-kill"]
+
+    def _is_without_names(self) -> bool:
+        """End the name server; it stays for as long as it takes the dead server for a living one."""
+        subprocess.run(self._end_of_names(), capture_output=True, check=False)
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self._ports.names), timeout=1):
+            return False
+        return True
 
     def _pid(self) -> int:
         return int((self._folder / "server.pid").read_text())
