@@ -183,6 +183,27 @@ class MessagesContract(StoresCase):
         (refused,) = await one.jobs.list_refused()
         assert (refused.message, refused.body, refused.refused) == (outgoing(1).message, b"{}", "NO_ROUTE")
 
+    async def test_a_refused_message_that_is_released_goes_out_in_its_place(self, one: Stores) -> None:
+        await self._put(one, outgoing(1), outgoing(2), outgoing(3))
+        await one.jobs.pending()
+        for number in (1, 2):
+            await one.jobs.mark_refused(outgoing(number).message, "NO_ROUTE")
+
+        await one.jobs.release([outgoing(1).message, MessageId("none")])
+
+        assert await one.jobs.pending() == [outgoing(1), outgoing(3)]
+        assert [refused.message for refused in await one.jobs.list_refused()] == [outgoing(2).message]
+
+    async def test_a_message_that_went_out_does_not_go_out_again_when_it_is_released(
+        self, one: Stores
+    ) -> None:
+        await self._put(one, outgoing(1))
+        await one.jobs.mark_sent([outgoing(1).message])
+
+        await one.jobs.release([outgoing(1).message])
+
+        assert await one.jobs.pending() == []
+
     async def test_marking_a_message_twice_or_an_unknown_one_does_nothing(self, one: Stores) -> None:
         await self._put(one, outgoing(1))
         await one.jobs.mark_sent([outgoing(1).message, outgoing(1).message, MessageId("none")])

@@ -134,6 +134,10 @@ class JobStore(Protocol):
         """Return the messages that the broker could not deliver, in their order."""
         ...
 
+    async def release(self, messages: Sequence[MessageId]) -> None:
+        """Have messages go out again that were refused, where what kept them back may be mended."""
+        ...
+
     async def forget(self, before: float, beyond: Walk = FROM_THE_FIRST) -> Walk | None:
         """Forget the ids of messages that were taken in, or went out, before an instant: of a thousand each, at most.
 

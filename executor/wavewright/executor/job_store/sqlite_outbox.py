@@ -83,3 +83,9 @@ class OutboxTables:
         """Return messages that cannot be delivered, in their order."""
         query = f"SELECT refused, {_OUTGOING} WHERE refused IS NOT NULL ORDER BY outbox.no"
         return [read_outgoing(row[1:], refused=row[0]) for row in self._connection.execute(query)]
+
+    def release(self, messages: Sequence[MessageId]) -> None:
+        """Note that messages may be delivered after all."""
+        self._connection.executemany(
+            "UPDATE outbox SET refused = NULL WHERE message = ?", [(message,) for message in messages]
+        )

@@ -287,6 +287,10 @@ class JobTransactions:
         """Return messages that could not be delivered, in their order."""
         return self._tables.outbox.list_refused()
 
+    def release(self, messages: Sequence[MessageId]) -> None:
+        """Have messages that were refused go out again."""
+        self._tables.outbox.release(messages)
+
 
 def _first_seen(watch: Watch) -> _Seen:
     return _Seen(watch.hold.beat, time.monotonic(), watch.hold.watch_seconds)

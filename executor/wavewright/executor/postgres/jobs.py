@@ -180,6 +180,10 @@ class PostgresJobStore:
         """Return the messages that the broker could not deliver, in their order."""
         return await self._read(lambda connection: OutboxTables(connection).list_refused())
 
+    async def release(self, messages: Sequence[MessageId]) -> None:
+        """Have messages that were refused go out again."""
+        await self._journal.transact(lambda connection: OutboxTables(connection).release(messages))
+
     async def forget(self, before: float, beyond: Walk = FROM_THE_FIRST) -> Walk | None:
         """Forget the ids of messages that were taken in, or went out, before an instant; return where to go on."""
         return await self._journal.transact(lambda connection: forget_messages(connection, before, beyond))

@@ -96,3 +96,9 @@ class OutboxTables:
         query = f"SELECT refused, {_OUTGOING} WHERE refused IS NOT NULL ORDER BY outbox.no"
         rows = await self._connection.fetch(query)
         return [read_outgoing(tuple(row)[1:], refused=row["refused"]) for row in rows]
+
+    async def release(self, messages: Sequence[MessageId]) -> None:
+        """Note that messages may be delivered after all."""
+        await self._connection.execute(
+            "UPDATE outbox SET refused = NULL WHERE message = ANY($1::text[])", list(map(plain, messages))
+        )
