@@ -17,7 +17,7 @@ from wavewright.engine.target_waves import JUDGED, SENT, waves_of
 from wavewright.executor.events import Event, Noted
 from wavewright.executor.job_store.records import Alongside
 from wavewright.executor.journal import MemoryJournal
-from wavewright.executor.journal_errors import JournalNotWritten
+from wavewright.executor.journal_errors import JournalDamaged, JournalNotWritten
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.types import RunId
 from wavewright.reviewer.records import Package
@@ -156,3 +156,34 @@ def numbers(state: RunState, topic: str) -> list[tuple[str, object]]:
     """Return the packages that notes with that topic are about."""
     noted: list[Noted] = [one for one in state.notes if one.topic == topic]
     return [(str(one.body["target"]), one.body["iteration"]) for one in noted]
+
+
+class UnreadableJournal(CutJournal):
+    """A journal in which a target's run cannot be read once it has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = set[RunId]()
+
+    async def open_run(self, run: RunId) -> None:
+        self.held.add(run)
+        await super().open_run(run)
+
+    async def close_run(self, run: RunId) -> None:
+        self.held.discard(run)
+        await super().close_run(run)
+
+    async def load(self, run: RunId) -> list[Event]:
+        events = await super().load(run)
+        if run != ROOT and fold(events).finished is not None:
+            raise JournalDamaged("an event is not what was written")
+        return events
+
+
+async def test_a_targets_run_that_cannot_be_read_is_given_up_all_the_same(folder: Path) -> None:
+    work = Work(folder, journal := UnreadableJournal())
+
+    with pytest.raises(JournalDamaged):
+        await work.go_on()
+
+    assert journal.held == {ROOT}

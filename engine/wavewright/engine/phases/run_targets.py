@@ -218,8 +218,11 @@ class RunTargets:
             if self.ports.purse is not None:
                 self.ports.purse.limit_run(run, None)
             with anyio.CancelScope(shield=True):
-                root.spent[run] = tokens_of(fold(await self.ports.journal.load(run)))
-                await self.ports.journal.close_run(run)
+                try:
+                    root.spent[run] = tokens_of(fold(await self.ports.journal.load(run)))
+                finally:
+                    # Where it cannot be read it is given up all the same: nobody could open it again.
+                    await self.ports.journal.close_run(run)
         return done.context.state, done.context.package
 
     def _package(self, state: RunState, run: RunId) -> Package | None:
