@@ -316,6 +316,36 @@ class ClaimsContract(StoresCase):
         assert row.reason == "begun 5 times, and never came to an end"
         assert await told(other) == ["dead"]
 
+    async def test_a_job_that_could_not_even_be_given_up_is_begun_again_by_its_own_daemon(
+        self, one: Stores, other: Stores, daemons: Daemons
+    ) -> None:
+        for number in (1, 2):
+            await one.jobs.receive(request_of(number))
+        begun = jobs = [await claimed(one, number) for number in (1, 2)]
+
+        for _ in range(TRUSTED_ATTEMPTS):
+            await daemons.let_nothing_be_written()
+            for job in jobs:
+                with pytest.raises(JournalError):
+                    await one.journal.append(job.run, [step_finished("a")])
+                with pytest.raises(JournalError):
+                    await one.jobs.change(JobChange(job.job, "queued", "the store"))
+            await daemons.let_all_be_written()
+            # Until they are let go, somebody may be working on them.
+            assert await _claimed_at_once(one) == []
+            await daemons.let_nothing_be_written()
+            for job in jobs:
+                with pytest.raises(JournalError):
+                    await one.journal.close_run(job.run)
+            await daemons.let_all_be_written()
+            assert await other.jobs.claim() is None
+            begun = await _claimed_at_once(one)
+
+        # By now each is suspected of ending its process, and one is begun at a time.
+        (job,) = begun
+        await one.journal.append(job.run, [step_finished("a")])
+        assert await other.journal.load(job.run) == [step_finished("a")]
+
     async def test_an_attempt_that_failed_counts_and_one_that_was_put_off_does_not(self, one: Stores) -> None:
         await one.jobs.receive(request_of(1))
         for _ in range(MOST_ATTEMPTS + 1):
@@ -377,3 +407,18 @@ class ClaimsContract(StoresCase):
         job = await claimed(one, 2)
         assert job.attempts == 1
         assert await told(one) == ["dead"]
+
+
+async def _claimed_at_once(stores: Stores) -> list[JobRow]:
+    """Return what several slots of one daemon claim in the same moment."""
+    begun = list[JobRow]()
+
+    async def claim() -> None:
+        job = await stores.jobs.claim()
+        if job is not None:
+            begun.append(job)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(claim)
+    return begun

@@ -42,6 +42,14 @@ class Daemons(Protocol):
         """Let all leases of the outbox end."""
         ...
 
+    async def let_nothing_be_written(self) -> None:
+        """Have all that is written to a run refused from now on, its being given up, too."""
+        ...
+
+    async def let_all_be_written(self) -> None:
+        """End what `let_nothing_be_written` began."""
+        ...
+
 
 def uuid(number: int) -> str:
     return str(UUID(int=number))

@@ -48,6 +48,16 @@ class SqliteDaemons:
     async def let_leases_pass(self) -> None:
         write(self.path, "UPDATE outbox SET leased = leased - 3600")
 
+    async def let_nothing_be_written(self) -> None:
+        write(self.path, "CREATE TRIGGER full BEFORE UPDATE ON run BEGIN SELECT RAISE(ABORT, 'full'); END")
+        write(
+            self.path, "CREATE TRIGGER too_full BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
+
+    async def let_all_be_written(self) -> None:
+        write(self.path, "DROP TRIGGER full")
+        write(self.path, "DROP TRIGGER too_full")
+
 
 def write(path: Path, statement: str, *values: object) -> None:
     with closing(sqlite3.connect(path, timeout=10)) as connection, connection:

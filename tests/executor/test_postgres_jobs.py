@@ -58,6 +58,18 @@ class PostgresDaemons:
     async def let_leases_pass(self) -> None:
         self.server.run("UPDATE wavewright.outbox SET leased = leased - 3600", self.url)
 
+    async def let_nothing_be_written(self) -> None:
+        self.server.run(
+            """CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+               $$ BEGIN RAISE EXCEPTION 'full' USING ERRCODE = 'disk_full'; END $$;
+               CREATE TRIGGER full_disk BEFORE UPDATE ON wavewright.run EXECUTE FUNCTION refuse();
+               CREATE TRIGGER full_disk BEFORE INSERT ON wavewright.event EXECUTE FUNCTION refuse()""",
+            self.url,
+        )
+
+    async def let_all_be_written(self) -> None:
+        self.server.run("DROP FUNCTION refuse() CASCADE", self.url)
+
 
 @pytest.fixture
 async def daemons(postgres: PostgresServer) -> AsyncIterator[PostgresDaemons]:

@@ -64,10 +64,15 @@ _IS_DUE: Final = (
 _NEXT_WAITING: Final = f"""
     SELECT turn, no, job, run FROM job WHERE {_IS_DUE} AND (turn, no) > ($3, $4)
     ORDER BY turn, no LIMIT 1 FOR UPDATE SKIP LOCKED"""  # noqa: S608 - constants
+# There are no savepoints here, so a row that this transaction wrote bears the transaction's own number, cut to a xid.
+_IS_WRITTEN_NOW: Final = "coalesce(run.xmin::text::bigint = txid_current_if_assigned() & 4294967295, false)"
 _BEGUN: Final = f"""
-    SELECT {HOLD}, job.turn, job.no, job.job, job.run
+    SELECT {HOLD}, {_IS_WRITTEN_NOW}, job.turn, job.no, job.job, job.run
     FROM job LEFT JOIN run ON run.run = job.run LEFT JOIN opening ON opening.no = run.owner
     WHERE state = 'running' AND weight <= $1 ORDER BY job.turn, job.no"""  # noqa: S608 - constants
+_SUSPECTED: Final = f"""
+    SELECT job.run, {_IS_WRITTEN_NOW} FROM job JOIN run ON run.run = job.run
+    WHERE state = 'running' AND attempts > $1 AND run.owner = $2"""  # noqa: S608 - constants
 _RIPE: Final = """
     SELECT no, message, kind, source, at, kept FROM inbox WHERE is_ripe ORDER BY no"""
 # Once what it names is locked: by then another owner may have judged it.
@@ -109,6 +114,8 @@ class Begun(NamedTuple):
 
     place: Waiting
     hold: Hold | None
+    is_taken_now: bool
+    """Whether that hold was written in this very transaction."""
 
 
 class KeptMessage(NamedTuple):
@@ -166,7 +173,7 @@ class JobTables:
     async def begun_jobs(self, most_weight: float) -> list[Begun]:
         """Return jobs that somebody has begun, the longest waiting first."""
         rows = await self._connection.fetch(_BEGUN, most_weight)
-        return [Begun(Waiting(*tuple(row)[9:]), read_hold(tuple(row)[:9])) for row in rows]
+        return [Begun(Waiting(*row[10:]), read_hold(row[:9]), row[9]) for row in map(tuple, rows)]
 
     async def is_begun(self, job: JobId) -> bool:
         """Lock a begun job, unless somebody else has it locked; return whether it is still begun."""
@@ -183,11 +190,13 @@ class JobTables:
         """Return whether a job is due or a kept message is ripe."""
         return bool(await self._connection.fetchval(_HAS_WORK, most_weight, now))
 
-    async def suspected_runs(self, most_attempts: int, opening: int) -> list[RunId]:
-        """Return the runs that this opening holds of begun jobs that have had more attempts."""
-        asked = """SELECT job.run FROM job JOIN run ON run.run = job.run
-                   WHERE state = 'running' AND attempts > $1 AND run.owner = $2"""
-        return [row["run"] for row in await self._connection.fetch(asked, most_attempts, opening)]
+    async def suspected_runs(self, most_attempts: int, opening: int) -> list[tuple[RunId, bool]]:
+        """Return the runs under a hold of this opening's of begun jobs that have had more attempts.
+
+        Beside each, whether that hold was written in this very transaction.
+        """
+        rows = await self._connection.fetch(_SUSPECTED, most_attempts, opening)
+        return [(run, is_taken_now) for run, is_taken_now in rows]
 
     async def count_states(self) -> dict[JobState, int]:
         """Return how many jobs are in each state that has any."""

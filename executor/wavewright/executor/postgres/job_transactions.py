@@ -213,22 +213,31 @@ class JobTransactions:
         return Claimed(replace(job, owner=str(self._store.session.owner)), held)
 
     async def _holds_suspect(self, tables: JobTables, *, beside: RunId) -> bool:
-        # Of the database, since others may have been claimed in this very transaction.
         runs = await tables.suspected_runs(TRUSTED_ATTEMPTS, await self._store.session.opening())
-        return any(run != beside for run in runs)
+        return any(
+            run != beside and self._holds(run, is_taken_now=is_taken_now) for run, is_taken_now in runs
+        )
 
     async def _given_up(self, tables: JobTables, most: float, now: float) -> list[Waiting]:
-        """Return begun jobs, not those that are held here or by somebody who lives."""
+        """Return begun jobs, not those that are held here or by somebody else who lives."""
         return [one.place for one in await tables.begun_jobs(most) if self._may_take(one, now)]
 
     def _may_take(self, begun: Begun, now: float) -> bool:
-        if self._store.held(begun.place.run) is not None:
+        if self._holds(begun.place.run, is_taken_now=begun.is_taken_now):
             return False
-        return begun.hold is None or judge_hold(begun.hold, now=now, realm=self._store.realm) != "busy"
+        # One of this process's own is left over from a fault: it could not be given up, or was never told of.
+        if begun.hold is None or begun.hold.owner.token == self._store.session.owner.token:
+            return True
+        return judge_hold(begun.hold, now=now, realm=self._store.realm) != "busy"
+
+    def _holds(self, run: RunId, *, is_taken_now: bool) -> bool:
+        """Return whether the run is held here; one that was taken in this very transaction is not noted yet."""
+        # Also where something could not be written: whoever works on it has not given it up yet.
+        return is_taken_now or self._store.held(run, despite_faults=True) is not None
 
     async def _take(self, connection: Connection, run: RunId) -> Held | None:
         """Hold the run, where nobody else does; one who may be dead is watched until the next call."""
-        if self._store.held(run) is not None:
+        if self._store.held(run, despite_faults=True) is not None:
             return None
         seen = self._suspects.pop(run, None)
         is_over = seen is not None and time.monotonic() - seen.at >= seen.seconds
