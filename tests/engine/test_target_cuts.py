@@ -13,7 +13,7 @@ from wavewright.config.settings import load_settings
 from wavewright.engine.context import RunRequest
 from wavewright.engine.feedback import Validation, Verdict
 from wavewright.engine.session import run_request
-from wavewright.engine.target_waves import JUDGED, SENT, waves_of
+from wavewright.engine.target_waves import FAILED, JUDGED, SENT, waves_of
 from wavewright.executor.events import Event, Noted
 from wavewright.executor.job_store.records import Alongside
 from wavewright.executor.journal import MemoryJournal
@@ -187,3 +187,29 @@ async def test_a_targets_run_that_cannot_be_read_is_given_up_all_the_same(folder
         await work.go_on()
 
     assert journal.held == {ROOT}
+
+
+async def test_what_nobody_foresaw_fails_one_target_and_its_neighbours_go_on(folder: Path) -> None:
+    job = folder / "places.job.yaml"
+    job.write_text(JOB.replace("first: [A], depth: 1", "first: [A, B], at_once: 2"))
+    journal = MemoryJournal()
+
+    def publish(package: Package, into: Path) -> tuple[Path, ...]:
+        del into
+        if package.job == "places: A":
+            raise RuntimeError("the unforeseen")
+        return ()
+
+    done = await run_request(
+        RunRequest(job_file=job),
+        settings=load_settings(folder, {}),
+        journal=journal,
+        approver=Nobody(),
+        publish=publish,
+    )
+    state = done.context.state
+    [failed] = [one.body for one in state.notes if one.topic == FAILED]
+
+    assert state.finished is not None
+    assert state.finished.reason.startswith("1 of 2 targets achieved")
+    assert (failed["target"], failed["reason"]) == ("A", "RuntimeError: the unforeseen")

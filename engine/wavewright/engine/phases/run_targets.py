@@ -6,7 +6,7 @@ import itertools
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 import anyio
 
@@ -34,6 +34,7 @@ from wavewright.engine.target_waves import (
 from wavewright.engine.toolbox import signatures_to_check
 from wavewright.engine.version import __version__
 from wavewright.executor.events import Event, Noted, RunFinished, RunStarted
+from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_runs import new_run_id
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.goals import Goal
@@ -47,8 +48,8 @@ class BudgetSpent(Exception):
     """A target that cannot be begun, because the others have used what the job may spend."""
 
 
-_FAULTS = (BudgetSpent, *LASTING_FAULTS)
-"""What fails one target and is no reason to give the others up."""
+_FORESEEN = (BudgetSpent, *LASTING_FAULTS)
+"""Faults of one target that say themselves what is wrong."""
 
 
 def has_targets(context: RunContext) -> bool:
@@ -163,8 +164,9 @@ class RunTargets:
                     return
             else:
                 package = self._package(state, run)
-        except _FAULTS as fault:
-            await root.note(FAILED, {**body, "reason": told(fault)})
+        except Exception as fault:  # noqa: BLE001 - the edge of a target: its fault is its own
+            _raise_of_journal(fault)
+            await root.note(FAILED, {**body, "reason": _reason(fault)})
             return
         if package is None:
             reason = state.finished.reason if state.finished is not None else "it has no end"
@@ -252,6 +254,19 @@ def _is_to_run(state: RunState, events: Sequence[Event], verdict: Verdict | None
     # One that was taken after the end was cut off before anything was done with it.
     is_done = bool(taken) and taken[-1].body.get("iteration") == verdict.iteration
     return not is_done or taken[-1] in after_end
+
+
+def _raise_of_journal(fault: Exception) -> None:
+    """Raise what is wrong with the journal, where that is among what has happened: it is no fault of a target's."""
+    if isinstance(fault, JournalError):
+        raise fault
+    if isinstance(fault, ExceptionGroup):
+        for one in cast("ExceptionGroup[Exception]", fault).exceptions:
+            _raise_of_journal(one)
+
+
+def _reason(fault: Exception) -> str:
+    return told(fault) if isinstance(fault, _FORESEEN) else f"{type(fault).__name__}: {fault}"
 
 
 def _feedback(verdict: Verdict, most: int) -> Feedback:
