@@ -19,7 +19,9 @@ from tests.crash.file_broker import FileBroker, Sent
 from tests.crash.points import reach
 from tests.crash.workplace import EXCHANGE, INTAKE, KEY, SENT_AT, VALIDATOR, settings_of
 from wavewright.config.settings import Settings
+from wavewright.engine.bus.notices import unnoticed
 from wavewright.engine.bus.relay import Relay
+from wavewright.engine.bus.trouble import Trouble
 from wavewright.engine.daemon.day import Day
 from wavewright.engine.daemon.intake import Intake
 from wavewright.engine.daemon.reports import Reporter
@@ -200,7 +202,7 @@ def assemble(
         clock=clock,
     )
     intake = Intake(broker, workshop, rules_of(section, settings.hmac_key), Dispatcher(workshop, 1))  # type: ignore[arg-type]
-    relay = Relay(broker, "daemon", lambda _name, _fields: None)  # type: ignore[arg-type]
+    relay = Relay(broker, "daemon", unnoticed, Trouble(unnoticed))  # type: ignore[arg-type]
     return LittleDaemon(stores, broker, workshop, intake, relay)
 
 

@@ -22,6 +22,7 @@ from wavewright.engine.bus.notices import Notice, unnoticed
 from wavewright.engine.bus.outlet import Outlet
 from wavewright.engine.bus.relay import PUBLISH_SECONDS, Outbox, Relay
 from wavewright.engine.bus.topology import Topology
+from wavewright.engine.bus.trouble import Trouble
 from wavewright.engine.bus.watcher import Watcher
 from wavewright.engine.bus.wire import dead_letter_of, message_of
 from wavewright.engine.messages.delivery import Delivery
@@ -97,13 +98,19 @@ class Bus:
         self._topology = topology
         self._notice = notice
         self._outlet = Outlet(lines.outward, topology)
-        self._intake = Intake(lines.inward, topology, self.bury, notice)
-        self._relay = Relay(self._outlet, self._user, notice)
+        self._trouble = Trouble(notice)
+        self._intake = Intake(lines.inward, topology, self.bury, self._trouble)
+        self._relay = Relay(self._outlet, self._user, notice, self._trouble)
 
     @property
     def is_up(self) -> bool:
         """Whether both connections stand at this moment: for a health check, not for asking before a call."""
         return self._lines.inward.is_up and self._lines.outward.is_up
+
+    @property
+    def fault(self) -> str | None:
+        """What keeps messages from coming in or going out at this moment; none where nothing is known to."""
+        return self._trouble.reason if self.is_up else "there is no connection to the broker"
 
     async def take(self) -> Delivery:
         """Return the next message of the intake, waiting for it, through losses of the connection, too.

@@ -13,12 +13,12 @@ import anyio
 
 from wavewright.engine.bus.channels import open_channel
 from wavewright.engine.bus.declaring import declare_topology
-from wavewright.engine.bus.errors import BusError, RightsMissing
+from wavewright.engine.bus.errors import BusError, BusMisconfigured, RightsMissing
 from wavewright.engine.bus.guard import guarded
 from wavewright.engine.bus.hand import Hand
 from wavewright.engine.bus.line import Line
-from wavewright.engine.bus.notices import Notice
 from wavewright.engine.bus.topology import Topology
+from wavewright.engine.bus.trouble import Trouble
 from wavewright.engine.bus.wire import delivery_of
 from wavewright.engine.messages.delivery import Delivery
 
@@ -33,9 +33,9 @@ Bury: TypeAlias = Callable[[Delivery, str, str], Awaitable[None]]
 class Intake:
     """The queue that is taken from."""
 
-    def __init__(self, line: Line, topology: Topology, bury: Bury, notice: Notice) -> None:
+    def __init__(self, line: Line, topology: Topology, bury: Bury, trouble: Trouble) -> None:
         self._line = line
-        self._notice = notice
+        self._trouble = trouble
         self._topology = topology
         self._bury = bury
         self._idle: list[Hand] = []
@@ -70,14 +70,15 @@ class Intake:
         failures = 0
         while True:
             try:
-                if (delivery := await self._take_once(declares=bool(failures))) is not None:
+                delivery = await self._take_once(declares=bool(failures))
+                self._trouble.leave("in")
+                if delivery is not None:
                     return delivery
                 failures = 0
-            except RightsMissing as error:
-                if not self._may_take:
+            except BusMisconfigured as error:
+                if isinstance(error, RightsMissing) and not self._may_take:
                     raise
-                if not failures:
-                    self._notice("rights_missing", {"error": error.message})
+                self._trouble.meet("in", error)
                 await anyio.sleep(LONG_PAUSE)
                 failures += 1
             except BusError:

@@ -14,6 +14,7 @@ NoticeName: TypeAlias = Literal[
     "broker_away",
     "broker_connected",
     "broker_lost",
+    "broker_misconfigured",
     "broker_unencrypted",
     "message_buried",
     "message_returned",

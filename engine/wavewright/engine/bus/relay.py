@@ -14,10 +14,11 @@ from typing import Final, Protocol
 
 import anyio
 
-from wavewright.engine.bus.errors import MessageRefused, MessageReturned, RightsMissing
+from wavewright.engine.bus.errors import BusMisconfigured, MessageRefused, MessageReturned
 from wavewright.engine.bus.notices import Notice
 from wavewright.engine.bus.outlet import Outlet
 from wavewright.engine.bus.shipment import Parcel, Sending
+from wavewright.engine.bus.trouble import Trouble
 from wavewright.engine.bus.wire import message_of
 from wavewright.executor.job_store.records import MessageId, Outgoing
 from wavewright.executor.journal_errors import JournalError
@@ -56,10 +57,11 @@ class Outbox(Protocol):
 class Relay:
     """Sends what lies in one outbox."""
 
-    def __init__(self, outlet: Outlet, user: str, notice: Notice) -> None:
+    def __init__(self, outlet: Outlet, user: str, notice: Notice, trouble: Trouble) -> None:
         self._outlet = outlet
         self._user = user
         self._notice = notice
+        self._trouble = trouble
         self._nudged = anyio.Event()
         self._on_its_way: list[MessageId] = []
 
@@ -123,7 +125,9 @@ class Relay:
 
     async def _mark(self, outbox: Outbox, waiting: Sequence[Outgoing], sending: Sending) -> int:
         """Note what the broker has said of the messages; return how many are settled."""
-        sent, returned, is_told = list[MessageId](), list[tuple[Outgoing, str]](), False
+        sent, returned = list[MessageId](), list[tuple[Outgoing, str]]()
+        if not any(isinstance(fate, BusMisconfigured) for fate in sending.fates.values()):
+            self._trouble.leave("out")
         for number, fate in sending.fates.items():
             outgoing = waiting[number]
             match fate:
@@ -134,9 +138,8 @@ class Relay:
                 case MessageRefused():
                     # A full queue is emptied some day: the message stays in the outbox and is tried again.
                     self._notice("message_refused", _fields(outgoing) | {"error": fate.message})
-                case RightsMissing() if not is_told:
-                    is_told = True
-                    self._notice("rights_missing", {"error": fate.message})
+                case BusMisconfigured():
+                    self._trouble.meet("out", fate)
                 case _:
                     # The line tells of its loss itself; a notice for each message would say the same a hundred times.
                     pass

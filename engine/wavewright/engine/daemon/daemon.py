@@ -57,6 +57,7 @@ _LOUD: Final = frozenset(
     {
         "broker_away",
         "broker_lost",
+        "broker_misconfigured",
         "broker_unencrypted",
         "message_buried",
         "message_returned",
@@ -231,11 +232,12 @@ class _Rooms:
         watch, lags = self.workshop.watch, deque([0.0], maxlen=LAG_LOOKS)
         slots = self.workshop.settings.daemon.slots
         while True:
-            watch.metrics.part("broker", works=self.bus.is_up)
-            if self.bus.is_up:
+            fault = self.bus.fault
+            watch.metrics.part("broker", works=fault is None)
+            if fault is None:
                 watch.health.good("broker")
             else:
-                watch.health.bad("broker", "there is no connection to the broker")
+                watch.health.bad("broker", fault)
             watch.metrics.slots(busy=dispatcher.running, free=slots - dispatcher.running)
             watch.metrics.loop(lag=max(lags), is_paused=self.workshop.day.until is not None)
             due = anyio.current_time() + LOOK_SECONDS
