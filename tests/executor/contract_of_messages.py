@@ -17,14 +17,18 @@ from tests.executor.job_examples import (
     received,
     request_of,
     row_of,
+    send_package,
     verdict,
 )
 from wavewright.executor.job_store.records import (
     FROM_THE_FIRST,
     Alongside,
+    DecisionId,
+    DecisionMade,
     JobChange,
     MessageId,
     Outgoing,
+    SentPackage,
     Walk,
 )
 from wavewright.executor.job_store.walking import MOST_FORGOTTEN
@@ -246,13 +250,50 @@ class MessagesContract(StoresCase):
         # Of the second job more may be told: what was told of it is remembered. The last was never sent.
         assert await one.jobs.pending() == [outgoing(4, job=1), outgoing(1, job=1), outgoing(3, job=3)]
 
-    async def test_what_waits_for_its_turn_is_not_forgotten_however_old_it_is(self, one: Stores) -> None:
+    async def test_what_names_nothing_that_comes_is_kept_for_a_while_and_then_forgotten(
+        self, one: Stores
+    ) -> None:
+        await one.jobs.receive(request_of(1))
+        await send_package(one, await claimed(one), 1, 1)
+        strangers = [
+            received(verdict(9, 1), message=20),
+            received(verdict(1, 2, package="made up"), message=21),
+            received(DecisionMade(DecisionId("unheard of"), "yes", "ada"), message=22),
+        ]
+
+        async def kinds() -> list[str | None]:
+            return [(await one.jobs.receive(message)).kind for message in strangers]
+
+        first = await kinds()
+        await self._forget(one, time.time() - 3_600)
+        young = await kinds()
+        await self._forget(one, time.time() + 3_600)
+
+        assert first == ["unknown_correlation", "out_of_order", "unknown_correlation"]
+        assert young == ["duplicate"] * 3
+        assert await kinds() == first
+
+    async def test_a_verdict_on_a_package_that_is_out_is_not_forgotten_however_old_it_is(
+        self, one: Stores
+    ) -> None:
+        await one.jobs.receive(request_of(1))
+        job = await claimed(one)
+        change = JobChange(
+            job.job,
+            "running",
+            iteration=1,
+            package=package_id(1, 1),
+            sent=(SentPackage("of a target", 4),),
+        )
+        await one.journal.append(job.run, [], Alongside(change=change))
         await one.jobs.receive(received(verdict(1, 1), message=20))
+        await one.jobs.receive(received(verdict(1, 4, package="of a target"), message=21))
 
         await self._forget(one, time.time() + 3_600)
-        again = await one.jobs.receive(received(verdict(1, 1), message=20))
+        await one.jobs.change(JobChange(job.job, "awaiting"))
 
-        assert again.kind == "duplicate"
+        row = await row_of(one, 1)
+        assert (row.state, [one.iteration for one in row.feedback]) == ("queued", [1, 4])
 
     async def test_many_are_forgotten_a_part_at_a_time(self, one: Stores) -> None:
         many = [outgoing(number, job=None) for number in range(MOST_FORGOTTEN + 1)]

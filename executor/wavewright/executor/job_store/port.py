@@ -127,7 +127,7 @@ class JobStore(Protocol):
         ...
 
     async def mark_refused(self, message: MessageId, reason: str) -> None:
-        """Keep a message that the broker cannot deliver out of the way until somebody looks; it is shown, not lost."""
+        """Keep a message that the broker cannot deliver out of the way until it is released; it is not lost."""
         ...
 
     async def list_refused(self) -> list[Outgoing]:
@@ -141,9 +141,11 @@ class JobStore(Protocol):
     async def forget(self, before: float, beyond: Walk = FROM_THE_FIRST) -> Walk | None:
         """Forget the ids of messages that were taken in, or went out, before an instant: of a thousand each, at most.
 
-        Forgotten are those that have had their effect, and those that the broker has confirmed and whose job has
-        ended. What waits for its turn or to go out stays. A message whose id was forgotten would be taken in again,
-        so the instant lies further back than a message may be old.
+        Forgotten are those that have had their effect, those that the broker has confirmed and whose job has ended,
+        and those whose turn never came: they name a job or a decision that is not known, or a package that is not
+        out. A verdict on a package that is out stays until its job can take it, and what has to go out stays, too. A
+        message whose id was forgotten would be taken in again, so the instant lies further back than a message may
+        be old.
 
         Returns:
             Where to go on; none where everything was looked at.

@@ -38,7 +38,7 @@ from wavewright.executor.job_store.texts import (
     to_text,
 )
 from wavewright.executor.job_store.texts import from_text as json_of
-from wavewright.executor.job_store.walking import MOST_FORGOTTEN, walk_on
+from wavewright.executor.job_store.walking import MOST_FORGOTTEN, given_up, walk_on
 from wavewright.planner.types import RunId
 
 _JOB: Final = """
@@ -72,6 +72,10 @@ _TAKE: Final = """
 _OLD_INBOX: Final = f"SELECT no, received FROM inbox WHERE no > ? ORDER BY no LIMIT {MOST_FORGOTTEN}"  # noqa: S608 - as above
 _OLD_OUTBOX: Final = f"SELECT no, at FROM outbox WHERE no > ? ORDER BY no LIMIT {MOST_FORGOTTEN}"  # noqa: S608 - as above
 _FORGET_INBOX: Final = "DELETE FROM inbox WHERE no > ? AND no <= ? AND received < ? AND kept IS NULL"
+_OLD_KEPT: Final = """
+    SELECT inbox.no, kept, package, sent
+    FROM inbox LEFT JOIN job ON job.job = subject AND state NOT IN ('completed', 'failed', 'dead')
+    WHERE inbox.no > ? AND inbox.no <= ? AND inbox.received < ? AND kept IS NOT NULL AND is_ripe = 0"""
 _FORGET_OUTBOX: Final = """
     DELETE FROM outbox WHERE no > ? AND no <= ? AND sent < ? AND NOT EXISTS (
         SELECT 1 FROM job WHERE job.job = outbox.job AND job.state NOT IN ('completed', 'failed', 'dead'))"""
@@ -243,10 +247,13 @@ class JobTables:
     # Messages, in and out
 
     def forget_messages(self, before: float, beyond: Walk) -> Walk | None:
-        """Delete rows of messages that are done with, from before an instant; return where to go on."""
+        """Delete rows of messages from before an instant, but for those that are needed; return where to go on."""
         inbox, outbox = self._rows(_OLD_INBOX, beyond.inbox), self._rows(_OLD_OUTBOX, beyond.outbox)
         if inbox:
-            self._connection.execute(_FORGET_INBOX, (beyond.inbox, inbox[-1][0], before))
+            part = (beyond.inbox, inbox[-1][0], before)
+            self._connection.execute(_FORGET_INBOX, part)
+            kept = given_up(self._rows(_OLD_KEPT, *part))
+            self._connection.executemany("DELETE FROM inbox WHERE no = ?", [(no,) for no in kept])
         if outbox:
             self._connection.execute(_FORGET_OUTBOX, (beyond.outbox, outbox[-1][0], before))
         return walk_on(beyond, inbox, outbox, before)
