@@ -98,6 +98,10 @@ class FileBroker:
     async def ready(self) -> None:
         """Be there."""
 
+    async def open(self) -> object:
+        """Be there with every queue."""
+        return self
+
     async def publish_all(self, sending: Sending, timeout: float) -> None:  # noqa: ASYNC109 - as the real one
         """Confirm messages of the daemon's, one after another; it may die between them."""
         for number, parcel in enumerate(sending.parcels):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import anyio
 from pydantic import JsonValue
@@ -43,6 +44,7 @@ class MemoryOutbox:
         self.waiting = list(messages)
         self.sent: list[MessageId] = []
         self.refused: dict[MessageId, str] = {}
+        self._kept: list[Outgoing] = []
         self.renewed: list[list[MessageId]] = []
 
     async def pending(self, most: int = 100) -> list[Outgoing]:
@@ -57,7 +59,17 @@ class MemoryOutbox:
 
     async def mark_refused(self, message: MessageId, reason: str) -> None:
         self.refused[message] = reason
+        self._kept += [waiting for waiting in self.waiting if waiting.message == message]
         self._settle({message})
+
+    async def list_refused(self) -> list[Outgoing]:
+        return [replace(kept, refused=self.refused[kept.message]) for kept in self._kept]
+
+    async def release(self, messages: Sequence[MessageId]) -> None:
+        self.waiting = [kept for kept in self._kept if kept.message in messages] + self.waiting
+        self._kept = [kept for kept in self._kept if kept.message not in messages]
+        for message in messages:
+            del self.refused[message]
 
     def _settle(self, settled: set[MessageId]) -> None:
         self.waiting = [waiting for waiting in self.waiting if waiting.message not in settled]

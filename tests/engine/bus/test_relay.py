@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import aio_pika
 import anyio
 import pytest
 
@@ -81,6 +82,37 @@ async def test_a_message_that_nobody_wants_is_marked_and_holds_up_no_other(
     }
     assert outbox.sent == [message(topology, 3).message]
     assert {str(fields["message_id"]) for fields in notices.of("message_returned")} == set(outbox.refused)
+
+
+async def test_what_no_queue_was_bound_for_goes_out_on_the_next_connection(
+    broker: Broker | RunningBroker, topology: Topology, notices: Notices
+) -> None:
+    status = topology.outlets[1]
+    letter, large = message(topology, 1, key=status), message(topology, 2)
+    outbox = MemoryOutbox([large])
+    await outbox.mark_refused(large.message, "the message has 9 bytes, and the broker takes at most 8")
+    with TcpProxy.before(broker.url) as proxy:
+        settings = BusSettings(proxy.url(broker.url), topology)
+        async with open_bus(settings, notices) as bus, anyio.create_task_group() as tasks:
+            tasks.start_soon(bus.relay, outbox)
+            await until(lambda: len(notices.of("message_returned")) == 1)
+            await _delete(broker.url, status)
+            outbox.waiting.append(letter)
+            await until(lambda: letter.message in outbox.refused)
+            proxy.reset()
+            await until(lambda: bool(outbox.sent))
+            tasks.cancel_scope.cancel()
+
+    assert [found.body for found in await contents(broker.url, status)] == [letter.body]
+    assert list(outbox.refused) == [large.message]
+    told = [fields["message_id"] for fields in notices.of("message_returned")]
+    assert told == [large.message, letter.message]
+
+
+async def _delete(url: str, queue: str) -> None:
+    connection = await aio_pika.connect(url)
+    async with connection, connection.channel() as channel:
+        await channel.queue_delete(queue)
 
 
 async def test_a_message_that_is_too_large_for_the_broker_is_marked_and_holds_up_no_other(

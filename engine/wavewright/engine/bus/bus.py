@@ -20,7 +20,7 @@ from wavewright.engine.bus.intake import Intake
 from wavewright.engine.bus.line import Line
 from wavewright.engine.bus.notices import Notice, unnoticed
 from wavewright.engine.bus.outlet import Outlet
-from wavewright.engine.bus.relay import PUBLISH_SECONDS, Outbox, Relay
+from wavewright.engine.bus.relay import PUBLISH_SECONDS, LastingOutbox, Outbox, Relay
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.bus.trouble import Trouble
 from wavewright.engine.bus.watcher import Watcher
@@ -146,12 +146,12 @@ class Bus:
         message = message_of(outgoing, self._user)
         await self._outlet.publish(message, outgoing.exchange, outgoing.routing_key, timeout)
 
-    async def relay(self, outbox: Outbox) -> None:
+    async def relay(self, outbox: LastingOutbox) -> None:
         """Send whatever lies in the outbox, for as long as this is not cancelled."""
         await self._relay.run(outbox)
 
     async def flush(self, outbox: Outbox) -> None:
-        """Send what lies in the outbox now and can be sent, as before the end: one look, no waiting for more."""
+        """Send what lies in the outbox, as before the end: until it is empty, or nothing of a batch can be sent."""
         while True:
             found, sent = await self._relay.send_batch(outbox)
             if not found or not sent:

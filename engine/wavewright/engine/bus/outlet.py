@@ -42,6 +42,18 @@ class Outlet:
         """Wait until there is a connection."""
         await self._line.connection()
 
+    async def open(self) -> AbstractConnection:
+        """See that every queue is there, once for each connection; return the one on which it was so.
+
+        Raises:
+            BusMisconfigured: a person must mend something at the broker first.
+            BusDown: the connection is gone.
+        """
+        async with self._opening:
+            await self._open_channel()
+        assert self._connection is not None
+        return self._connection
+
     async def publish(self, message: Message, exchange: str, routing_key: str, timeout: float) -> None:  # noqa: ASYNC109 - it is the broker's time, not the caller's
         """Send a message, again where the connection is lost meanwhile, and wait for the broker's confirmation.
 

@@ -3,7 +3,8 @@
 A *relay* sends what lies in the outbox, in its order and many at once, and marks what the broker has confirmed. What
 was not confirmed stays in the outbox and is sent again, the same bytes under the same id; so nothing is lost, and
 whoever reads tells a repeat by its id. What is on its way stays leased however long that takes, so that no other
-daemon sends it, too.
+daemon sends it, too. What no queue was bound for is kept aside, and tried again on each new connection, once every
+queue is known to be there.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 import anyio
+from aio_pika.abc import AbstractConnection
 
-from wavewright.engine.bus.errors import BusMisconfigured, MessageRefused, MessageReturned
+from wavewright.engine.bus.errors import BusError, BusMisconfigured, MessageRefused, MessageReturned
 from wavewright.engine.bus.notices import Notice
 from wavewright.engine.bus.outlet import Outlet
-from wavewright.engine.bus.shipment import Parcel, Sending
+from wavewright.engine.bus.shipment import Parcel, Sending, is_too_large
 from wavewright.engine.bus.trouble import Trouble
 from wavewright.engine.bus.wire import message_of
 from wavewright.executor.job_store.records import MessageId, Outgoing
@@ -54,6 +56,18 @@ class Outbox(Protocol):
         ...
 
 
+class LastingOutbox(Outbox, Protocol):
+    """An outbox that keeps what could not be delivered."""
+
+    async def list_refused(self) -> list[Outgoing]:
+        """Return the messages that could not be delivered, in their order."""
+        ...
+
+    async def release(self, messages: Sequence[MessageId]) -> None:
+        """Have these go out again."""
+        ...
+
+
 class Relay:
     """Sends what lies in one outbox."""
 
@@ -64,12 +78,14 @@ class Relay:
         self._trouble = trouble
         self._nudged = anyio.Event()
         self._on_its_way: list[MessageId] = []
+        self._released_on: AbstractConnection | None = None
+        """The connection on which what was refused was tried again last."""
 
     def nudge(self) -> None:
         """Say that something was put into the outbox, so that it goes out at once."""
         self._nudged.set()
 
-    async def run(self, outbox: Outbox) -> None:
+    async def run(self, outbox: LastingOutbox) -> None:
         """Send whatever lies in the outbox, for as long as this is not cancelled."""
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._renew, outbox)
@@ -83,11 +99,11 @@ class Relay:
                 if self._on_its_way:
                     await outbox.renew(self._on_its_way)
 
-    async def _send_on(self, outbox: Outbox) -> None:
+    async def _send_on(self, outbox: LastingOutbox) -> None:
         pause = FIRST_PAUSE
         while True:
             await self._outlet.ready()
-            found, sent = await self.send_batch(outbox)
+            found, sent = await self._send_some(outbox)
             if sent:
                 pause = FIRST_PAUSE
             elif found:
@@ -95,6 +111,34 @@ class Relay:
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
                 await self._rest()
+
+    async def _send_some(self, outbox: LastingOutbox) -> tuple[int, int]:
+        try:
+            connection = await self._outlet.open()
+            if connection is not self._released_on:
+                await self._release(outbox, is_first=self._released_on is None)
+                self._released_on = connection
+        except BusMisconfigured as error:
+            self._trouble.meet("out", error)
+            return 1, 0
+        except BusError:
+            # Whether the line is to be given up, too, shows when something is sent by it.
+            pass
+        except JournalError as error:
+            self._notice("outbox_unreachable", {"error": error.message})
+            return 1, 0
+        return await self.send_batch(outbox)
+
+    async def _release(self, outbox: LastingOutbox, *, is_first: bool) -> None:
+        """Have what no queue was bound for go out again; at first what is too large for the broker is told of anew."""
+        mendable = list[MessageId]()
+        for outgoing in await outbox.list_refused():
+            if not is_too_large(outgoing.refused or ""):
+                mendable.append(outgoing.message)
+            elif is_first:
+                self._notice("message_returned", _fields(outgoing) | {"error": outgoing.refused})
+        if mendable:
+            await outbox.release(mendable)
 
     async def send_batch(self, outbox: Outbox) -> tuple[int, int]:
         """Send what waits, at most a batch of it; return how many messages were found, and how many settled."""

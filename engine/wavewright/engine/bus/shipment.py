@@ -33,6 +33,7 @@ from wavewright.engine.bus.guard import describe, judged
 LARGEST: Final = 1024 * 1024
 """Bytes of bodies that are put together for one write."""
 
+_TOO_LARGE_TOLD: Final = re.compile("the message has [0-9]+ bytes, and the broker takes at most [0-9]+")
 _TOO_LARGE: Final = re.compile(r"message size [0-9]+ is larger than configured max size (?P<most>[0-9]+)")
 
 Fate: TypeAlias = BusError | None
@@ -148,6 +149,11 @@ def _content(message: Message, most: int) -> Generator[FrameTypes]:
     yield ContentHeader(properties=message.properties, body_size=len(body))
     for start in range(0, len(body), most):
         yield ContentBody(body[start : start + most])
+
+
+def is_too_large(reason: str) -> bool:
+    """Return whether a message was returned because it is too large for the broker, by what was told of it."""
+    return bool(_TOO_LARGE_TOLD.fullmatch(reason))
 
 
 def _too_large(parcel: Parcel, cause: AMQPChannelError, place: str) -> Fate:

@@ -41,6 +41,14 @@ class WatchedOutbox:
         """Keep a message that cannot be delivered out of the way."""
         await self.jobs.mark_refused(message, reason)
 
+    async def list_refused(self) -> list[Outgoing]:
+        """Return the messages that could not be delivered, in their order."""
+        return await self.jobs.list_refused()
+
+    async def release(self, messages: Sequence[MessageId]) -> None:
+        """Have these go out again."""
+        await self.jobs.release(messages)
+
     def _tell(self, sent: Outgoing) -> None:
         self.watch.metrics.sent(sent.kind)
         log_sent(self.watch.log, sent)
