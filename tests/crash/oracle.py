@@ -70,6 +70,8 @@ class Findings:
     """Whether the daemon's clock is the one of the ledger."""
     is_answered: bool = True
     """Whether everybody outside says what was asked of them, so that nothing has to stay parked."""
+    is_rationed: bool = False
+    """Whether the jobs have less to spend than they need, which may end them."""
 
 
 def violations(found: Findings) -> list[str]:
@@ -77,6 +79,7 @@ def violations(found: Findings) -> list[str]:
     return [
         *found.faults,
         *_jobs_lost(found),
+        *_given_up(found),
         *_identities(found),
         *_steps_again(found),
         *_written_twice(found),
@@ -99,6 +102,32 @@ def _jobs_lost(found: Findings) -> Iterable[str]:
             yield f"I1: job {job} is lost: neither in the store nor a dead letter"
         elif row is not None and row.state in ENDS and job not in told:
             yield f"I1: job {job} is {row.state}, and nobody was told"
+
+
+def _given_up(found: Findings) -> Iterable[str]:
+    harmful = {call.job for call in found.ledger if call.tool == "poison"}
+    rows = {row.job: row for row in found.rows}
+    for job in found.submitted:
+        row = rows.get(job)
+        if job in harmful:
+            continue
+        if row is None:
+            if job in found.dead:
+                yield f"I10: the request of job {job} was laid aside, though nothing is wrong with it"
+        elif row.state == "dead":
+            yield f"I10: job {job} is dead after {row.attempts} attempts, and no step of it does harm"
+        elif row.state == "failed" and not (found.is_rationed or _is_in_doubt(found, job)):
+            yield f"I10: job {job} failed, and no step of it was to blame"
+
+
+def _is_in_doubt(found: Findings, job: str) -> bool:
+    """Return whether a call that must not be made again was begun, and its end was never journaled."""
+    is_begun = any(call.tool == "post" and call.event == "start" for call in found.ledger if call.job == job)
+    is_known = any(
+        isinstance(event, StepFinished) and event.step == "post" and event.status == "ok"
+        for event in found.events.get(job, ())
+    )
+    return is_begun and not is_known
 
 
 def _identities(found: Findings) -> Iterable[str]:

@@ -1,0 +1,75 @@
+"""The judge itself: what it has to find where nothing is wrong with a job, and what it may excuse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.crash.database import read_tables
+from tests.crash.oracle import Findings, Message, Row, violations
+from tests.crash.workplace import Called
+from tests.executor.event_examples import run_finished, run_started
+from tests.support.postgres import PostgresServer
+from wavewright.config.settings import load_settings
+from wavewright.executor.stores import open_stores
+from wavewright.planner.types import RunId
+
+JOB = "a-job"
+TOLD = Message("m", "job_status", "", {"payload": {"job_id": JOB, "status": "JOB_FAILED"}})
+RUN = RunId("20261121-231907-3f2a7c")
+
+
+def called(tool: str, event: str = "start") -> Called:
+    return Called(event, tool, JOB, "a-key", 1.0)
+
+
+def judged(state: str, *ledger: Called, is_rationed: bool = False) -> Sequence[str]:
+    rows = [Row(JOB, RUN, state, 5)]
+    return violations(Findings([JOB], ledger, [TOLD], [JOB], rows, is_rationed=is_rationed))
+
+
+@pytest.mark.parametrize("state", ["dead", "failed"])
+def test_a_sound_job_that_was_given_up_is_a_violation(state: str) -> None:
+    assert [found[:4] for found in judged(state, called("gather"))] == ["I10:"]
+    assert judged("completed", called("gather")) == []
+
+
+def test_a_job_that_does_harm_or_spends_too_much_may_be_given_up() -> None:
+    assert judged("dead", called("poison")) == []
+    assert judged("failed", called("gather"), is_rationed=True) == []
+
+
+def test_a_call_in_doubt_may_fail_a_job_and_buries_none() -> None:
+    assert judged("failed", called("post")) == []
+    assert judged("dead", called("post")) != []
+
+
+def test_a_request_that_was_laid_aside_before_it_was_a_job_is_a_violation() -> None:
+    assert [found[:4] for found in violations(Findings([JOB], [], [], [JOB], []))] == ["I10:"]
+
+
+@pytest.mark.anyio
+async def test_a_gap_and_a_row_that_its_events_do_not_say_are_seen_in_postgresql(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    url = await anyio.to_thread.run_sync(postgres.database)
+    async with open_stores(load_settings(tmp_path, {"WAVEWRIGHT_PG_URL": url})) as stores:
+        await stores.journal.open_run(RUN)
+        await stores.journal.append(RUN, [run_started(RUN), run_finished()])
+    sound = await read_tables(url)
+
+    await anyio.to_thread.run_sync(
+        postgres.run,
+        "UPDATE wavewright.run SET ok = 7; ALTER TABLE wavewright.event DISABLE TRIGGER event_kept",
+        url,
+    )
+    altered = await read_tables(url)
+    await anyio.to_thread.run_sync(postgres.run, "DELETE FROM wavewright.event WHERE seq = 0", url)
+    gaping = await read_tables(url)
+
+    assert sound.faults == []
+    assert [fault.partition(" is not ")[2] for fault in altered.faults] == ["what its events say"]
+    assert any("has event 1 where event 0 belongs" in fault for fault in gaping.faults)
