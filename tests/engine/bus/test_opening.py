@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import aio_pika
 import anyio
 import pytest
+from pydantic import JsonValue
 
 from tests.engine.bus.pieces import Notices, message, until
 from tests.support.rabbitmq import Broker, RunningBroker
@@ -16,6 +17,7 @@ from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.bus import BusSettings, open_bus
 from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
+from wavewright.engine.bus.notices import NoticeName
 from wavewright.engine.bus.topology import Topology
 
 
@@ -194,6 +196,27 @@ async def test_connections_are_told_of_without_a_password(
 
     assert notices.names() == ["broker_connected", "broker_connected"]
     assert "tester-of-loopback" not in repr(notices.told)
+
+
+@pytest.mark.anyio
+async def test_a_broker_that_ends_its_first_connections_is_connected_to_again(
+    broker: Broker | RunningBroker, topology: Topology
+) -> None:
+    connected = list[NoticeName]()
+    with TcpProxy.before(broker.url) as proxy:
+
+        def end_the_first(name: NoticeName, fields: Mapping[str, JsonValue], /) -> None:
+            del fields
+            if name == "broker_connected":
+                connected.append(name)
+                if len(connected) <= 2:
+                    proxy.reset()
+
+        settings = BusSettings(proxy.url(broker.url), topology, connect_seconds=20)
+        async with open_bus(settings, end_the_first) as bus:
+            await bus.publish(message(topology, 1))
+
+    assert len(connected) > 2
 
 
 def with_encryption(broker: Broker | RunningBroker) -> Broker:

@@ -66,8 +66,8 @@ class Line:
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a connection now."""
-        return self._session is not None
+        """Whether there is a connection now that has not ended."""
+        return self._session is not None and not self._session.ended.is_set()
 
     async def connection(self) -> AbstractConnection:
         """Return the connection, waiting for one where there is none."""
@@ -76,12 +76,14 @@ class Line:
         return session.connection
 
     async def open(self) -> None:
-        """Connect for the first time.
+        """Connect for the first time, or again where that connection has ended before it is kept.
 
         Raises:
             BusMisconfigured: it will never work like this.
             BusDown: no broker answers.
         """
+        if self._session is not None:
+            await self._end(self._session)
         await self._begin(await self._connect())
 
     async def keep(self) -> None:
