@@ -2,8 +2,8 @@
 
 A call of the library can end in dozens of exceptions, the bare `Exception` among them, and, when its connection dies,
 in a `CancelledError` that nobody in this program asked for: a task group would take that for its own cancellation and
-end in silence. A *guarded* call ends with its result, with `BusDown`, with what the broker said about the message, or
-because its own task was cancelled, and in no other way.
+end in silence. A *guarded* call ends with its result, with `BusDown`, with what the broker said about the message or
+the call, or because its own task was cancelled; anything else is a fault of this program's, and comes out as it is.
 """
 
 from __future__ import annotations

@@ -63,19 +63,21 @@ class Outlet:
             RightsMissing: this user may not send there.
             BusDown: it was not confirmed within the time.
         """
-        connection: AbstractConnection | None = None
         lost: BusDown | None = None
+        is_silent = True
         parcel = Parcel(message, exchange, routing_key)
         with anyio.move_on_after(timeout):
             while True:
+                is_silent = True
                 fate = await self._fate_of(parcel)
+                is_silent = False
                 if fate is None:
                     return
                 if not isinstance(fate, BusDown):
                     raise fate
-                lost, connection = fate, self._connection
+                lost = fate
                 await anyio.sleep(PAUSE)
-        if lost is None and (connection := self._connection) is not None:
+        if is_silent and (connection := self._connection) is not None:
             # A line that swallows messages is no line; the next message shall not wait for it, too.
             await self._line.drop(connection)
         raise BusDown(f"no confirmation within {timeout:g} s", place=self._line.place) from lost
