@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from wavewright.engine.messages.requests import JobRequest
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.brake import Brake
 from wavewright.executor.purse import MemoryPurse
+from wavewright.planner.model_port import ModelUse
 from wavewright.planner.spending import Account, OverBudget, PutOff, Spend
 from wavewright.planner.types import JsonObject, RunId
 
@@ -24,6 +26,7 @@ pytestmark = pytest.mark.anyio
 
 RUN = RunId("20261122-060000-abc123")
 NOON = 1_795_348_800.0
+USE = ModelUse(role="worker", name="w", model="m", outcome="answered")
 REVIEW: JsonObject = {
     "goal_achieved": True,
     "confidence": 0.9,
@@ -88,7 +91,7 @@ async def test_who_asks_for_more_than_the_day_has_left_is_stopped_and_not_refuse
     purse = PausingPurse(MemoryPurse(budgets, clock=Clock(NOON)), day)
     account, stopper = Account(run=RUN), Stopper()
     with day.stopping(RUN, stopper):
-        await purse.reserve(account, Spend(calls=1))
+        await purse.settle(await purse.reserve(account, Spend(calls=1)), Spend(calls=1), USE)
         with pytest.raises(PutOff):
             await purse.reserve(account, Spend(calls=1))
 
@@ -109,6 +112,15 @@ async def test_a_call_that_is_under_way_when_the_day_is_spent_comes_to_its_end()
     assert stopper.is_stopped
 
 
+async def test_the_run_of_a_target_stops_its_own_job_and_no_other() -> None:
+    day, mine, other = Day(Clock(NOON), Told()), Stopper(), Stopper()
+    with day.stopping(RUN, mine) as stopped_too, day.stopping(RunId("another"), other):
+        stopped_too(RunId("a target's"))
+        day.spend("nothing is left", RunId("a target's"))
+
+    assert (mine.is_stopped, other.is_stopped) == (True, False)
+
+
 async def test_what_no_day_could_pay_for_is_refused() -> None:
     budgets = BudgetsSection.model_validate({"day": {"tokens": 10}, "run": {"tokens": 5}})
     purse = PausingPurse(MemoryPurse(budgets), Day(time.time, told := Told()))
@@ -119,6 +131,74 @@ async def test_what_no_day_could_pay_for_is_refused() -> None:
         await purse.reserve(Account(run=RUN), Spend(tokens=6))
 
     assert told == []
+
+
+@pytest.mark.parametrize(
+    ("budget", "amount", "spent"),
+    [
+        ({"tokens": 10}, Spend(calls=1, tokens=11), Spend(calls=1, tokens=1)),
+        ({"usd": 10}, Spend(calls=1, usd=math.inf), Spend(calls=1, usd=0.1)),
+    ],
+    ids=["larger than a day", "of no known price"],
+)
+async def test_what_no_day_could_pay_for_pauses_no_day_that_is_spent_in_part(
+    budget: JsonObject, amount: Spend, spent: Spend
+) -> None:
+    budgets = BudgetsSection.model_validate({"day": budget})
+    purse = PausingPurse(MemoryPurse(budgets, clock=Clock(NOON)), Day(Clock(NOON), told := Told()))
+    await purse.settle(await purse.reserve(Account(run=RUN), spent), spent, USE)
+
+    with pytest.raises(OverBudget, match="day"):
+        await purse.reserve(Account(run=RUN), amount)
+
+    assert told == []
+
+
+@pytest.mark.parametrize(("came_to", "pauses"), [(2, 0), (30, 1)])
+async def test_what_is_put_aside_for_calls_under_way_is_waited_for_before_a_day_is_spent(
+    came_to: int, pauses: int
+) -> None:
+    budgets = BudgetsSection.model_validate({"day": {"tokens": 100}})
+    purse = PausingPurse(MemoryPurse(budgets, clock=Clock(NOON)), Day(Clock(NOON), told := Told()))
+    account, asked = Account(run=RUN), Spend(calls=1, tokens=30)
+    others = [await purse.reserve(account, asked) for _ in range(3)]
+    outcomes, before = list[str](), list[object]()
+
+    async def ask() -> None:
+        try:
+            await purse.reserve(account, asked)
+            outcomes.append("given")
+        except PutOff:
+            outcomes.append("put off")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        before += [*told, *outcomes]
+        for other in others:
+            await purse.settle(other, Spend(calls=1, tokens=came_to), USE)
+            await anyio.wait_all_tasks_blocked()
+
+    assert before == []
+    assert (outcomes, len(told)) == (["put off" if pauses else "given"], pauses)
+
+
+async def test_calls_that_ask_for_the_rest_of_a_day_at_once_do_not_wait_for_one_another() -> None:
+    budgets = BudgetsSection.model_validate({"day": {"tokens": 100}})
+    purse = PausingPurse(MemoryPurse(budgets, clock=Clock(NOON)), Day(Clock(NOON), told := Told()))
+    spent = Spend(calls=1, tokens=90)
+    await purse.settle(await purse.reserve(Account(run=RUN), spent), spent, USE)
+
+    async def ask() -> None:
+        with pytest.raises(PutOff):
+            await purse.reserve(Account(run=RUN), Spend(calls=1, tokens=30))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(ask)
+
+    assert len(told) == 1
 
 
 async def test_a_plan_is_held_against_a_whole_day_and_not_against_the_rest_of_one() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import Final
 
 import anyio
@@ -23,6 +24,8 @@ from wavewright.planner.types import RunId
 
 REST_SECONDS: Final = 3.0
 """For calls that are under way in a run that is stopped; the one that is put off waits for that, and has no end."""
+_DUST: Final = 1e-9
+"""What sums of dollars and seconds may be off by."""
 LONGEST_LOOK: Final = 1.0
 """Seconds after which the clock is looked at again: it may have been set."""
 
@@ -71,18 +74,28 @@ class Day:
         if run is not None and (stopper := self._runs.get(run)) is not None:
             stopper.wind_down(REST_SECONDS)
         elif run is not None:
-            # The run of one target of a job: whose, is not known here, and the day is spent for all of them.
+            # Whose it is, is not known here, and it would wait for ever.
             for stopper in self._runs.values():
                 stopper.wind_down(REST_SECONDS)
 
     @contextmanager
-    def stopping(self, run: RunId, stopper: Stopper) -> Generator[None]:
-        """Stop the run when it asks for more than the day has left, while the block runs."""
-        self._runs[run] = stopper
+    def stopping(self, run: RunId, stopper: Stopper) -> Generator[Callable[[RunId], None]]:
+        """Stop the run when it asks for more than the day has left, while the block runs.
+
+        What is given is to be told of each further run that is stopped with it: those of its targets.
+        """
+        runs = list[RunId]()
+
+        def also(one: RunId) -> None:
+            runs.append(one)
+            self._runs[one] = stopper
+
+        also(run)
         try:
-            yield
+            yield also
         finally:
-            del self._runs[run]
+            for one in runs:
+                self._runs.pop(one, None)
 
     async def has_begun(self) -> None:
         """Wait until the budget is not, or no longer, spent."""
@@ -103,12 +116,20 @@ def instant(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+class _Asked:
+    """One call for which something is asked or put aside."""
+
+
 class PausingPurse:
     """A purse that stops a run at the end of the day's budget, and leaves every other refusal to the run."""
 
     def __init__(self, purse: OpenPurse, day: Day) -> None:
         self._purse = purse
         self._day = day
+        self._under_way = dict[int, _Asked]()
+        """What was put aside here and is not settled, by the purse's own ids."""
+        self._asking = set[_Asked]()
+        self._settled = anyio.Event()
 
     def limit_run(self, run: RunId, budget: Budget | None) -> None:
         """Hold a run to its goal's own budget."""
@@ -117,25 +138,66 @@ class PausingPurse:
     async def reserve(self, account: Account, amount: Spend) -> Reservation:
         """Put something aside; where the day has not so much left, stop the run.
 
+        What is put aside for other calls may come to less: those that are under way here are waited for first.
+
         Raises:
             OverBudget: it is more than is left of another budget, or than a whole day has.
             PutOff: the run is stopped; what is under way is not failed, and goes on when the run does.
         """
-        try:
-            return await self._purse.reserve(account, amount)
-        except OverBudget as refusal:
-            if refusal.scope != "day" or not await self._is_for_another_day(account):
-                raise
-            self._day.spend(str(refusal), account.run)
-            raise PutOff from refusal
+        awaited, is_first = self._open, True
+        while True:
+            is_last = not awaited
+            try:
+                return await self._ask(account, amount)
+            except OverBudget as refusal:
+                if refusal.scope != "day" or not await self._is_for_another_day(account, amount):
+                    raise
+                if is_first:
+                    # Some may have been given what they asked for at the same time.
+                    awaited, is_first = awaited | self._open, False
+                    is_last = not awaited
+                if is_last:
+                    self._day.spend(str(refusal), account.run)
+                    raise PutOff from refusal
+            awaited = await self._until_fewer(awaited)
 
-    async def _is_for_another_day(self, account: Account) -> bool:
-        """Whether something was spent today: a call that is too much for a fresh day is too much for every day."""
-        return (await self._purse.left(account)).day.spent != Spend()
+    async def _until_fewer(self, awaited: set[_Asked]) -> set[_Asked]:
+        """Return which of those are open still, once they are fewer."""
+        while (left := awaited & self._open) == awaited:
+            await self._settled.wait()
+        return left
+
+    @property
+    def _open(self) -> set[_Asked]:
+        return {*self._under_way.values(), *self._asking}
+
+    async def _ask(self, account: Account, amount: Spend) -> Reservation:
+        asked = _Asked()
+        self._asking.add(asked)
+        try:
+            reservation = await self._purse.reserve(account, amount)
+            self._under_way[reservation.id] = asked
+        finally:
+            self._asking.discard(asked)
+            self._tell_settled()
+        return reservation
+
+    async def _is_for_another_day(self, account: Account, amount: Spend) -> bool:
+        """Whether a fresh day has room for it: what is too much for one, or has no price, is so every day."""
+        day = (await self._purse.left(account)).day
+        return day.spent != Spend() and _has_room(_refilled(day), amount)
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
         """Replace a reservation by what it came to."""
-        await self._purse.settle(reservation, spent, use)
+        try:
+            await self._purse.settle(reservation, spent, use)
+        finally:
+            self._under_way.pop(reservation.id, None)
+            self._tell_settled()
+
+    def _tell_settled(self) -> None:
+        self._settled.set()
+        self._settled = anyio.Event()
 
     async def left(self, account: Account) -> Allowance:
         """Return what an account could still reserve, on a fresh day: what this day cannot pay for is put off.
@@ -159,3 +221,14 @@ def _refilled(left: Left) -> Left:
         None if left.usd is None else left.usd + spent.usd,
         None if left.seconds is None else left.seconds + spent.seconds,
     )
+
+
+def _has_room(left: Left, amount: Spend) -> bool:
+    bounds = (
+        (left.calls, amount.calls),
+        (left.tokens, amount.tokens),
+        (left.usd, amount.usd),
+        (left.seconds, amount.seconds),
+    )
+    # A price that nobody knows is no finite number.
+    return all(bound is None or (isfinite(asked) and asked <= bound + _DUST) for bound, asked in bounds)

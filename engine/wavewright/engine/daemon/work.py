@@ -92,10 +92,6 @@ class Workshop:
     async def _attempt(self, job: JobRow, outbox: OutboxJournal, stopper: Stopper) -> JobChange | None:
         answers = Answers(self.jobs, outbox, self.clock, job.run)
 
-        def people_of(run: RunId) -> tuple[Answers, Answers]:
-            of_target = replace(answers, run=run)
-            return of_target, of_target
-
         @contextmanager
         def watching(name: str) -> Generator[Callable[[Event], None]]:
             with self.watch.run(job.job, name) as watched:
@@ -108,7 +104,13 @@ class Workshop:
 
                 yield on_event
 
-        with watching(name_of(job)) as on_event, self.day.stopping(job.run, stopper):
+        with watching(name_of(job)) as on_event, self.day.stopping(job.run, stopper) as stopped_too:
+
+            def people_of(run: RunId) -> tuple[Answers, Answers]:
+                stopped_too(run)
+                of_target = replace(answers, run=run)
+                return of_target, of_target
+
             try:
                 done = await run_request(
                     RunRequest(
