@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -64,12 +64,13 @@ def model_server(started_model_server: ScriptedServer) -> Iterator[ScriptedServe
 def postgres() -> Iterator[PostgresServer]:
     """The one PostgreSQL server of the session; each test takes a `database()` of its own."""
     from tests.support.postgres import NoServer, serving
+    from tests.support.session_server import unavailable
 
     with ExitStack() as stack:
         try:
             server = stack.enter_context(serving())
         except NoServer as reason:
-            _skip(reason)
+            unavailable(str(reason))
         yield server
 
 
@@ -77,6 +78,7 @@ def postgres() -> Iterator[PostgresServer]:
 def mortal_postgres(postgres: PostgresServer) -> Iterator[OwnServer]:
     """The same where it is the tests' own, or else one more; tests ask for `own_postgres`."""
     from tests.support.postgres import NoServer, OwnServer, started
+    from tests.support.session_server import unavailable
 
     if isinstance(postgres, OwnServer):
         yield postgres
@@ -85,7 +87,7 @@ def mortal_postgres(postgres: PostgresServer) -> Iterator[OwnServer]:
         try:
             server = stack.enter_context(started())
         except NoServer as reason:
-            _skip(reason)
+            unavailable(str(reason))
         yield server
 
 
@@ -94,13 +96,6 @@ def own_postgres(mortal_postgres: OwnServer) -> Iterator[OwnServer]:
     """A PostgreSQL server that this test may stop: it runs again afterwards."""
     yield mortal_postgres
     mortal_postgres.restart()
-
-
-def _skip(reason: Exception) -> NoReturn:
-    """Skip a test by the name of what it wants, but never where CI is to run all of them."""
-    if os.environ.get("CI"):
-        raise reason
-    pytest.skip(str(reason))
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from tests.crash.figures import note
 from tests.crash.forks import Spec, again, deaths
 from tests.crash.sqlite_shim import Shim, SqliteUnreachable, let_pass
 from tests.crash.volume import volume
+from tests.support.session_server import unavailable
 
 LANES = 4
 EVERY = volume(31, 1)
@@ -25,7 +26,7 @@ def reachable_sqlite() -> None:
     try:
         Shim(let_pass).remove()
     except SqliteUnreachable as reason:
-        pytest.skip(str(reason))
+        unavailable(str(reason))
 
 
 @pytest.mark.timeout(volume(300, 3600))

@@ -20,6 +20,7 @@ from tests.crash.volume import volume
 from tests.crash.workplace import MODEL_KEY, asking_job, job_id, read_asked, whole_job
 from tests.support.rabbitmq import Broker
 from tests.support.scripted_model import ScriptedServer
+from tests.support.session_server import unavailable
 from wavewright.executor.job_store.records import JobId
 from wavewright.planner.types import JsonObject
 
@@ -28,9 +29,16 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.crash,
     pytest.mark.timeout(volume(60, 900)),
-    pytest.mark.skipif(LIBRARY is None, reason="no libfaketime here; Debian's package `faketime` has it"),
 ]
 HOUR, DAY = 3_600, 86_400
+
+
+@pytest.fixture(autouse=True)
+def reachable_clock() -> None:
+    if LIBRARY is None:
+        unavailable("no libfaketime here; Debian's package `faketime` has it")
+
+
 JUMPS = [-25 * HOUR, -HOUR, -1, HOUR, 25 * HOUR, 0, 90 * DAY, 300 * DAY, -90 * DAY, 0]
 """Where the clock is set to, in seconds from the true time."""
 

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -91,8 +92,8 @@ def free_port() -> int:
         return port
 
 
-def unavailable(what: str) -> None:
-    """Skip the test for want of a server, or fail it where every test must run."""
+def unavailable(what: str) -> NoReturn:
+    """Skip the test for want of something, or fail it where every test must run."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what}, and with CI=true no test is skipped")
     pytest.skip(what)
