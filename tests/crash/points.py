@@ -6,7 +6,6 @@ the n-th point that it comes to, `reach` ends it; everywhere else it only counts
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 DIED = 137
@@ -41,13 +40,3 @@ def at_points(act: Callable[[str, int], None]) -> None:
     """Call something at every point, with its name and its number; counting begins anew."""
     _course.reached.clear()
     _course.at_point = act
-
-
-def die_at(number: int) -> None:
-    """End this process at the point of that number."""
-
-    def act(_name: str, reached: int) -> None:
-        if reached == number:
-            os._exit(DIED)
-
-    at_points(act)

@@ -32,7 +32,6 @@ from wavewright.tools import user_tools
 from wavewright.tools.calls import Tool
 
 NOW = 1_780_000_100.0
-MOST_TURNS = 300
 
 
 class Died(BaseException):

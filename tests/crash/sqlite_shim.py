@@ -10,17 +10,12 @@ from __future__ import annotations
 
 import _sqlite3
 import ctypes
-import os
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_void_p
 from typing import Any, ClassVar, Final, TypeAlias
 
 FULL: Final = 13
 """What SQLite calls a full disk."""
-BUSY: Final = 5
-"""What SQLite calls a lock of another's."""
-DIED: Final = 137
-"""Exit code of a process that the shim has ended, as after `kill -9`."""
 
 Strike: TypeAlias = Callable[[str, int], int]
 """Told of each change before it is made, with its number; returns 0 to let it happen, or the error of SQLite's."""
@@ -140,17 +135,6 @@ class Shim:
             return self._struck(name) or below(*arguments)
 
         return change
-
-
-def die_at(number: int) -> Strike:
-    """End this process, with nothing wound down, before the change of that number."""
-
-    def strike(_what: str, changes: int) -> int:
-        if changes == number:
-            os._exit(DIED)
-        return 0
-
-    return strike
 
 
 def fill_from(number: int, until: Callable[[], bool]) -> Strike:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import socket
 import struct
-import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -59,8 +57,6 @@ class TcpProxy:
         self._is_recording = is_recording
         self.passed: list[Passed] = []
         """What went through, where it is recorded."""
-        self.connections = 0
-        """How many were made since the beginning."""
         self.port = 0
         self._stack = ExitStack()
         self._links: set[_Link] = set()
@@ -154,10 +150,6 @@ class TcpProxy:
 
         self._portal.call(end)
 
-    def wait_for_connections(self, count: int, seconds: float = 30) -> None:
-        """Wait until so many connections have been made in all."""
-        _until(lambda: self.connections >= count, seconds)
-
     async def _run(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         self._ending = anyio.Event()
         self._accepting = anyio.Event()
@@ -190,7 +182,6 @@ class TcpProxy:
             self._listens.set()
 
     async def _join(self, client: SocketStream) -> None:
-        self.connections += 1
         try:
             server = await anyio.connect_tcp(*self._target)
         except OSError:
@@ -256,10 +247,3 @@ async def _break(stream: SocketStream) -> None:
         raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - of a socket
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     await anyio.aclose_forcefully(stream)
-
-
-def _until(is_so: Callable[[], bool], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, f"waited {seconds} s for a connection"
-        threading.Event().wait(0.02)
