@@ -8,13 +8,13 @@ expires, and its job waits as long as it takes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
 
 from wavewright.executor.job_store.port import JobStore
-from wavewright.executor.job_store.records import Decision, JobChange
+from wavewright.executor.job_store.records import Decision, DecisionId, JobChange
 from wavewright.executor.journal import Journal
 from wavewright.executor.journal_errors import JournalError, RunBusy, RunLost
 
@@ -30,6 +30,8 @@ class Renewal:
     journal: Journal
     clock: Callable[[], float]
     on_fault: Callable[[JournalError], None]
+    _renewed: set[DecisionId] = field(default_factory=set[DecisionId])
+    """Questions whose jobs were queued here and that are open still."""
 
     async def run(self) -> None:
         """Look again and again, until this is cancelled."""
@@ -41,18 +43,26 @@ class Renewal:
             await anyio.sleep(LOOK_SECONDS)
 
     async def renew(self) -> int:
-        """Queue them and return how many there were."""
+        """Queue them and return how many there were.
+
+        A question may stay open that nobody waits for: its run has asked anew since, or has ended otherwise. Its job
+        is queued for it once and not again each time that it is parked for another one.
+        """
         now, renewed = self.clock(), 0
-        for decision in newest(await self.jobs.list_decisions()):
-            if decision.expires is not None and decision.expires <= now:
-                renewed += await self._queue(decision)
+        found = await self.jobs.list_decisions()
+        self._renewed.intersection_update([decision.id for decision in found])
+        for decision in newest(found):
+            is_expired = decision.expires is not None and decision.expires <= now
+            if is_expired and decision.id not in self._renewed and await self._queue(decision):
+                self._renewed.add(decision.id)
+                renewed += 1
         return renewed
 
     async def _queue(self, decision: Decision) -> bool:
         job = await self.jobs.find_job(decision.job)
         if job is None or job.state != "parked":
             return False
-        run = job.run
+        run, is_left = job.run, False
         try:
             await self.journal.open_run(run)
         except RunBusy:
@@ -60,13 +70,19 @@ class Renewal:
             return False
         try:
             job = await self.jobs.find_job(decision.job)
-            if job is None or job.state != "parked":
-                await self.journal.close_run(run)
-                return False
-            await self.jobs.change(JobChange(decision.job, "queued", reason="nobody has answered in time"))
+            if job is not None and job.state == "parked":
+                await self.jobs.change(
+                    JobChange(decision.job, "queued", reason="nobody has answered in time")
+                )
+                is_left = True
         except RunLost:
             return False
-        return True
+        finally:
+            if not is_left:
+                # Or nobody could claim the job for as long as this process lives.
+                with anyio.CancelScope(shield=True):
+                    await self.journal.close_run(run)
+        return is_left
 
 
 def newest(decisions: list[Decision]) -> list[Decision]:
