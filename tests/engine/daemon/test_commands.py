@@ -51,7 +51,9 @@ async def test_a_job_is_submitted_with_its_plan_and_waited_for(
 ) -> None:
     async with in_process():
         waited = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait")
-        as_json = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait", "--json")
+        # Typed in capitals, it is the same id.
+        named = ("--id", "0A5D2F1C-3B74-4C11-8D4E-9F6A7B8C9D0E")
+        as_json = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait", "--json", *named)
 
     assert waited.returncode == 0, waited.stderr
     first, *lines = waited.stdout.splitlines()
@@ -78,13 +80,23 @@ async def test_a_job_that_fails_is_exit_code_1_and_says_why(
 
 
 @pytest.mark.anyio
+async def test_a_job_that_nobody_works_on_is_waited_for_no_longer_than_was_said(call: Call) -> None:
+    arguments = ("submit", "jobs/one.yaml", "--wait", "--timeout", "0.5")
+    waited = await anyio.to_thread.run_sync(call, *arguments)
+
+    assert waited.returncode == 130
+    assert f"within 0.5 s that job {waited.stdout.strip()} has ended" in waited.stderr
+    assert f"wavewright tail {waited.stdout.strip()}" in waited.stderr
+
+
+@pytest.mark.anyio
 async def test_a_job_sent_twice_under_one_id_is_done_once(
     yard: Yard, counterpart: Counterpart, call: Call, start: StartDaemon
 ) -> None:
     one = "4a7b0000-0000-4000-8000-00000000000A"
     for _ in range(2):
         sent = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--id", one)
-        assert (sent.returncode, sent.stdout) == (0, f"{one}\n")
+        assert (sent.returncode, sent.stdout) == (0, f"{one.lower()}\n")
     await start().started()
     await counterpart.until_told(one.lower(), "JOB_COMPLETED")
     marker = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml")
@@ -168,15 +180,17 @@ def test_a_job_that_leads_out_of_the_project_is_not_sent(
     assert "'/etc' leads out of the project's folder" in answer.err
 
 
-def test_an_id_that_is_no_uuid_is_refused(
+def test_an_id_that_is_no_uuid_and_a_time_for_nothing_are_refused(
     wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", "amqp://localhost:1/")
     (tmp_path / "job.yaml").write_text("name: x\nplan: {steps: [{id: a, tool: say}]}\n")
 
     answer = wavewright("submit", "job.yaml", "--id", "mine")
+    in_vain = wavewright("submit", "job.yaml", "--timeout", "3")
 
     assert (answer.code, "'mine' is no UUID" in answer.err) == (2, True)
+    assert (in_vain.code, "--timeout says how long --wait waits" in in_vain.err) == (2, True)
 
 
 def test_the_jobs_that_ship_can_be_submitted_where_their_files_are(tmp_path: Path) -> None:

@@ -489,6 +489,12 @@ def submit(
     sender: Annotated[
         str, typer.Option("--as", metavar="AGENT", help="Who sends it, as the daemon's settings know them.")
     ] = "wavewright_cli",
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=0, help="How long --wait waits; for ever if left out."
+        ),
+    ] = None,
     as_json: JsonLines = False,
 ) -> None:
     """Send a job to the daemon and print its id.
@@ -497,7 +503,9 @@ def submit(
     """
     from wavewright.engine.cli import submit_command
 
-    raise typer.Exit(submit_command.submit(job, job_id=id, sender=sender, waits=wait, as_json=as_json))
+    raise typer.Exit(
+        submit_command.submit(job, job_id=id, sender=sender, waits=wait, most=timeout, as_json=as_json)
+    )
 
 
 @app.command()

@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.errors import BusError
+from wavewright.engine.bus.watcher import Watcher
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.broker import reached_bus, told_of_bus
 from wavewright.engine.cli.failures import CommandError, print_error
@@ -47,16 +49,22 @@ class Submission:
     message: Outgoing
     job: str
     waits: bool
+    most: float
+    """Seconds that it is waited for."""
     as_json: bool
 
 
-def submit(job: Path, *, job_id: str | None, sender: str, waits: bool, as_json: bool) -> int:
-    """Send a job and return the exit code: that of its end where it is waited for.
+def submit(
+    job: Path, *, job_id: str | None, sender: str, waits: bool, most: float | None, as_json: bool
+) -> int:
+    """Send a job and return the exit code: that of its end where it is waited for, at most so many seconds.
 
     Raises:
         DocumentError, PlanError: the job is faulty, or the settings say of no broker.
         CommandError: the broker does not take it.
     """
+    if most is not None and not waits:
+        raise CommandError("--timeout says how long --wait waits", hint="give --wait, too")
     settings = project_settings()
     refuse_no_broker(settings)
     refuse_sender(sender, settings.daemon)
@@ -65,7 +73,10 @@ def submit(job: Path, *, job_id: str | None, sender: str, waits: bool, as_json: 
     document = portable(read_file(job), job, settings)
     # What would fail at the daemon for its own sake fails here, where its author sits.
     read_inline_order(document, settings)
-    submission = _submission(document, job_id or str(uuid4()), sender, settings, waits=waits, as_json=as_json)
+    # A message holds ids in lower case, whatever they were typed in.
+    own = (job_id or str(uuid4())).lower()
+    message = _message(document, own, sender, settings)
+    submission = Submission(message, own, waits, inf if most is None else most, as_json)
     try:
         return anyio.run(_send, submission, settings)
     except BusError as error:
@@ -126,9 +137,7 @@ def _from_root(value: Json, folder: Path, root: Path) -> Json:
             return value
 
 
-def _submission(
-    document: Document, job: str, sender: str, settings: Settings, *, waits: bool, as_json: bool
-) -> Submission:
+def _message(document: Document, job: str, sender: str, settings: Settings) -> Outgoing:
     section, key = settings.daemon, settings.hmac_key
     value: JsonObject = document.value if isinstance(document.value, dict) else {}
     address = Address(
@@ -138,7 +147,7 @@ def _submission(
         routing_key=section.queues.intake,
         key=None if key is None else key.encode(),
     )
-    message = encode(
+    return encode(
         JobRequest(job_id=job, job=value),
         address,
         message=MessageId(str(uuid4())),
@@ -146,7 +155,6 @@ def _submission(
         at=time.time(),
         job=JobId(job),
     )
-    return Submission(message, job, waits, as_json)
 
 
 async def _send(submission: Submission, settings: Settings) -> int:
@@ -163,13 +171,26 @@ async def _send(submission: Submission, settings: Settings) -> int:
     ):
         await bus.publish(submission.message)
         _say(submission)
-        async for delivery in watcher:
-            envelope = envelope_in(delivery)
-            payload = envelope["payload"] if envelope is not None else None
-            if envelope is not None and isinstance(payload, dict) and payload.get("job_id") == submission.job:
-                show(envelope, as_json=submission.as_json)
-                if (code := ENDS.get(str(payload.get("status")))) is not None:
-                    return code
+        with anyio.move_on_after(submission.most):
+            return await _end_of(submission, watcher)
+    # Perhaps it was told while the connection was lost, or the daemon knew the id, or refused the message.
+    print_error(
+        f"nobody told within {submission.most:g} s that job {submission.job} has ended",
+        f"look on with: wavewright tail {submission.job}; what a daemon refuses lies in the queue "
+        f"{section.queues.dead!r} with the reason, and what it has done before is not told again",
+    )
+    return exit_codes.INTERRUPTED
+
+
+async def _end_of(submission: Submission, watcher: Watcher) -> int:
+    """Show how a job goes, and return the exit code of its end."""
+    async for delivery in watcher:
+        envelope = envelope_in(delivery)
+        payload = envelope["payload"] if envelope is not None else None
+        if envelope is not None and isinstance(payload, dict) and payload.get("job_id") == submission.job:
+            show(envelope, as_json=submission.as_json)
+            if (code := ENDS.get(str(payload.get("status")))) is not None:
+                return code
     raise AssertionError
 
 
