@@ -17,7 +17,7 @@ from wavewright.engine.target_waves import FAILED, JUDGED, SENT, waves_of
 from wavewright.executor.events import Event, Noted
 from wavewright.executor.job_store.records import Alongside
 from wavewright.executor.journal import MemoryJournal
-from wavewright.executor.journal_errors import JournalDamaged, JournalNotWritten
+from wavewright.executor.journal_errors import EventDamaged, JournalDamaged, JournalError, JournalNotWritten
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.types import RunId
 from wavewright.reviewer.records import Package
@@ -161,8 +161,9 @@ def numbers(state: RunState, topic: str) -> list[tuple[str, object]]:
 class UnreadableJournal(CutJournal):
     """A journal in which a target's run cannot be read once it has ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, fault: JournalError) -> None:
         super().__init__()
+        self.fault = fault
         self.held = set[RunId]()
 
     async def open_run(self, run: RunId) -> None:
@@ -176,17 +177,26 @@ class UnreadableJournal(CutJournal):
     async def load(self, run: RunId) -> list[Event]:
         events = await super().load(run)
         if run != ROOT and fold(events).finished is not None:
-            raise JournalDamaged("an event is not what was written")
+            raise self.fault
         return events
 
 
 async def test_a_targets_run_that_cannot_be_read_is_given_up_all_the_same(folder: Path) -> None:
-    work = Work(folder, journal := UnreadableJournal())
+    work = Work(folder, journal := UnreadableJournal(JournalDamaged("the file is damaged")))
 
     with pytest.raises(JournalDamaged):
         await work.go_on()
 
     assert journal.held == {ROOT}
+
+
+async def test_one_event_that_cannot_be_read_fails_its_target_and_not_the_job(folder: Path) -> None:
+    state = await Work(folder, UnreadableJournal(EventDamaged("event 3 cannot be read"))).go_on()
+    [failed] = [one.body for one in state.notes if one.topic == FAILED]
+
+    assert failed["reason"] == "event 3 cannot be read"
+    assert state.finished is not None
+    assert state.finished.reason == "0 of 1 targets achieved; failed: A"
 
 
 async def test_what_nobody_foresaw_fails_one_target_and_its_neighbours_go_on(folder: Path) -> None:

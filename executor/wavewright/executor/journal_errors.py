@@ -35,8 +35,16 @@ class JournalDamaged(JournalError):
     """The file or one event in it is not what was written."""
 
 
+class EventDamaged(JournalDamaged):
+    """One event of one run is not what was written; all other runs can be read."""
+
+
 class JournalNotWritten(JournalError):
     """Events could not be committed: the disk is full, the file is read-only or locked, or an event is not JSON."""
+
+
+class EventUnwritable(JournalNotWritten):
+    """An event cannot be written as it is, whenever that is tried: it is too long, or not JSON."""
 
 
 class JournalUnreachable(JournalNotWritten):

@@ -11,6 +11,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Final
 
 from wavewright.executor.journal_errors import (
+    EventUnwritable,
     JournalDamaged,
     JournalError,
     JournalHeld,
@@ -119,7 +120,7 @@ def explain_use(
                 mend="check the disk and its free space, then resume the run; what was journaled before is safe",
             )
         case sqlite3.SQLITE_TOOBIG:
-            return JournalNotWritten(
+            return EventUnwritable(
                 "an event is longer than SQLite can hold (1 GB)",
                 place=place,
                 mend="let the step write its output to a file and return the path",

@@ -15,7 +15,7 @@ from wavewright.executor.events import Event, ItemFinished, Noted, RunFinished, 
 from wavewright.executor.job_store.records import Alongside
 from wavewright.executor.job_store.texts import Beside, write_beside
 from wavewright.executor.journal import reusable_key
-from wavewright.executor.journal_errors import JournalNotWritten
+from wavewright.executor.journal_errors import EventUnwritable
 from wavewright.planner.types import RunId
 
 # Named once: building a union of types for every event takes longer than asking it.
@@ -53,7 +53,7 @@ def write_entry(run: RunId, events: Sequence[Event], alongside: Alongside | None
     """Return the events as rows, and what is written alongside.
 
     Raises:
-        JournalNotWritten: an event is not JSON.
+        EventUnwritable: an event is not JSON.
     """
     rows = list[Row]()
     marks = list[RunStarted | RunFinished]()
@@ -65,7 +65,7 @@ def write_entry(run: RunId, events: Sequence[Event], alongside: Alongside | None
                 marks.append(event)
             is_end = is_end and isinstance(event, _AFTER_END)
     except CodecError as error:
-        raise JournalNotWritten(
+        raise EventUnwritable(
             str(error),
             place=f"run {run}",
             mend="a tool returns JSON values only: see the output of that step",

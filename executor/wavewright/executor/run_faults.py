@@ -11,7 +11,7 @@ import zlib
 
 from wavewright.executor.codec import CodecError, decode
 from wavewright.executor.events import Event
-from wavewright.executor.journal_errors import JournalDamaged, RunBusy, RunLost
+from wavewright.executor.journal_errors import EventDamaged, RunBusy, RunLost
 from wavewright.executor.lease import Hold, Owner
 from wavewright.planner.types import RunId
 
@@ -43,9 +43,9 @@ def run_lost(run: RunId, *, pid: object, host: object, place: str) -> RunLost:
     )
 
 
-def event_damaged(run: RunId, seq: int, reason: str, *, place: str) -> JournalDamaged:
+def event_damaged(run: RunId, seq: int, reason: str, *, place: str) -> EventDamaged:
     """Return the error for an event that is not what was written."""
-    return JournalDamaged(
+    return EventDamaged(
         f"event {seq} of run {run} cannot be read: {reason}",
         place=f"{place}, run {run}, event {seq}",
         mend="all events before it and all other runs can be read; start this job anew",
@@ -56,7 +56,7 @@ def read_event(run: RunId, seq: int, kind: str, crc: int, body: bytes | None, *,
     """Return an event from its row.
 
     Raises:
-        JournalDamaged: it is not what was written.
+        EventDamaged: it is not what was written.
     """
     if body is None or zlib.crc32(body) != crc:
         raise event_damaged(run, seq, "its text is not what was written (the checksum differs)", place=place)

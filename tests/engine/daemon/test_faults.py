@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import time
 from collections.abc import Callable
+from pathlib import Path
 from uuid import uuid4
 
 import anyio.to_thread
@@ -11,15 +14,22 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.yard import Counterpart, Yard, job
+from wavewright.config.settings import load_settings
 from wavewright.engine.context import RunContext
 from wavewright.engine.daemon import work
+from wavewright.engine.daemon.day import Day
+from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.messages.requests import JobRequest
+from wavewright.engine.operations.logs import Log
+from wavewright.engine.operations.watch import Watch
 from wavewright.engine.pipeline import PipelineRun
+from wavewright.engine.services import open_services
 from wavewright.engine.session import run_request
+from wavewright.engine.stopping import Stopper
 from wavewright.executor.job_store.port import MOST_ATTEMPTS
 from wavewright.executor.job_store.records import JobId, JobRequested, MessageId, Receipt, Received
 from wavewright.executor.job_store.sqlite import SqliteJobStore
-from wavewright.executor.journal_errors import JournalNotWritten
+from wavewright.executor.journal_errors import EventDamaged, EventUnwritable, JournalError, JournalNotWritten
 from wavewright.executor.stores import open_stores
 
 Failing = Callable[[int], None]
@@ -113,3 +123,45 @@ async def test_a_run_that_has_not_begun_is_none_to_resume_by_hand(
 
     assert answer.code == 2
     assert "has not begun" in answer.err or "no run starts with" in answer.err
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("fault", "attempts"),
+    [
+        (EventUnwritable("an event is too long"), 1),
+        (EventDamaged("event 3 cannot be read"), 1),
+        (JournalNotWritten("the disk is full"), 0),
+    ],
+    ids=["unwritable", "damaged", "full disk"],
+)
+async def test_a_fault_of_one_runs_journal_counts_against_its_job_and_not_against_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: JournalError, attempts: int
+) -> None:
+    async def run(*_: object, **__: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(work, "run_request", run)
+    settings, watch = load_settings(tmp_path, {}), Watch(Log(agent="a", domain="d", stream=io.StringIO()))
+    async with open_stores(settings) as stores, open_services(settings) as opened:
+        workshop = work.Workshop(
+            settings=settings,
+            journal=stores.journal,
+            jobs=stores.jobs,
+            opened=opened,
+            reporter=Reporter(settings.daemon),
+            watch=watch,
+            day=Day(time.time, lambda _reason, _until: None),
+            nudge=lambda: None,
+            clock=time.time,
+        )
+        asked = JobRequested(JobId(str(uuid4())), {"job": job(("say", "it"))})
+        await stores.jobs.receive(Received(MessageId(str(uuid4())), "job_request", "me", 1.0, asked))
+        claimed = await stores.jobs.claim()
+        assert claimed is not None
+        await workshop.work_on(claimed, Stopper())
+        row = await stores.jobs.find_job(claimed.job)
+
+    assert row is not None
+    assert (row.state, row.attempts) == ("queued", attempts)
+    assert watch.health.faults.get("store") == (None if attempts else "the disk is full")

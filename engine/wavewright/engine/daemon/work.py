@@ -30,7 +30,13 @@ from wavewright.executor.job_store.port import JobStore
 from wavewright.executor.job_store.reception import ENDED
 from wavewright.executor.job_store.records import JobChange, JobRow, Outgoing
 from wavewright.executor.journal import Journal
-from wavewright.executor.journal_errors import JournalError, JournalStopped, RunLost
+from wavewright.executor.journal_errors import (
+    EventDamaged,
+    EventUnwritable,
+    JournalError,
+    JournalStopped,
+    RunLost,
+)
 from wavewright.planner.types import RunId
 
 FIRST_WAIT: Final = 2.0
@@ -81,9 +87,13 @@ class Workshop:
         except RunLost as lost:
             # Another owner has it, and whatever this one knows is stale.
             self.watch.log.say("job_lost", "warning", job_id=job.job, error=lost)
+        except (EventDamaged, EventUnwritable) as fault:
+            # Of this run alone, and it will be there the next time, too.
+            await self._give_up(self._put_off(job, fault), job.run)
         except JournalError as fault:
             self.on_store(fault)
-            await self._give_up(job)
+            wait = JobChange(job.job, "queued", reason="the store", not_before=self.clock() + STORE_WAIT)
+            await self._give_up(wait, job.run)
         finally:
             if self.opened.purse is not None:
                 self.opened.purse.limit_run(job.run, None)
@@ -174,12 +184,11 @@ class Workshop:
             is_failed_attempt=True,
         )
 
-    async def _give_up(self, job: JobRow) -> None:
-        """Let go of a job whose events cannot be written, so that it can be claimed when they can."""
-        wait = JobChange(job.job, "queued", reason="the store", not_before=self.clock() + STORE_WAIT)
+    async def _give_up(self, change: JobChange, run: RunId) -> None:
+        """Let go of a job whose events cannot be written or read, so that it can be claimed again."""
         try:
-            await self.jobs.change(wait)
+            await self.jobs.change(change)
         except JournalError:
             # Its hold is let go without a word; whoever claims next finds it without an owner.
             with suppress(JournalError):
-                await self.journal.close_run(job.run)
+                await self.journal.close_run(run)

@@ -34,7 +34,7 @@ from wavewright.engine.target_waves import (
 from wavewright.engine.toolbox import signatures_to_check
 from wavewright.engine.version import __version__
 from wavewright.executor.events import Event, Noted, RunFinished, RunStarted
-from wavewright.executor.journal_errors import JournalError
+from wavewright.executor.journal_errors import EventDamaged, EventUnwritable, JournalError
 from wavewright.executor.journal_runs import new_run_id
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.goals import Goal
@@ -130,7 +130,12 @@ class RunTargets:
             if run is None:
                 run = self._new_run(root)
                 await root.note(STARTED, {"target": target.name, "wave": target.wave, "run": run})
-            await self._bring_to_its_end(root, target, run)
+            try:
+                await self._bring_to_its_end(root, target, run)
+            except (EventDamaged, EventUnwritable) as fault:
+                # What is wrong with the journal of this run alone is a fault of its target's.
+                body: JsonObject = {"target": target.name, "wave": target.wave, "run": run}
+                await root.note(FAILED, {**body, "reason": fault.message})
         finally:
             slots.release()
 

@@ -13,6 +13,7 @@ import asyncpg
 from asyncpg import exceptions as pg
 
 from wavewright.executor.journal_errors import (
+    EventUnwritable,
     JournalDamaged,
     JournalError,
     JournalNotOpened,
@@ -155,7 +156,7 @@ def explain_use(error: Exception, place: str, run: str | None = None) -> Journal
                 mend="end that program (a backup, an open transaction in psql) and resume the run",
             )
         case pg.ProgramLimitExceededError():
-            return JournalNotWritten(
+            return EventUnwritable(
                 "an event is longer than PostgreSQL can hold (1 GB)",
                 place=where,
                 mend="let the step write its output to a file and return the path",
