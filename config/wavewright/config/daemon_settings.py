@@ -142,7 +142,7 @@ class DaemonSection(_Section):
     max_age: _Seconds = 604_800.0
     """Seconds after which a message is too old."""
     skew: _Seconds = 300.0
-    """Seconds that a message may come from the future, or be signed before or after now."""
+    """Seconds that a message may come from the future."""
     remember: _Seconds | None = None
     """Seconds for which the ids of messages are remembered; `max_age`, `skew` and a day where absent."""
     stall_limit: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False, strict=False)] = 60.0
