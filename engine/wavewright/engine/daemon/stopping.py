@@ -78,18 +78,27 @@ def taking_signals(stopping: Stopping) -> Generator[None]:
 
 def _end_after(seconds: float) -> None:
     """End this process after so many seconds, by a thread: the loop may be what hangs."""
+
+    def end() -> None:
+        # So that whoever reads the log tells it from an end that came by itself, and sees what hung.
+        faulthandler.dump_traceback(2)
+        os._exit(0)
+
     # A daemon: it keeps no process alive that ends by itself.
-    last = threading.Timer(seconds, os._exit, [0])
+    last = threading.Timer(seconds, end)
     last.daemon = True
     last.start()
 
 
 def end_by_timer(seconds: float) -> None:
-    """End this process once it has used so many seconds of the processor, unless this is called again; 0 for never.
+    """End this process once it has worked for so long, unless this is called again; 0 for never.
 
-    A process that was frozen has used none, and comes to no harm.
+    A process that was frozen has used no processor, and comes to no harm. The timer counts the seconds of all threads
+    together, and those that are in C code work at the same time: so it ends after that many on each processor.
     """
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    # Not every system tells on which of its processors a process may run.
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    signal.setitimer(signal.ITIMER_PROF, seconds * processors)
 
 
 def end_at_once(number: int) -> NoReturn:
