@@ -26,6 +26,8 @@ from wavewright.executor.job_store.records import (
     Walk,
 )
 
+OUTBOX_LEASE: Final = 5.0
+"""Seconds for which messages of the outbox are one owner's to publish."""
 MOST_ATTEMPTS: Final = 5
 """Times that a job is begun; one that did not say how it ended is `dead` after the last."""
 

@@ -68,11 +68,6 @@ def receive_job(request: JobRequested, run: RunId, now: float) -> JobRow:
     )
 
 
-def is_due(job: JobRow, now: float) -> bool:
-    """Return whether a queued job may be begun; a clock that went back keeps none waiting."""
-    return job.not_before is None or job.not_before <= now or now < job.since
-
-
 def is_worn_out(job: JobRow) -> bool:
     """Return whether it was begun too often to be begun again."""
     return job.attempts >= MOST_ATTEMPTS

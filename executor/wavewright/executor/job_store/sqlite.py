@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import anyio
 
-from wavewright.executor.job_store.port import Tell, tell_nobody
+from wavewright.executor.job_store.port import OUTBOX_LEASE, Tell, tell_nobody
 from wavewright.executor.job_store.records import (
     FROM_THE_FIRST,
     Decision,
@@ -30,7 +30,7 @@ from wavewright.executor.job_store.records import (
     Received,
     Walk,
 )
-from wavewright.executor.job_store.sqlite_transactions import OUTBOX_LEASE, JobTransactions
+from wavewright.executor.job_store.sqlite_transactions import JobTransactions
 from wavewright.executor.journal_sqlite import SqliteJournal
 
 _T = TypeVar("_T")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from wavewright.executor.job_store.reception import ENDED
 from wavewright.executor.job_store.records import (
@@ -23,28 +23,27 @@ from wavewright.executor.job_store.records import (
     VerdictGiven,
     Walk,
 )
+from wavewright.executor.job_store.rows import (
+    SELECT_JOB,
+    KeptMessage,
+    Waiting,
+    changing_columns,
+    read_job,
+    read_kept_message,
+)
 from wavewright.executor.job_store.sqlite_outbox import OutboxTables
 from wavewright.executor.job_store.texts import (
     DECISION_COLUMNS,
     Kept,
-    feedback_text,
     kept_text,
     read_decision,
-    read_feedback,
     read_kept,
-    read_sent,
-    sent_text,
     subject_of,
     to_text,
 )
-from wavewright.executor.job_store.texts import from_text as json_of
 from wavewright.executor.job_store.walking import MOST_FORGOTTEN, given_up, walk_on
 from wavewright.planner.types import RunId
 
-_JOB: Final = """
-    SELECT job.job, job.run, state, request, received, weight, attempts, iteration, package, feedback, sent,
-           reason, not_before, finished, since, turn
-    FROM job JOIN job_request ON job_request.no = job.no"""
 _INSERT_JOB: Final = """
     INSERT INTO job (job, run, state, received, weight, attempts, iteration, package, feedback, sent, reason,
                      not_before, finished, since, turn)
@@ -81,23 +80,6 @@ _FORGET_OUTBOX: Final = """
         SELECT 1 FROM job WHERE job.job = outbox.job AND job.state NOT IN ('completed', 'failed', 'dead'))"""
 
 
-class Waiting(NamedTuple):
-    """A job that may be next."""
-
-    turn: float
-    no: int
-    job: JobId
-    run: RunId
-
-
-class KeptMessage(NamedTuple):
-    """A message that waited for its turn."""
-
-    no: int
-    message: Received
-    request: Kept
-
-
 class JobTables:
     """Rows of jobs, decisions, inbox and outbox."""
 
@@ -117,15 +99,15 @@ class JobTables:
 
     def find_job(self, job: JobId) -> JobRow | None:
         """Return one job; who works on it is not looked up."""
-        row = self._connection.execute(f"{_JOB} WHERE job.job = ?", (job,)).fetchone()
-        return None if row is None else _read_job(row)
+        row = self._connection.execute(f"{SELECT_JOB} WHERE job.job = ?", (job,)).fetchone()
+        return None if row is None else read_job(row)
 
     def list_jobs(self, states: Sequence[JobState]) -> list[JobRow]:
         """Return jobs in the order in which they came."""
         marks = ", ".join("?" * len(states))
         where = f"WHERE state IN ({marks})" if states else ""
-        rows = self._connection.execute(f"{_JOB} {where} ORDER BY job.no", tuple(states))
-        return [_read_job(row) for row in rows]
+        rows = self._connection.execute(f"{SELECT_JOB} {where} ORDER BY job.no", tuple(states))
+        return [read_job(row) for row in rows]
 
     def has_run(self, run: RunId) -> bool:
         """Return whether some job or some run has that id."""
@@ -136,14 +118,14 @@ class JobTables:
         """Write a new job."""
         request = to_text(job.request, place=f"job {job.job}")
         cursor = self._connection.execute(
-            _INSERT_JOB, (job.job, job.run, job.state, job.received, job.weight, *_changing(job)[1:])
+            _INSERT_JOB, (job.job, job.run, job.state, job.received, job.weight, *changing_columns(job)[1:])
         )
         self._connection.execute("INSERT INTO job_request VALUES (?, ?)", (cursor.lastrowid, request))
         self._written += len(request)
 
     def save_job(self, job: JobRow) -> None:
         """Write how a job stands now; messages that wait for it to wait or to end are ripe with that."""
-        self._connection.execute(_UPDATE_JOB, (*_changing(job), job.job))
+        self._connection.execute(_UPDATE_JOB, (*changing_columns(job), job.job))
         if job.state in {"awaiting", "parked"} or job.state in ENDED:
             self._connection.execute(_RIPEN, (job.job,))
 
@@ -182,10 +164,7 @@ class JobTables:
 
     def ripe_messages(self) -> list[KeptMessage]:
         """Return kept messages that are to be judged again since what they name has changed, in their order."""
-        return [
-            KeptMessage(no, Received(message, kind, source, at, request := read_kept(kept)), request)
-            for no, message, kind, source, at, kept in self._rows(_RIPE)
-        ]
+        return [read_kept_message(row) for row in self._rows(_RIPE)]
 
     def kept_verdicts(self, job: JobId, before: int | None = None) -> tuple[VerdictGiven, ...]:
         """Return verdicts on a job that are kept, and came before the message of that number where one is given."""
@@ -260,43 +239,3 @@ class JobTables:
 
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         return self._connection.execute(query, values).fetchall()
-
-
-def _changing(job: JobRow) -> tuple[object, ...]:
-    """Return the columns of a job that can change."""
-    return (
-        job.state,
-        job.attempts,
-        job.iteration,
-        job.package,
-        feedback_text(job.feedback),
-        sent_text(job.sent),
-        job.reason,
-        job.not_before,
-        job.finished,
-        job.since,
-        job.turn,
-    )
-
-
-def _read_job(row: Sequence[Any]) -> JobRow:
-    job, run, state, request, received, weight, attempts, iteration, package, *others = row
-    feedback, sent, reason, not_before, finished, since, turn = others
-    return JobRow(
-        job=JobId(job),
-        run=RunId(run),
-        state=state,
-        request=json_of(request),
-        received=received,
-        weight=weight,
-        attempts=attempts,
-        iteration=iteration,
-        package=package,
-        feedback=read_feedback(feedback),
-        sent=read_sent(sent),
-        reason=reason,
-        not_before=not_before,
-        finished=finished,
-        since=since,
-        turn=turn,
-    )

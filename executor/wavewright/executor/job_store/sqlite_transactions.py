@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import heapq
 import math
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import Final, get_args
+from dataclasses import replace
+from typing import get_args
 
-from wavewright.executor.job_store.port import Tell
+from wavewright.executor.job_store.port import OUTBOX_LEASE, Tell
 from wavewright.executor.job_store.reception import judge, judge_answer, judge_kept
 from wavewright.executor.job_store.records import (
     Decision,
@@ -49,23 +48,11 @@ from wavewright.executor.job_store.rules import (
 )
 from wavewright.executor.job_store.sqlite_beside import known_job, stand
 from wavewright.executor.job_store.sqlite_tables import JobTables
+from wavewright.executor.job_store.suspects import Suspects
 from wavewright.executor.job_store.texts import outgoing_row
 from wavewright.executor.journal_errors import JournalError, RunBusy
-from wavewright.executor.journal_leases import Watch
 from wavewright.executor.journal_store import JournalStore
 from wavewright.planner.types import RunId
-
-OUTBOX_LEASE: Final = 5.0
-"""Seconds for which messages of the outbox are one owner's to publish."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """An owner who may be dead, as first seen."""
-
-    beat: int
-    at: float
-    seconds: float
 
 
 class JobTransactions:
@@ -85,7 +72,7 @@ class JobTransactions:
         self._tables: JobTables = store.jobs
         self._clock = clock
         self._outbox_lease = outbox_lease
-        self._suspects = dict[RunId, _Seen]()
+        self._suspects = Suspects()
 
     # Messages and answers
 
@@ -185,15 +172,12 @@ class JobTransactions:
         """Hold the run, where nobody else does; one who may be dead is watched until the next call."""
         if self._store.holds(run):
             return False
-        seen = self._suspects.pop(run, None)
-        is_over = seen is not None and time.monotonic() - seen.at >= seen.seconds
         try:
-            watch = self._store.take(run, unmoved=seen.beat if seen is not None and is_over else None)
+            watch = self._store.take(run, unmoved=self._suspects.unmoved(run))
         except RunBusy:
+            self._suspects.note(run, None)
             return False
-        if watch is not None:
-            is_same = seen is not None and seen.beat == watch.hold.beat
-            self._suspects[run] = seen if seen is not None and is_same else _first_seen(watch)
+        self._suspects.note(run, watch)
         return watch is None
 
     def change(self, change: JobChange, tell: Tell) -> None:
@@ -290,7 +274,3 @@ class JobTransactions:
     def release(self, messages: Sequence[MessageId]) -> None:
         """Have messages that were refused go out again."""
         self._tables.outbox.release(messages)
-
-
-def _first_seen(watch: Watch) -> _Seen:
-    return _Seen(watch.hold.beat, time.monotonic(), watch.hold.watch_seconds)

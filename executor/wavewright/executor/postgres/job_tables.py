@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from wavewright.executor.job_store.reception import ENDED
 from wavewright.executor.job_store.records import (
@@ -22,17 +22,20 @@ from wavewright.executor.job_store.records import (
     Received,
     VerdictGiven,
 )
+from wavewright.executor.job_store.rows import (
+    SELECT_JOB,
+    KeptMessage,
+    Waiting,
+    changing_columns,
+    read_job,
+    read_kept_message,
+)
 from wavewright.executor.job_store.texts import (
     DECISION_COLUMNS,
     Kept,
-    feedback_text,
-    from_text,
     kept_text,
     read_decision,
-    read_feedback,
     read_kept,
-    read_sent,
-    sent_text,
     subject_of,
     to_text,
 )
@@ -44,10 +47,6 @@ from wavewright.executor.postgres.outbox_tables import OutboxTables
 from wavewright.executor.postgres.texts import plain, plain_value
 from wavewright.planner.types import RunId
 
-_JOB: Final = """
-    SELECT job.job, job.run, state, request, received, weight, attempts, iteration, package, feedback, sent,
-           reason, not_before, finished, since, turn
-    FROM job JOIN job_request ON job_request.no = job.no"""
 _INSERT_JOB: Final = """
     WITH made AS (
         INSERT INTO job (job, run, received, weight, state, attempts, iteration, package, feedback, sent,
@@ -100,15 +99,6 @@ _TAKE: Final = f"UPDATE decision SET used = $2 WHERE id = $1 AND {_IS_ANSWERED} 
 _UNTAKEN: Final = f"SELECT 1 FROM decision WHERE job = $1 AND {_IS_ANSWERED} LIMIT 1"  # noqa: S608 - constants
 
 
-class Waiting(NamedTuple):
-    """A job that may be next."""
-
-    turn: float
-    no: int
-    job: JobId
-    run: RunId
-
-
 class Begun(NamedTuple):
     """A job that somebody has begun, and who holds it."""
 
@@ -116,14 +106,6 @@ class Begun(NamedTuple):
     hold: Hold | None
     is_taken_now: bool
     """Whether that hold was written in this very transaction."""
-
-
-class KeptMessage(NamedTuple):
-    """A message that waited for its turn."""
-
-    no: int
-    message: Received
-    request: Kept
 
 
 class JobTables:
@@ -143,14 +125,14 @@ class JobTables:
     async def find_job(self, job: JobId, *, locked: bool = False) -> JobRow | None:
         """Return one job; who works on it is not looked up."""
         suffix = " FOR UPDATE OF job" if locked else ""
-        row = await self._connection.fetchrow(f"{_JOB} WHERE job.job = $1{suffix}", plain(job))
-        return None if row is None else _read_job(tuple(row))
+        row = await self._connection.fetchrow(f"{SELECT_JOB} WHERE job.job = $1{suffix}", plain(job))
+        return None if row is None else read_job(tuple(row))
 
     async def list_jobs(self, states: Sequence[JobState]) -> list[JobRow]:
         """Return jobs in the order in which they came."""
         where = "cardinality($1::text[]) = 0 OR state = ANY($1)"
-        rows = await self._connection.fetch(f"{_JOB} WHERE {where} ORDER BY job.no", list(states))
-        return [_read_job(tuple(row)) for row in rows]
+        rows = await self._connection.fetch(f"{SELECT_JOB} WHERE {where} ORDER BY job.no", list(states))
+        return [read_job(tuple(row)) for row in rows]
 
     async def has_run(self, run: RunId) -> bool:
         """Return whether some job or some run has that id."""
@@ -161,12 +143,18 @@ class JobTables:
         """Write a new job."""
         request = to_text(job.request, place=f"job {job.job}")
         await self._connection.execute(
-            _INSERT_JOB, plain(job.job), job.run, job.received, job.weight, request, *_changing(job)
+            _INSERT_JOB,
+            plain(job.job),
+            job.run,
+            job.received,
+            job.weight,
+            request,
+            *map(plain_value, changing_columns(job)),
         )
 
     async def save_job(self, job: JobRow) -> None:
         """Write how a job stands now; messages that wait for it to wait or to end are ripe with that."""
-        await self._connection.execute(_UPDATE_JOB, job.job, *_changing(job))
+        await self._connection.execute(_UPDATE_JOB, job.job, *_plain_changes(job))
         if job.state in {"awaiting", "parked"} or job.state in ENDED:
             await self._connection.execute(_RIPEN, [job.job])
 
@@ -219,10 +207,7 @@ class JobTables:
 
     async def ripe_messages(self) -> list[KeptMessage]:
         """Return kept messages that are to be judged again since what they name has changed, in their order."""
-        return [
-            KeptMessage(no, Received(message, kind, source, at, request := read_kept(kept)), request)
-            for no, message, kind, source, at, kept in await self._connection.fetch(_RIPE)
-        ]
+        return [read_kept_message(tuple(row)) for row in await self._connection.fetch(_RIPE)]
 
     async def lock_ripe(self, kept: KeptMessage) -> bool:
         """Lock a kept message with what it names; return whether that was free, and it is still to be judged again."""
@@ -315,41 +300,5 @@ class JobTables:
         return await self._connection.fetchval(_UNTAKEN, job, now) is not None
 
 
-def _changing(job: JobRow) -> tuple[object, ...]:
-    """Return the columns of a job that can change."""
-    return (
-        job.state,
-        job.attempts,
-        job.iteration,
-        plain(job.package),
-        feedback_text(job.feedback),
-        sent_text(job.sent),
-        plain(job.reason),
-        job.not_before,
-        job.finished,
-        job.since,
-        job.turn,
-    )
-
-
-def _read_job(row: Sequence[Any]) -> JobRow:
-    job, run, state, request, received, weight, attempts, iteration, package, *others = row
-    feedback, sent, reason, not_before, finished, since, turn = others
-    return JobRow(
-        job=JobId(job),
-        run=RunId(run),
-        state=state,
-        request=from_text(request),
-        received=received,
-        weight=weight,
-        attempts=attempts,
-        iteration=iteration,
-        package=package,
-        feedback=read_feedback(feedback),
-        sent=read_sent(sent),
-        reason=reason,
-        not_before=not_before,
-        finished=finished,
-        since=since,
-        turn=turn,
-    )
+def _plain_changes(job: JobRow) -> tuple[object, ...]:
+    return tuple(map(plain_value, changing_columns(job)))

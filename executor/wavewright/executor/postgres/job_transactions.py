@@ -8,12 +8,11 @@ row locked; who looks for one to begin leaves out those that others have locked,
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, get_args
+from typing import get_args
 
-from wavewright.executor.job_store.port import Tell
+from wavewright.executor.job_store.port import OUTBOX_LEASE, Tell
 from wavewright.executor.job_store.reception import judge, judge_answer, judge_kept
 from wavewright.executor.job_store.records import (
     Decision,
@@ -31,6 +30,7 @@ from wavewright.executor.job_store.records import (
     Request,
     VerdictGiven,
 )
+from wavewright.executor.job_store.rows import Waiting
 from wavewright.executor.job_store.rules import (
     TRUSTED_ATTEMPTS,
     begin,
@@ -43,27 +43,16 @@ from wavewright.executor.job_store.rules import (
     receive_job,
     take_verdict,
 )
+from wavewright.executor.job_store.suspects import Suspects
 from wavewright.executor.job_store.texts import outgoing_row
 from wavewright.executor.journal_errors import JournalError, RunBusy
 from wavewright.executor.journal_leases import Held, Watch
 from wavewright.executor.lease import judge_hold
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.job_beside import known_job, stand
-from wavewright.executor.postgres.job_tables import Begun, JobTables, Waiting
+from wavewright.executor.postgres.job_tables import Begun, JobTables
 from wavewright.executor.postgres.store import PostgresStore
 from wavewright.planner.types import RunId
-
-OUTBOX_LEASE: Final = 5.0
-"""Seconds for which messages of the outbox are one owner's to publish."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """An owner who may be dead, as first seen."""
-
-    beat: int
-    at: float
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +75,7 @@ class JobTransactions:
         """
         self._store = store
         self._outbox_lease = outbox_lease
-        self._suspects = dict[RunId, _Seen]()
+        self._suspects = Suspects()
 
     # Messages and answers
 
@@ -239,23 +228,18 @@ class JobTransactions:
         """Hold the run, where nobody else does; one who may be dead is watched until the next call."""
         if self._store.held(run, despite_faults=True) is not None:
             return None
-        seen = self._suspects.pop(run, None)
-        is_over = seen is not None and time.monotonic() - seen.at >= seen.seconds
         opening = await self._store.session.opening()
         try:
             taken = await self._store.leases.take(
-                connection,
-                run,
-                opening=opening,
-                unmoved=seen.beat if seen is not None and is_over else None,
-                waits=False,
+                connection, run, opening=opening, unmoved=self._suspects.unmoved(run), waits=False
             )
         except RunBusy:
+            self._suspects.note(run, None)
             return None
         if isinstance(taken, Watch):
-            is_same = seen is not None and seen.beat == taken.hold.beat
-            self._suspects[run] = seen if seen is not None and is_same else _first_seen(taken)
+            self._suspects.note(run, taken)
             return None
+        self._suspects.note(run, None)
         return taken
 
     async def change(self, connection: Connection, change: JobChange, tell: Tell) -> RunId | None:
@@ -346,7 +330,3 @@ async def _tell(tables: JobTables, job: JobRow, tell: Tell) -> None:
 
 def _most(weight: float | None) -> float:
     return math.inf if weight is None else weight
-
-
-def _first_seen(watch: Watch) -> _Seen:
-    return _Seen(watch.hold.beat, time.monotonic(), watch.hold.watch_seconds)

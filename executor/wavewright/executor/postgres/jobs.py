@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import anyio
 
-from wavewright.executor.job_store.port import Tell, tell_nobody
+from wavewright.executor.job_store.port import OUTBOX_LEASE, Tell, tell_nobody
 from wavewright.executor.job_store.records import (
     FROM_THE_FIRST,
     Decision,
@@ -33,7 +33,7 @@ from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.forgetting import forget_messages
 from wavewright.executor.postgres.job_tables import JobTables
-from wavewright.executor.postgres.job_transactions import OUTBOX_LEASE, Claimed, JobTransactions
+from wavewright.executor.postgres.job_transactions import Claimed, JobTransactions
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.postgres.outbox_tables import OutboxTables
 from wavewright.executor.postgres.wishes import LAST, place_of_job

@@ -1,0 +1,43 @@
+"""Owners who may be dead, watched from one claim to the next, so that no claim waits.
+
+A *suspect* cannot be looked at from here and has not beaten for a lease; it is dead if its beat has not moved by the
+time that its watch is over.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from wavewright.executor.journal_leases import Watch
+from wavewright.planner.types import RunId
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An owner as first seen."""
+
+    beat: int
+    at: float
+    seconds: float
+
+
+class Suspects:
+    """The suspects of one opening of a store."""
+
+    def __init__(self) -> None:
+        self._seen = dict[RunId, _Seen]()
+
+    def unmoved(self, run: RunId) -> int | None:
+        """Return the beat that a run's owner must have moved from since, where its watch is over."""
+        seen = self._seen.get(run)
+        is_over = seen is not None and time.monotonic() - seen.at >= seen.seconds
+        return seen.beat if seen is not None and is_over else None
+
+    def note(self, run: RunId, watch: Watch | None) -> None:
+        """Note what came of trying to hold a run: whom to watch until the next time, if anybody."""
+        seen = self._seen.pop(run, None)
+        if watch is not None:
+            is_same = seen is not None and seen.beat == watch.hold.beat
+            first = _Seen(watch.hold.beat, time.monotonic(), watch.hold.watch_seconds)
+            self._seen[run] = seen if seen is not None and is_same else first
