@@ -5,11 +5,14 @@ from __future__ import annotations
 import signal
 from uuid import uuid4
 
+import anyio
+import anyio.lowlevel
 import pytest
 
-from tests.engine.daemon.conftest import StartDaemon
+from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.yard import Counterpart, Yard, job
 from tests.support.tcp_proxy import TcpProxy
+from wavewright.engine.bus.bus import Bus
 from wavewright.engine.messages.requests import JobRequest
 
 pytestmark = pytest.mark.anyio
@@ -51,3 +54,28 @@ async def test_a_daemon_whose_broker_went_silent_ends_and_loses_nothing(
     assert code == 0
     assert yard.calls() == {"say before": 1, "hold it": 1, "held it": 1}
     assert counterpart.statuses(wanted)[-1] == "JOB_COMPLETED"
+
+
+async def test_the_last_messages_go_out_when_it_is_marked_which_have_gone_out_already(
+    in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = list[str]()
+
+    async def relay(_bus: Bus, _outbox: object) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                for _ in range(100):
+                    await anyio.lowlevel.checkpoint()
+            done.append("marked")
+
+    async def flush(_bus: Bus, _outbox: object) -> None:
+        done.append("flushed")
+
+    monkeypatch.setattr(Bus, "relay", relay)
+    monkeypatch.setattr(Bus, "flush", flush)
+    async with in_process():
+        pass
+
+    assert done == ["marked", "flushed"]

@@ -201,20 +201,24 @@ class _Rooms:
             lambda: [*map(str, dispatcher.jobs)],
             owns_process=stopping.owns_process,
         )
-        ended = anyio.Event()
+        ended, relayed = anyio.Event(), anyio.Event()
+        inward, outward = anyio.CancelScope(), anyio.CancelScope()
 
         async def work() -> None:
             await dispatcher.run()
             ended.set()
 
+        async def relay() -> None:
+            await _within(outward, lambda: self.bus.relay(outbox))
+            relayed.set()
+
         async with anyio.create_task_group() as group:
             group.start_soon(loop_watch.run)
-            inward, outward = anyio.CancelScope(), anyio.CancelScope()
             group.start_soon(_within, inward, intake.run)
             group.start_soon(renewal.run)
             group.start_soon(forgetting.run)
             group.start_soon(work)
-            group.start_soon(_within, outward, lambda: self.bus.relay(outbox))
+            group.start_soon(relay)
             group.start_soon(self._look, dispatcher)
             group.start_soon(self.workshop.watch.store.run, self.stores.jobs.count_states)
             await stopping.asked()
@@ -224,6 +228,8 @@ class _Rooms:
             await _wind_down(dispatcher, ended)
             outward.cancel()
             with anyio.move_on_after(FLUSH_SECONDS):
+                # It still marks what the broker has confirmed, which would go out twice otherwise.
+                await relayed.wait()
                 await self.bus.flush(outbox)
             group.cancel_scope.cancel()
 
