@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from typing import Final
 
 import anyio
 
@@ -17,6 +19,9 @@ from wavewright.engine.operations.exporting import exporting_traces
 from wavewright.engine.operations.logs import Log
 from wavewright.engine.operations.printed import taking_output
 from wavewright.engine.operations.watch import Watch
+
+_YOUNG_OBJECTS: Final = 5_000
+"""So many new objects make Python look for garbage: the fewer they are, the shorter the event loop stands still."""
 
 
 def serve(*, slots: int | None = None, health: str | None = None, log_level: str | None = None) -> int:
@@ -53,4 +58,16 @@ def serve(*, slots: int | None = None, health: str | None = None, log_level: str
 async def _serve(settings: Settings, watch: Watch, begun: list[bool]) -> None:
     stopping = Stopping()
     with taking_signals(stopping):
-        await run_daemon(settings, watch, stopping, on_ready=lambda: begun.append(True))
+
+        def take_up_work() -> None:
+            begun.append(True)
+            settle()
+
+        await run_daemon(settings, watch, stopping, on_ready=take_up_work)
+
+
+def settle() -> None:
+    """Have what the start has made looked through for garbage no more: the event loop stands still meanwhile."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS)
