@@ -10,7 +10,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import anyio
@@ -115,14 +115,16 @@ async def a_line_that_falls_silent(_folder: Path, _mutant: str | None) -> list[s
 async def two_calls_at_once(folder: Path, _mutant: str | None) -> list[str]:
     """I6: what is asked for is put aside before the call."""
     spent = 0
-    async with SqlitePurse(folder / "p.db", _day_of(100)) as purse:
-        account = Account(run=RUN, job="j", role="worker")
-        for _ in range(3):
-            try:
-                await purse.reserve(account, Spend(calls=1, tokens=60))
-            except OverBudget:
-                continue
+
+    async def call() -> None:
+        nonlocal spent
+        with suppress(OverBudget):
+            await purse.reserve(Account(run=RUN, job="j", role="worker"), Spend(calls=1, tokens=60))
             spent += 60
+
+    async with SqlitePurse(folder / "p.db", _day_of(100)) as purse, anyio.create_task_group() as group:
+        for _ in range(2):
+            group.start_soon(call)
     return [f"I6: {spent} of 100 tokens were let out"] if spent > 100 else []
 
 
