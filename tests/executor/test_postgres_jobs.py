@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import anyio
 import asyncpg
@@ -29,6 +29,7 @@ from tests.executor.stores_contract import JobStoreContract
 from tests.support.lossy_line import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
 from wavewright.executor.job_store.records import Alongside, DecisionMade, JobChange, JobRow
+from wavewright.executor.journal_errors import JournalUnreachable
 from wavewright.executor.postgres.job_transactions import JobTransactions
 from wavewright.executor.postgres.jobs import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
@@ -151,6 +152,34 @@ async def test_whatever_answer_is_lost_a_job_is_received_claimed_and_changed_onc
     assert [(job.state, job.attempts) for job in rows] == [("completed", 0)] * number
     assert runs == [[step_finished("a")]] * number
     assert [message.kind for message in messages] == ["queued", "job_status", "completed"] * number
+
+
+@pytest.mark.anyio
+async def test_a_claim_of_which_nobody_could_be_told_is_made_again_by_the_same_daemon(
+    daemons: PostgresDaemons,
+) -> None:
+    other, attempts = await daemons.open(), set[int]()
+    with LossyLine(daemons.url) as line:
+        async with PostgresJournal(line.url, patience=0.0) as journal:
+            jobs, number = PostgresJobStore(journal), 0
+            async for answers in each_lost_in_turn(line):
+                number += 1
+                await other.jobs.receive(request_of(number))
+                claiming = asyncio.ensure_future(jobs.claim())
+                await answers.lose(claiming)
+                line.let_through()
+                with suppress(JournalUnreachable):
+                    await claiming
+                job: JobRow | None = None if claiming.exception() else claiming.result()
+                # Until the server has found the broken connection, it keeps the job locked.
+                with anyio.fail_after(20):
+                    while job is None:
+                        job = await jobs.claim()
+                assert job.job == job_id(number)
+                attempts.add(job.attempts)
+
+    # The first answer lost came before the commit or after it; a claim after the commit counted as an attempt.
+    assert attempts == {1, 2}
 
 
 @pytest.mark.anyio
