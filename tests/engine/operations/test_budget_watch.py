@@ -8,6 +8,7 @@ import json
 import pytest
 
 from wavewright.config.model_settings import BudgetSettings, BudgetsSection
+from wavewright.engine.operations import budget_watch
 from wavewright.engine.operations.budget_watch import WarningPurse
 from wavewright.engine.operations.logs import Log
 from wavewright.executor.purse import MemoryPurse
@@ -25,19 +26,19 @@ DAY = 86_400.0
 class Bench:
     """A purse with a budget of the day, and what is said of it."""
 
-    def __init__(self, tokens: int) -> None:
+    def __init__(self, tokens: int, of_job: int | None = None) -> None:
         self.now = NOON
         self._stream = io.StringIO()
-        budgets = BudgetsSection(day=BudgetSettings(tokens=tokens))
+        budgets = BudgetsSection(day=BudgetSettings(tokens=tokens), job=BudgetSettings(tokens=of_job))
         log = Log(agent="a", domain="d", stream=self._stream)
         self.purse = WarningPurse(MemoryPurse(budgets, clock=self.clock), log, self.clock)
 
     def clock(self) -> float:
         return self.now
 
-    async def spend(self, tokens: int, run: str = "run_1") -> None:
+    async def spend(self, tokens: int, run: str = "run_1", job: str | None = None) -> None:
         amount = Spend(calls=1, tokens=tokens)
-        put_aside = await self.purse.reserve(Account(run=RunId(run), role="reviewer"), amount)
+        put_aside = await self.purse.reserve(Account(run=RunId(run), job=job, role="reviewer"), amount)
         use = ModelUse(role="worker", name="w", model="m", outcome="answered", input_tokens=tokens)
         await self.purse.settle(put_aside, amount, use)
 
@@ -71,3 +72,18 @@ async def test_each_run_is_warned_of_by_itself() -> None:
         await bench.spend(1, run)
 
     assert bench.warnings == [("run tokens", 95, 5)] * 2
+
+
+async def test_however_many_jobs_there_are_only_so_many_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(budget_watch, "MOST_WARNED", 2)
+    bench = Bench(tokens=1_000_000, of_job=10)
+    for job, tokens in (("a", 9), ("b", 9), ("a", 0), ("c", 9)):
+        await bench.spend(tokens, job=job)
+    before = len(bench.warnings)
+    for job in ("a", "c", "b"):
+        await bench.spend(0, job=job)
+
+    # The one that nothing was spent of for longest was forgotten, and is warned of once more.
+    assert (before, len(bench.warnings)) == (3, 4)

@@ -19,6 +19,8 @@ from wavewright.planner.types import RunId
 
 NEARLY: Final = 0.1
 """The share of a budget that is left when it is warned of."""
+MOST_WARNED: Final = 1_000
+"""Budgets that are remembered as warned of; of those beyond, the ones spent from longest ago are forgotten."""
 
 
 class WarningPurse:
@@ -28,13 +30,13 @@ class WarningPurse:
         self._purse = purse
         self._log = log
         self._clock = clock
-        self._warned = set[tuple[str, str]]()
-        """Kind of budget and whose it is."""
+        self._warned = dict[tuple[str, str], None]()
+        """Kind of budget and whose it is, the latest last."""
 
     def limit_run(self, run: RunId, budget: Budget | None) -> None:
         """Hold a run to its goal's own budget."""
         if budget is None:
-            self._warned = {known for known in self._warned if known[1] != run}
+            self._keep(lambda _, owner: owner != run)
         self._purse.limit_run(run, budget)
 
     async def reserve(self, account: Account, amount: Spend) -> Reservation:
@@ -70,16 +72,21 @@ class WarningPurse:
                 return account.job or ""
             case _:
                 today = datetime.fromtimestamp(self._clock(), UTC).date().isoformat()
-                self._warned = {known for known in self._warned if not known[0].startswith("day ")} | {
-                    known for known in self._warned if known[1] == today
-                }
+                self._keep(lambda kind, owner: owner == today or not kind.startswith("day "))
                 return today
 
     def _warn(self, kind: str, owner: str, used: float, remaining: float, run: RunId | None) -> None:
-        if (kind, owner) in self._warned:
+        is_known = (kind, owner) in self._warned
+        self._warned.pop((kind, owner), None)
+        self._warned[kind, owner] = None
+        if is_known:
             return
-        self._warned.add((kind, owner))
+        if len(self._warned) > MOST_WARNED:
+            del self._warned[next(iter(self._warned))]
         self._log.say("budget_warning", "warning", budget_type=kind, used=used, remaining=remaining, run=run)
+
+    def _keep(self, is_kept: Callable[[str, str], bool]) -> None:
+        self._warned = {known: None for known in self._warned if is_kept(*known)}
 
 
 def _nearly_spent(left: Left) -> Iterator[tuple[str, float, float]]:
