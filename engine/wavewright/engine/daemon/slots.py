@@ -1,8 +1,10 @@
 """Jobs are begun as slots become free.
 
 A *slot* is room for one job. One *dispatcher* a daemon claims the next job whenever a slot is free, so that claims
-never race; the last free slot is kept for small jobs while large ones hold the others. A message is taken in only
-where a slot is free for the job that it may bring: what this daemon cannot begin now stays with the broker, for others.
+never race; the last free slot is kept for small jobs while large ones hold the others. A message is waited for
+only where a slot is free for the job that it may bring: what this daemon cannot begin now stays with the broker, for
+others. Jobs that the store has come first: one may be begun in that slot while the message is on its way, and the
+message's job waits in the store then, where any daemon may claim it.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ class Dispatcher:
 
     @asynccontextmanager
     async def room(self) -> AsyncGenerator[None]:
-        """Wait until a slot is free for what one message may bring, and keep it free while the block runs."""
+        """Wait until a slot is free for what one message may bring; no other message gets it while the block runs."""
         await self._until(lambda: self._has_room)
         self._taking += 1
         try:
