@@ -141,6 +141,20 @@ class MessagesContract(StoresCase):
         assert first == again == [outgoing(0, job=0), outgoing(1, job=1)]
         assert [message.at for message in await one.jobs.pending()] == [2.0, 3.0, 4.0]
 
+    async def test_as_many_messages_as_there_are_are_given_out_and_confirmed_at_once(
+        self, one: Stores
+    ) -> None:
+        await one.jobs.receive(request_of(1))
+        job = await claimed(one)
+        messages = tuple(outgoing(number) for number in range(1, 1_101))
+        await one.journal.append(job.run, [run_started(job.run)], Alongside(messages=messages))
+
+        waiting = await one.jobs.pending(2_000)
+        await one.jobs.mark_sent([message.message for message in waiting[:-1]])
+
+        assert waiting == [*messages]
+        assert await one.jobs.pending() == [messages[-1]]
+
     async def test_a_message_that_was_put_twice_goes_out_once(self, one: Stores) -> None:
         await self._put(one, outgoing(1), outgoing(1))
         first = await one.jobs.pending()

@@ -7,8 +7,8 @@ so that they go out in their order. Everything here happens within a transaction
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
 
 from wavewright.executor.job_store.records import MessageId, Outgoing
 from wavewright.executor.job_store.texts import OutgoingRow, read_outgoing
@@ -25,6 +25,11 @@ _PENDING: Final = f"""
         WHERE earlier.job = outbox.job AND earlier.no < outbox.no
         AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_ANOTHERS.format(row="earlier")})
     ORDER BY outbox.no LIMIT ?4"""  # noqa: S608 - constants
+
+_MOST_AT_ONCE: Final = 500
+"""Values of one statement; SQLite may be built for no more than 999."""
+
+_T = TypeVar("_T")
 
 
 class OutboxTables:
@@ -52,9 +57,11 @@ class OutboxTables:
         """Return messages that no other owner has leased, and lease them."""
         # A lease from the future is one from before the clock went back; it counts for nothing.
         rows = self._connection.execute(_PENDING, (owner, now, now - seconds, most)).fetchall()
-        self._connection.executemany(
-            "UPDATE outbox SET owner = ?, leased = ? WHERE no = ?", [(owner, now, row[0]) for row in rows]
-        )
+        for numbers in _parts([row[0] for row in rows]):
+            self._connection.execute(
+                f"UPDATE outbox SET owner = ?, leased = ? WHERE no IN ({_marks(numbers)})",  # noqa: S608 - question marks
+                (owner, now, *numbers),
+            )
         return [read_outgoing(row[1:]) for row in rows]
 
     def renew(self, owner: str, messages: Sequence[MessageId], now: float) -> None:
@@ -66,12 +73,17 @@ class OutboxTables:
 
     def mark_sent(self, messages: Sequence[MessageId], now: float) -> None:
         """Note that messages were confirmed; their bodies are not kept."""
-        for message in messages:
-            cursor = self._connection.execute(
-                "UPDATE outbox SET sent = ?, refused = NULL WHERE message = ? AND sent IS NULL RETURNING no",
-                (now, message),
+        for part in _parts(messages):
+            marks = _marks(part)
+            self._connection.execute(
+                f"""DELETE FROM outbox_body WHERE no IN (
+                        SELECT no FROM outbox WHERE message IN ({marks}) AND sent IS NULL)""",  # noqa: S608 - as above
+                part,
             )
-            self._connection.executemany("DELETE FROM outbox_body WHERE no = ?", cursor.fetchall())
+            self._connection.execute(
+                f"UPDATE outbox SET sent = ?, refused = NULL WHERE message IN ({marks}) AND sent IS NULL",  # noqa: S608
+                (now, *part),
+            )
 
     def mark_refused(self, message: MessageId, reason: str) -> None:
         """Note that a message cannot be delivered."""
@@ -89,3 +101,14 @@ class OutboxTables:
         self._connection.executemany(
             "UPDATE outbox SET refused = NULL WHERE message = ?", [(message,) for message in messages]
         )
+
+
+# One statement for many rows: with each, the writer's thread gives the interpreter away and waits to have it again.
+
+
+def _parts(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    return (values[start : start + _MOST_AT_ONCE] for start in range(0, len(values), _MOST_AT_ONCE))
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
