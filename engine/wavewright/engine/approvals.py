@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection
-from typing import Final
+from typing import Final, Literal
 
 from wavewright.executor.events import Noted
 from wavewright.executor.state import RunState
@@ -30,6 +30,14 @@ TAKEN: Final = "approval"
 """Topic of the note that a run acts on a word."""
 
 _NONCE: Final = "nonce"
+
+
+def asked_approval(wanted: Noted) -> tuple[Literal["plan", "patch"], str]:
+    """Return what a person's word is wanted for, and the question that asks for it."""
+    needs = wanted.body.get("needs")
+    reasons = "; ".join(map(str, needs)) if isinstance(needs, list) else ""
+    subject: Literal["plan", "patch"] = "patch" if wanted.body.get("subject") == "patch" else "plan"
+    return subject, f"May this {subject} go ahead? {reasons}".rstrip()
 
 
 def binding_of(run: RunId, plan: Plan, asked: Collection[StepId]) -> JsonObject:

@@ -8,9 +8,9 @@ decision however often it is asked, and an answer fits no other.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final
 
-from wavewright.engine.approvals import APPROVAL_SECONDS, APPROVE, REFUSE
+from wavewright.engine.approvals import APPROVAL_SECONDS, APPROVE, REFUSE, asked_approval
 from wavewright.engine.messages.ids import decision_id
 from wavewright.executor.events import Noted
 from wavewright.executor.job_store.records import Decision, DecisionId, JobRow
@@ -55,9 +55,8 @@ def _question(job: JobRow, asked: Noted) -> Decision:
 
 
 def _approval(job: JobRow, asked: Noted) -> Decision:
-    body, needs = asked.body, asked.body.get("needs")
-    subject: Literal["plan", "patch"] = "patch" if body.get("subject") == "patch" else "plan"
-    reasons = "; ".join(map(str, needs)) if isinstance(needs, list) else ""
+    body = asked.body
+    subject, question = asked_approval(asked)
     given = body.get("binding")
     binding: JsonObject = given if isinstance(given, dict) else {}
     return Decision(
@@ -65,7 +64,7 @@ def _approval(job: JobRow, asked: Noted) -> Decision:
         job=job.job,
         run=job.run,
         subject=subject,
-        question=f"May this {subject} go ahead? {reasons}"[:LONGEST_QUESTION],
+        question=question[:LONGEST_QUESTION],
         options=(APPROVE, REFUSE),
         context=str(body.get("text", "")),
         binding=binding,
