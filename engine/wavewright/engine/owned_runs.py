@@ -16,14 +16,17 @@ from wavewright.executor.journal import Journal
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.types import JsonObject, RunId
 
-_OPEN: Final[Sequence[JobState]] = ("queued", "running", "parked", "awaiting")
+OPEN: Final[Sequence[JobState]] = ("queued", "running", "parked", "awaiting")
+"""States of jobs that have not ended."""
 
 
 async def job_of_run(journal: Journal, jobs: JobStore, run: RunId) -> JobRow | None:
     """Return the job of a daemon that a run belongs to, as its own or as that of a target; none where it has ended."""
-    rows = await jobs.list_jobs(_OPEN)
+    rows = await jobs.list_jobs(OPEN)
+    # A run that has asked is named by its question; only else must the journals of jobs with targets be read.
+    asking = {decision.job for decision in await jobs.list_decisions() if decision.run == run}
     for row in rows:
-        if row.run == run:
+        if row.run == run or row.job in asking:
             return row
     for row in rows:
         if _may_have_targets(row.request) and run in runs_of_targets(fold(await journal.load(row.run))):

@@ -16,13 +16,14 @@ from wavewright.engine.approvals import (
     APPROVE,
     GIVEN,
     REFUSE,
+    asked_approval,
     given_word,
     has_expired,
     open_approval,
     word,
 )
 from wavewright.engine.daemon.job_documents import name_of
-from wavewright.engine.owned_runs import job_of_run, runs_of_targets
+from wavewright.engine.owned_runs import OPEN, job_of_run, runs_of_targets
 from wavewright.executor.events import Noted
 from wavewright.executor.job_store.port import JobStore
 from wavewright.executor.job_store.reception import ENDED
@@ -69,17 +70,23 @@ class NotAnswered(Exception):
 
 async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[OpenQuestion]:
     """Return the questions that may be answered now, those of jobs first, in the order in which they were asked."""
-    rows = {row.job: row for row in await jobs.list_jobs()}
+    asked = await jobs.list_decisions()
+    rows = {name: await jobs.find_job(name) for name in {decision.job for decision in asked}}
     found = [
-        _of_decision(decision, rows[decision.job])
-        for decision in await jobs.list_decisions()
-        if decision.job in rows and _is_waited_for(decision, rows[decision.job], now)
+        _of_decision(decision, row)
+        for decision in asked
+        if (row := rows[decision.job]) is not None and _is_waited_for(decision, row, now)
     ]
     # Of one job only the last is in hand: what it asked before it has asked anew since.
     last = {question.run: question for question in found}
-    asked = [*await jobs.list_decisions(), *await jobs.list_decisions(is_open=False)]
-    of_jobs = frozenset({row.run for row in rows.values()} | {decision.run for decision in asked})
-    return [*last.values(), *await _of_runs(journal, of_jobs, now)]
+    at_work = {row.run for row in await jobs.list_jobs(OPEN)} | {decision.run for decision in asked}
+    others = await _of_runs(journal, frozenset(at_work), now)
+    if others:
+        # What ended jobs have left unanswered nobody answers any more; only here must all of them be looked through.
+        answered = {decision.run for decision in await jobs.list_decisions(is_open=False)}
+        ended = {row.run for row in await jobs.list_jobs([*ENDED])}
+        others = [question for question in others if question.run not in answered | ended]
+    return [*last.values(), *others]
 
 
 async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: float) -> OpenQuestion | Decision:
@@ -180,12 +187,8 @@ def question_of(state: RunState, now: float) -> OpenQuestion | None:
 
 
 def _of_approval(state: RunState, wanted: Noted) -> OpenQuestion:
-    subject: Subject = "patch" if wanted.body.get("subject") == "patch" else "plan"
-    needs = wanted.body.get("needs")
-    reasons = "; ".join(map(str, needs)) if isinstance(needs, list) else ""
-    return _of_note(
-        state, wanted, subject, f"May this {subject} go ahead? {reasons}".rstrip(), (APPROVE, REFUSE)
-    )
+    subject, question = asked_approval(wanted)
+    return _of_note(state, wanted, subject, question, (APPROVE, REFUSE))
 
 
 def _of_note(
