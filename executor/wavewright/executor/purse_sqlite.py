@@ -7,13 +7,11 @@ spent until it is settled, whatever becomes of this process.
 
 from __future__ import annotations
 
-import asyncio
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias, TypeVar
@@ -21,31 +19,19 @@ from typing import Self, TypeAlias, TypeVar
 from wavewright.config.model_settings import BudgetsSection
 from wavewright.executor.budgets import Budgets
 from wavewright.executor.journal_errors import JournalError, JournalStopped
-from wavewright.executor.journal_orders import Question, Stop, call_back, fail, question
-from wavewright.executor.purse_store import Answer, PurseStore, Reserve, Settle, Wish
+from wavewright.executor.journal_orders import Question, Stop, question
+from wavewright.executor.purse_orders import OrderedPurse, PurseOrder, refuse
+from wavewright.executor.purse_store import PurseStore
 from wavewright.planner.allowance import Allowance
-from wavewright.planner.model_port import ModelUse, Role
-from wavewright.planner.models import Budget
-from wavewright.planner.spending import Account, OverBudget, Reservation, Spend
-from wavewright.planner.types import RunId
+from wavewright.planner.model_port import Role
+from wavewright.planner.spending import Account
 
 _T = TypeVar("_T")
 _MOST_AT_ONCE = 500
+_Post: TypeAlias = PurseOrder | Question | Stop
 
 
-@dataclass(slots=True)
-class _Order:
-    """A wish, and who waits for its answer."""
-
-    wish: Wish
-    loop: asyncio.AbstractEventLoop
-    waiting: asyncio.Future[Answer]
-
-
-_Post: TypeAlias = _Order | Question | Stop
-
-
-class SqlitePurse:
+class SqlitePurse(OrderedPurse):
     """A purse that every process with the same file shares, and that outlives them."""
 
     def __init__(
@@ -68,10 +54,9 @@ class SqlitePurse:
             JournalError: with the place and the mend.
         """
         self.path = Path(path)
-        self._budgets = Budgets(budgets or BudgetsSection.model_construct())
+        super().__init__(Budgets(budgets or BudgetsSection.model_construct()))
         self._store = PurseStore(self.path, self._budgets, clock=clock, patience=patience)
         self._posts = queue.SimpleQueue[_Post]()
-        self._is_closed = False
         self._ended_by: BaseException | None = None
         self._has_ended = False
         """Whether the writer takes no more orders; set before it refuses those that are left."""
@@ -88,33 +73,6 @@ class SqlitePurse:
         await self.aclose()
 
     # On the event loop
-
-    def limit_run(self, run: RunId, budget: Budget | None) -> None:
-        """Hold a run to its goal's own budget, beside the configured ones, in this process."""
-        self._budgets.limit_run(run, budget)
-
-    async def reserve(self, account: Account, amount: Spend) -> Reservation:
-        """Put something aside; it is synced to the disk when this returns.
-
-        Raises:
-            OverBudget: it is more than is left; nothing was put aside then.
-            JournalError: the file cannot be written.
-        """
-        answer = await self._wish(Reserve(account, amount))
-        if isinstance(answer, OverBudget):
-            raise answer
-        assert answer is not None
-        return answer
-
-    async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
-        """Replace a reservation by what it came to and remember the use; repeating it changes nothing.
-
-        It is done as soon as this is called: not even who is cancelled while waiting leaves it undone.
-
-        Raises:
-            JournalError: the file cannot be written.
-        """
-        await self._wish(Settle(reservation.id, spent, use))
 
     async def left(self, account: Account) -> Allowance:
         """Return what an account could still reserve, and what was spent.
@@ -143,14 +101,7 @@ class SqlitePurse:
             self._posts.put(Stop())
         self._writer.join()
 
-    def _wish(self, wish: Wish) -> asyncio.Future[Answer]:
-        self._check_open()
-        loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[Answer] = loop.create_future()
-        self._post(_Order(wish, loop, waiting))
-        return waiting
-
-    def _post(self, post: _Post) -> None:
+    def _post(self, post: _Post, /) -> None:
         """Give the writer something to do, and answer it here where the writer ended meanwhile."""
         self._posts.put(post)
         if self._has_ended:
@@ -161,13 +112,6 @@ class SqlitePurse:
         post, waiting = question(read, self._broken)
         self._post(post)
         return await waiting
-
-    def _deliver(self, order: _Order, answer: Answer) -> None:
-        if not order.waiting.done():
-            order.waiting.set_result(answer)
-        elif isinstance(answer, Reservation) and not self._is_closed:
-            # Whoever wanted it was cancelled meanwhile and will make no call: nothing is spent.
-            self._post(_Order(Settle(answer.id, Spend(), None), order.loop, order.waiting))
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -211,7 +155,7 @@ class SqlitePurse:
 
     def _obey(self, posts: Sequence[_Post]) -> bool:
         """Write all orders in one transaction, then answer the questions; return whether to go on."""
-        orders = [post for post in posts if isinstance(post, _Order)]
+        orders = [post for post in posts if isinstance(post, PurseOrder)]
         if orders:
             self._write(orders)
         for post in posts:
@@ -219,28 +163,22 @@ class SqlitePurse:
                 post.answer()
         return not any(isinstance(post, Stop) for post in posts)
 
-    def _write(self, orders: Sequence[_Order]) -> None:
+    def _write(self, orders: Sequence[PurseOrder]) -> None:
         try:
             answers = self._store.transact([order.wish for order in orders])
         except JournalError as error:
-            self._refuse(orders, error)
+            refuse(orders, error)
             return
         except BaseException as error:
-            self._refuse(orders, self._broken(error))
+            refuse(orders, self._broken(error))
             raise
-        for order, answer in zip(orders, answers, strict=True):
-            call_back(order.loop, self._deliver, order, answer)
-
-    @staticmethod
-    def _refuse(orders: Sequence[_Order], fault: JournalError) -> None:
-        for order in orders:
-            call_back(order.loop, fail, order.waiting, fault)
+        self._answer(orders, answers)
 
     def _refuse_rest(self) -> None:
         with suppress(queue.Empty):
             while True:
                 post = self._posts.get_nowait()
-                if isinstance(post, _Order):
-                    call_back(post.loop, fail, post.waiting, self._closed())
+                if isinstance(post, PurseOrder):
+                    refuse([post], self._closed())
                 elif isinstance(post, Question):
                     post.give_up(self._closed())
