@@ -16,6 +16,7 @@ from tests.crash.oracle import violations
 from tests.crash.volume import chance, volume
 from tests.crash.workplace import JOURNAL, job_id, poison_job, small_job, whole_job
 from tests.support.rabbitmq import Broker
+from wavewright.executor.lease import LEASE_SECONDS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 3600))]
 
@@ -55,6 +56,7 @@ async def test_an_owner_that_was_frozen_and_replaced_writes_nothing_more(
             await submit_some(plant, 4, pause=0.4)
             await plant.until_begun(before + 2 + 1)
             await _freeze(plant, first)
+            frozen_until = anyio.current_time() + LEASE_SECONDS + 0.5
             plant.crashed()
             second = plant.start()
             await plant.until_all_ended()
