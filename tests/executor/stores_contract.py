@@ -7,9 +7,10 @@ would, to let one of them die, and to let time pass for the outbox; see `Daemons
 from __future__ import annotations
 
 from tests.executor.contract_of_answers import AnswersContract
+from tests.executor.contract_of_attempts import AttemptsContract
 from tests.executor.contract_of_claims import ClaimsContract
 from tests.executor.contract_of_messages import MessagesContract
 
 
-class JobStoreContract(ClaimsContract, AnswersContract, MessagesContract):
+class JobStoreContract(ClaimsContract, AttemptsContract, AnswersContract, MessagesContract):
     """Inherit this, and give the fixture `daemons`."""
