@@ -86,7 +86,6 @@ class FileBroker:
             message_id=content["id"],
             headers=content["headers"],
             delivery_count=count,
-            redelivered=count > 0,
             settling=_Settling(self, name),
         )
 

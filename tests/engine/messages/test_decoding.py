@@ -298,7 +298,6 @@ def test_what_a_sender_writes_into_headers_and_properties_decides_nothing() -> N
         kind="validation_result",
         app_id="somebody",
         timestamp=0.0,
-        redelivered=True,
         delivery_count=99,
     )
 

@@ -57,7 +57,6 @@ class BrokerSettling:
 def delivery_of(message: AbstractIncomingMessage) -> Delivery:
     """Return what was delivered."""
     headers = cast("Mapping[str, object]", message.headers)
-    redelivered = bool(message.redelivered)
     return Delivery(
         body=message.body,
         routing_key=message.routing_key or "",
@@ -73,8 +72,7 @@ def delivery_of(message: AbstractIncomingMessage) -> Delivery:
         app_id=message.app_id,
         user_id=message.user_id,
         headers=headers,
-        redelivered=redelivered,
-        delivery_count=_count(headers) if redelivered else 0,
+        delivery_count=_count(headers) if message.redelivered else 0,
         settling=BrokerSettling(message),
     )
 

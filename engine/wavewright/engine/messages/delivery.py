@@ -58,7 +58,6 @@ class Delivery:
     user_id: str | None = None
     """The broker's user who sent it; the broker refuses a message that names another one."""
     headers: Mapping[str, object] = field(default_factory=dict[str, object])
-    redelivered: bool = False
     delivery_count: int = 0
     """How often it was delivered before without being settled, as the broker counts; a sender cannot set it."""
     settling: Settling = field(default=ALREADY_SETTLED, repr=False, compare=False)
