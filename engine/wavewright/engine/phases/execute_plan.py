@@ -29,23 +29,28 @@ class ExecutePlan:
         begun = time.monotonic()
         brake = Brake()
         with self.ports.stopper.scope(brake) as scope:
-            # What judges cost is known here, not to the executor: a gate is none of its tools.
-            async with recording(self.ports, context.run) as recorder:
-                state = await self._execute(context, recorder, brake)
+            state = await self._execute(context, brake)
             executed = context.executed + time.monotonic() - begun
-            context = replace(context, state=fold(recorder.journaled, state), executed=executed)
+            context = replace(context, state=state, executed=executed)
         if scope.cancelled_caught or self.ports.stopper.is_stopped:
             context = replace(context, state=fold(await self.ports.journal.load(context.run)))
             return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
         return go_on(context)
 
-    async def _execute(self, context: RunContext, recorder: Recorder, brake: Brake) -> RunState:
+    async def _execute(self, context: RunContext, brake: Brake) -> RunState:
+        if not self._has_judges(context):
+            return await self._judged_by(None, context, brake)
+        # What judges cost is known here, not to the executor: a gate is none of its tools.
+        async with recording(self.ports, context.run) as recorder:
+            state = await self._judged_by(self._judge(context, recorder), context, brake)
+        return fold(recorder.journaled, state)
+
+    async def _judged_by(self, judge: Judge | None, context: RunContext, brake: Brake) -> RunState:
         goal, plan, started = context.goal, context.plan, context.state.started
         assert goal is not None
         assert plan is not None
         assert started is not None
         now = dt.datetime.fromtimestamp(started.now, dt.UTC)
-        judge = self._judge(context, recorder)
         return await execute(
             plan,
             context.tools,
@@ -61,16 +66,23 @@ class ExecutePlan:
             brake=brake,
         )
 
-    def _judge(self, context: RunContext, recorder: Recorder) -> Judge | None:
-        """Return who answers judge gates; nobody where no model is configured or no gate asks for one."""
-        services, plan, goal = self.ports.services, context.plan, context.goal
-        if services.models is None or plan is None or goal is None:
-            return None
-        if not any(gate.judge is not None for gate in plan.gates):
-            return None
+    def _has_judges(self, context: RunContext) -> bool:
+        """Return whether a model is configured and a gate asks for one."""
+        plan = context.plan
+        return (
+            self.ports.services.models is not None
+            and plan is not None
+            and any(gate.judge is not None for gate in plan.gates)
+        )
+
+    def _judge(self, context: RunContext, recorder: Recorder) -> Judge:
+        """Return who answers judge gates."""
         from wavewright.reviewer.calibration import Calibration, read_calibration
         from wavewright.reviewer.judging import ModelJudge
 
+        services, goal = self.ports.services, context.goal
+        assert services.models is not None
+        assert goal is not None
         file = self.ports.settings.calibration
         return ModelJudge(
             services.models,
