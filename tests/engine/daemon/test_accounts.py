@@ -23,7 +23,7 @@ from wavewright.planner.types import JsonObject, PlanHash, RunId, StepId
 from wavewright.reviewer.records import Package
 
 JOB = JobRow(
-    job=JobId("4a7b0000-0000-4000-8000-000000000001"),
+    job=JobId("c2d90e14-63b5-4f7a-8a1e-51f09b7d2e31"),
     run=RunId("20261122-060000-abc123"),
     state="running",
     request={"job": {"name": "a job"}, "source_agent": "ui_backend"},

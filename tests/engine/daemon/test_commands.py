@@ -93,7 +93,7 @@ async def test_a_job_that_nobody_works_on_is_waited_for_no_longer_than_was_said(
 async def test_a_job_sent_twice_under_one_id_is_done_once(
     yard: Yard, counterpart: Counterpart, call: Call, start: StartDaemon
 ) -> None:
-    one = "4a7b0000-0000-4000-8000-00000000000A"
+    one = "C2D90E14-63B5-4F7A-8A1E-51F09B7D2E3A"
     for _ in range(2):
         sent = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--id", one)
         assert (sent.returncode, sent.stdout) == (0, f"{one.lower()}\n")

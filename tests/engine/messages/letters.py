@@ -15,8 +15,8 @@ from wavewright.executor.job_store.records import Received
 Loose: TypeAlias = dict[str, object]
 """An object that may be anything but sound."""
 
-NOW = 1_780_315_200.0
-"""2026-06-01T12:00:00Z."""
+NOW = 1_776_159_000.0
+"""2026-04-14T09:30:00Z."""
 JOB = "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0e01"
 RULES = WireRules(
     agent="world_lore_researcher",
@@ -27,10 +27,10 @@ RULES = WireRules(
 )
 GOAL: Loose = {
     "job_id": JOB,
-    "goal": "Tell the story of Westfall",
-    "depth": 1,
-    "budget_tokens": 50_000,
-    "zone_name": "Westfall",
+    "goal": "Tell what the fishers of Sedge Hollow believe",
+    "depth": 2,
+    "budget_tokens": 32_000,
+    "zone_name": "Sedge Hollow",
 }
 VERDICT: Loose = {
     "job_id": JOB,
@@ -39,7 +39,7 @@ VERDICT: Loose = {
     "iteration": 1,
     "feedback": ["no sources"],
 }
-ANSWER: Loose = {"decision_id": "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0ed1", "choice": "Westfall"}
+ANSWER: Loose = {"decision_id": "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0ed1", "choice": "Sedge Hollow"}
 
 
 def envelope(payload: object, kind: str = "job_request", **changes: object) -> Loose:
@@ -50,7 +50,7 @@ def envelope(payload: object, kind: str = "job_request", **changes: object) -> L
         "source_agent": "world_lore_validator" if is_verdict else "ui_backend",
         "target_agent": "world_lore_researcher",
         "message_type": kind,
-        "timestamp": "2026-06-01T11:59:30+00:00",
+        "timestamp": "2026-04-14T09:29:15+00:00",
         "correlation_id": "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0ecc",
         "payload": payload,
     } | changes

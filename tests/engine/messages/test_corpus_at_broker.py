@@ -115,7 +115,7 @@ async def open_workshop(desk: Desk, street: Street, folder: Path) -> AsyncGenera
 
 def good_message(queue: str) -> Delivery:
     """Return an ordinary job request, signed for a queue."""
-    document = envelope(GOAL)
+    document = envelope(GOAL, timestamp=contract()["now"])
     body = json.dumps(document).encode()
     named = {name: str(document[name]) for name in ("message_id", "timestamp")}
     signature = sign(KEY, body=body, routing_key=queue, **named)

@@ -36,7 +36,7 @@ def test_a_goal_is_read_with_what_its_sender_goes_by() -> None:
     received = decoded(delivered(envelope(GOAL)))
 
     assert received.message == "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0eaa"
-    assert (received.kind, received.source, received.at) == ("job_request", "ui_backend", NOW - 30)
+    assert (received.kind, received.source, received.at) == ("job_request", "ui_backend", NOW - 45)
     assert isinstance(received.request, JobRequested)
     assert received.request.job == JOB
     assert received.request.request == without(GOAL, "job_id") | {
@@ -83,7 +83,11 @@ def test_an_answer_is_that_of_the_agent_who_sent_it() -> None:
     request = decoded(delivered(envelope(ANSWER, "user_decision_response"))).request
 
     assert isinstance(request, DecisionMade)
-    assert (request.decision, request.choice, request.by) == (ANSWER["decision_id"], "Westfall", "ui_backend")
+    assert (request.decision, request.choice, request.by) == (
+        ANSWER["decision_id"],
+        "Sedge Hollow",
+        "ui_backend",
+    )
 
 
 def test_an_id_is_the_same_in_whichever_case_it_is_written() -> None:
@@ -114,7 +118,7 @@ def wrong(*changes: tuple[str, object]) -> Loose:
         pytest.param(wrong(("depth", "1")), "wrong_type", id="text for a number"),
         pytest.param(wrong(("depth", 1.0)), "wrong_type", id="fraction for a whole number"),
         pytest.param(wrong(("depth", True)), "wrong_type", id="truth for a number"),
-        pytest.param(wrong(("goal", ["Westfall"])), "wrong_type", id="list for a text"),
+        pytest.param(wrong(("goal", ["Sedge Hollow"])), "wrong_type", id="list for a text"),
         pytest.param(
             envelope(GOAL, message_id="{5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0eaa}"), "bad_payload", id="braces"
         ),
@@ -129,7 +133,7 @@ def wrong(*changes: tuple[str, object]) -> Loose:
         pytest.param(wrong(("goal", "x" * 4_001)), "bad_payload", id="too long a goal"),
         pytest.param(wrong(("zone_name", "West\u2028fall")), "bad_payload", id="line separator in a name"),
         pytest.param(
-            wrong(("zone_name", "\u202eWestfall")), "bad_payload", id="name that turns its direction"
+            wrong(("zone_name", "\u202eSedge Hollow")), "bad_payload", id="name that turns its direction"
         ),
         pytest.param(envelope({"job_id": JOB, "job": {}}), "bad_payload", id="empty job"),
         pytest.param(envelope({"job_id": JOB, "job": "words"}), "wrong_type", id="job by name"),
@@ -164,19 +168,19 @@ def wrong(*changes: tuple[str, object]) -> Loose:
             "wrong_identity",
             id="from one who may not send it",
         ),
-        pytest.param(envelope(GOAL, timestamp=1_780_315_170), "bad_timestamp", id="seconds for an instant"),
-        pytest.param(envelope(GOAL, timestamp="2026-06-01"), "bad_timestamp", id="a date for an instant"),
+        pytest.param(envelope(GOAL, timestamp=1_776_158_955), "bad_timestamp", id="seconds for an instant"),
+        pytest.param(envelope(GOAL, timestamp="2026-04-14"), "bad_timestamp", id="a date for an instant"),
         pytest.param(
-            envelope(GOAL, timestamp="2026-06-01T11:59:30"), "bad_timestamp", id="instant of no zone"
+            envelope(GOAL, timestamp="2026-04-14T09:29:15"), "bad_timestamp", id="instant of no zone"
         ),
         pytest.param(
-            envelope(GOAL, timestamp="2026-06-31T11:59:30Z"), "bad_timestamp", id="day that never was"
+            envelope(GOAL, timestamp="2026-04-31T09:29:15Z"), "bad_timestamp", id="day that never was"
         ),
-        pytest.param(envelope(GOAL, timestamp="2026-06-01T12:05:01Z"), "bad_timestamp", id="from the future"),
+        pytest.param(envelope(GOAL, timestamp="2026-04-14T09:35:01Z"), "bad_timestamp", id="from the future"),
         pytest.param(
             envelope(GOAL, timestamp="0001-01-01T00:00:00+23:59"), "stale", id="from the beginning of time"
         ),
-        pytest.param(envelope(GOAL, timestamp="2026-05-25T11:59:59Z"), "stale", id="more than a week old"),
+        pytest.param(envelope(GOAL, timestamp="2026-04-07T09:29:59Z"), "stale", id="more than a week old"),
     ],
 )
 def test_a_message_that_is_wrong_in_itself_is_refused(document: Loose, kind: str) -> None:
@@ -200,31 +204,33 @@ SOUND = json.dumps(envelope(GOAL))
         pytest.param(f"\ufeff{SOUND}".encode(), "not_json", id="byte order mark"),
         pytest.param(f"```json\n{SOUND}\n```".encode(), "not_json", id="code fence"),
         pytest.param(SOUND.replace('"', "'").encode(), "not_json", id="single quotes"),
-        pytest.param(SOUND.replace("Westfall", "West\nfall").encode(), "not_json", id="raw line break"),
-        pytest.param(SOUND.replace(": 1,", ": 01,").encode(), "not_json", id="nought before a number"),
+        pytest.param(
+            SOUND.replace("Sedge Hollow", "Sedge\nHollow").encode(), "not_json", id="raw line break"
+        ),
+        pytest.param(SOUND.replace(": 2,", ": 02,").encode(), "not_json", id="nought before a number"),
         pytest.param(SOUND.encode("utf-16"), "bad_encoding", id="UTF-16"),
-        pytest.param(SOUND.encode().replace(b"Westfall", b"\xc3\x28"), "bad_encoding", id="broken UTF-8"),
+        pytest.param(SOUND.encode().replace(b"Sedge Hollow", b"\xc3\x28"), "bad_encoding", id="broken UTF-8"),
         pytest.param(
-            SOUND.encode().replace(b"Westfall", b"\xed\xa0\x80"), "bad_encoding", id="surrogate in UTF-8"
+            SOUND.encode().replace(b"Sedge Hollow", b"\xed\xa0\x80"), "bad_encoding", id="surrogate in UTF-8"
         ),
-        pytest.param(SOUND.replace("Westfall", "\\ud83d").encode(), "bad_unicode", id="half a pair"),
-        pytest.param(SOUND.replace("Westfall", "\\u0000").encode(), "bad_unicode", id="NUL"),
+        pytest.param(SOUND.replace("Sedge Hollow", "\\ud83d").encode(), "bad_unicode", id="half a pair"),
+        pytest.param(SOUND.replace("Sedge Hollow", "\\u0000").encode(), "bad_unicode", id="NUL"),
         pytest.param(SOUND.replace('"goal"', '"g\\u0000al"').encode(), "bad_unicode", id="NUL in a name"),
-        pytest.param(SOUND.replace("50000", "NaN").encode(), "nonfinite_number", id="NaN"),
-        pytest.param(SOUND.replace("50000", "-Infinity").encode(), "nonfinite_number", id="infinity"),
-        pytest.param(SOUND.replace("50000", "1e999").encode(), "nonfinite_number", id="overflow"),
-        pytest.param(SOUND.replace("50000", "9007199254740992").encode(), "number_out_of_range", id="2^53"),
-        pytest.param(SOUND.replace("50000", "9" * 9_000).encode(), "number_out_of_range", id="9,000 digits"),
+        pytest.param(SOUND.replace("32000", "NaN").encode(), "nonfinite_number", id="NaN"),
+        pytest.param(SOUND.replace("32000", "-Infinity").encode(), "nonfinite_number", id="infinity"),
+        pytest.param(SOUND.replace("32000", "1e999").encode(), "nonfinite_number", id="overflow"),
+        pytest.param(SOUND.replace("32000", "9007199254740992").encode(), "number_out_of_range", id="2^53"),
+        pytest.param(SOUND.replace("32000", "9" * 9_000).encode(), "number_out_of_range", id="9,000 digits"),
         pytest.param(SOUND.replace('"depth"', '"goal"').encode(), "duplicate_key", id="a name twice"),
-        pytest.param(SOUND.replace("50000", "[" * 40 + "]" * 40).encode(), "too_deep", id="40 lists deep"),
+        pytest.param(SOUND.replace("32000", "[" * 40 + "]" * 40).encode(), "too_deep", id="40 lists deep"),
         pytest.param(
-            SOUND.replace("50000", "[" * 9_000 + "]" * 9_000).encode(), "too_deep", id="9,000 lists deep"
+            SOUND.replace("32000", "[" * 9_000 + "]" * 9_000).encode(), "too_deep", id="9,000 lists deep"
         ),
         pytest.param(
-            SOUND.replace("50000", "[" * 9_000).encode(), "too_deep", id="9,000 lists that never end"
+            SOUND.replace("32000", "[" * 9_000).encode(), "too_deep", id="9,000 lists that never end"
         ),
-        pytest.param(SOUND.replace("50000", '{"a":' * 60_000).encode(), "too_deep", id="60,000 objects deep"),
-        pytest.param(SOUND.replace("50000", "[]," * 60_000).encode(), "too_large", id="60,000 lists"),
+        pytest.param(SOUND.replace("32000", '{"a":' * 60_000).encode(), "too_deep", id="60,000 objects deep"),
+        pytest.param(SOUND.replace("32000", "[]," * 60_000).encode(), "too_large", id="60,000 lists"),
         pytest.param(b"{" + b" " * RULES.max_body, "too_large", id="a megabyte"),
     ],
 )
@@ -248,7 +254,7 @@ def test_a_body_may_be_as_deep_as_the_rules_say_and_no_deeper(lists: int, kind: 
     "goal", ["\U0001f600", "\\ud83d\\ude00", "\\\\u0000", "back\\\\slash", "\u202e", "\\u00e9"]
 )
 def test_text_of_every_kind_is_taken_as_it_is(goal: str) -> None:
-    body = SOUND.replace("Tell the story of Westfall", goal).encode()
+    body = SOUND.replace("Tell what the fishers of Sedge Hollow believe", goal).encode()
     request = decoded(delivered(body)).request
 
     assert isinstance(request, JobRequested)
@@ -342,9 +348,9 @@ def test_a_refusal_repeats_no_word_of_the_message() -> None:
         envelope(VERDICT | {"feedback": [{canary: canary}]}, "validation_result"),
     ]
     bodies = [
-        SOUND.replace("50000", f'"{canary}').encode(),
+        SOUND.replace("32000", f'"{canary}').encode(),
         SOUND.replace('"goal"', f'"{canary}": 1, "{canary}"').encode(),
-        SOUND.replace("Westfall", f"{canary}\\ud800").encode(),
+        SOUND.replace("Sedge Hollow", f"{canary}\\ud800").encode(),
         canary.encode(),
         canary.encode("utf-16"),
     ]

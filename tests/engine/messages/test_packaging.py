@@ -31,7 +31,7 @@ def made(result: Json) -> records.Package:
         plan={},
         plan_hash="0",
         rung="given",
-        now="2026-06-01T12:00:00+00:00",
+        now="2026-04-14T09:30:00+00:00",
     )
 
 
