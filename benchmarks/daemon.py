@@ -40,6 +40,8 @@ WARM_SECONDS: Final = 6.0
 _JOBS_OF_A_SLOPE: Final = 2_000
 MANY_STEPS: Final = 50
 """As many as a plan may have, where nobody says otherwise."""
+DRAIN_SLOTS: Final = 32
+"""As many messages are on their way in at once, at most."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +141,14 @@ def measure_drain(extent: Extent) -> None:
         for journal in (None, database):
             if journal is None and rows:
                 break
-            site = Site(url, None if journal is None else journal.database())
+            site = Site(url, None if journal is None else journal.database(), DRAIN_SLOTS)
             # The aim is one of SQLite; on PostgreSQL a fifth says as much.
             messages = extent.messages if journal is None else max(1, extent.messages // 5)
             rows.append([site.store, messages, *anyio.run(_drain, site, messages)])
             _tell(rows[-1])
     show_table(
-        "Drain of stale messages by one daemon (aim: 1,500 a second, RSS at most 32 MiB more)",
+        f"Drain of stale messages by one daemon with {DRAIN_SLOTS} slots"
+        " (aim: 1,500 a second, RSS at most 32 MiB more)",
         [
             "store",
             "messages",

@@ -45,6 +45,7 @@ class Site:
     url: str
     journal: str | None
     """The address of a database; none where the journal is a file."""
+    slots: int = SLOTS
     own: str = field(default_factory=lambda: uuid4().hex[:8])
 
     @property
@@ -58,7 +59,7 @@ class Site:
         (folder / "mine.py").write_text(TOOLS)
         (folder / "wavewright.yaml").write_text(
             "tools: [{path: mine.py, functions: {bump: {}}}]\n"
-            f"daemon:\n  exchange: {own}.topic\n  dead_letter_exchange: {own}.dlx\n  slots: {SLOTS}\n"
+            f"daemon:\n  exchange: {own}.topic\n  dead_letter_exchange: {own}.dlx\n  slots: {self.slots}\n"
             "  health: 127.0.0.1:0\n"
             f"  queues: {{intake: {own}.in, packages: {own}.packages, decisions: {own}.decisions,"
             f" status: {own}.status, dead: {own}.dead}}\n"

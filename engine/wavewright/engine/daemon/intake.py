@@ -31,7 +31,7 @@ from wavewright.executor.job_store.records import (
 )
 from wavewright.executor.journal_errors import JournalError
 
-AT_ONCE: Final = 8
+AT_ONCE: Final = 32
 """Messages that are on their way in at the same time; each is waited for with a slot of its own in view."""
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
