@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Literal
 
 import anyio
 import pytest
 
+from tests.executor.workshop import RUN as RUN_OF_BENCH
 from tests.executor.workshop import Workbench, plan_of, statuses
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.brake import Brake
@@ -55,6 +57,37 @@ async def test_calls_under_way_come_to_their_end_and_no_other_begins(
     assert sorted(bench.called) == ["long", "quick"]
     assert statuses(state) == {"quick": "ok", "long": "ok", "late": "cancelled"}
     assert state.is_interrupted
+
+
+@pytest.mark.parametrize("schedule", ["waves", "dataflow"])
+@pytest.mark.parametrize("is_at_once", [False, True])
+async def test_a_stop_in_the_very_turn_in_which_a_step_ends_interrupts_the_run_and_nothing_else(
+    schedule: Literal["waves", "dataflow"], *, is_at_once: bool
+) -> None:
+    stopper, brake, journal = Stopper(), Brake(), MemoryJournal()
+
+    async def work(call: ToolCall) -> Json:
+        await anyio.wait_all_tasks_blocked()
+        if call.step == StepId("slow"):
+            # By the time that it ends, whoever performed the quick one waits for more to do.
+            await anyio.wait_all_tasks_blocked()
+            if is_at_once:
+                asyncio.get_running_loop().call_soon(stopper.stop)
+            else:
+                stopper.wind_down()
+        return call.step
+
+    late = [{"id": name, "depends_on": ["slow"]} for name in ("one", "other") if is_at_once]
+    await journal.open_run(RUN_OF_BENCH)
+    with stopper.scope(brake) as scope:
+        plan = plan_of({"id": "quick"}, {"id": "slow"}, *late)
+        await Workbench().add(work).run(plan, journal=journal, schedule=schedule, brake=brake)
+
+    state = fold(await journal.load(RUN_OF_BENCH))
+    ended = statuses(state)
+    assert scope.cancelled_caught
+    assert state.is_interrupted
+    assert ended == {"quick": "ok", "slow": "ok"} | {str(step["id"]): "cancelled" for step in late}
 
 
 async def test_whoever_waits_for_another_attempt_is_not_waited_for() -> None:

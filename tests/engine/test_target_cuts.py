@@ -13,7 +13,8 @@ from wavewright.config.settings import load_settings
 from wavewright.engine.context import RunRequest
 from wavewright.engine.feedback import Validation, Verdict
 from wavewright.engine.session import run_request
-from wavewright.engine.target_waves import FAILED, JUDGED, SENT, waves_of
+from wavewright.engine.stopping import Stopper
+from wavewright.engine.target_waves import FAILED, INTERRUPTED, JUDGED, SENT, waves_of
 from wavewright.executor.events import Event, Noted
 from wavewright.executor.job_store.records import Alongside
 from wavewright.executor.journal import MemoryJournal
@@ -223,3 +224,40 @@ async def test_what_nobody_foresaw_fails_one_target_and_its_neighbours_go_on(fol
     assert state.finished is not None
     assert state.finished.reason.startswith("1 of 2 targets achieved")
     assert (failed["target"], failed["reason"]) == ("A", "RuntimeError: the unforeseen")
+
+
+async def test_an_unforeseen_fault_while_the_job_is_stopped_interrupts_its_target_and_does_not_fail_it(
+    folder: Path,
+) -> None:
+    journal, stopper = MemoryJournal(), Stopper()
+    published = list[Package]()
+
+    def publish(package: Package, into: Path) -> tuple[Path, ...]:
+        del into
+        if not stopper.is_stopped:
+            stopper.stop()
+            raise RuntimeError("what the stop has broken off")
+        published.append(package)
+        return ()
+
+    async def go_on(stopper: Stopper) -> RunState:
+        done = await run_request(
+            RunRequest(job_file=folder / "places.job.yaml", run=ROOT),
+            settings=load_settings(folder, {}),
+            journal=journal,
+            approver=Nobody(),
+            publish=publish,
+            stopper=stopper,
+        )
+        await journal.aclose()
+        return done.context.state
+
+    cut_short = await go_on(stopper)
+    resumed = await go_on(Stopper())
+
+    assert cut_short.is_interrupted
+    topics = [one.topic for one in resumed.notes]
+    assert (topics.count(INTERRUPTED), topics.count(FAILED)) == (1, 0)
+    assert resumed.finished is not None
+    assert resumed.finished.reason == "2 of 2 targets achieved"
+    assert [package.job for package in published] == ["places: A", "places: B"]

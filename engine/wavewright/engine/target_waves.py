@@ -27,6 +27,8 @@ JUDGED: Final = "target_judged"
 """Topic of the note of that verdict."""
 COMPLETED: Final = "target_completed"
 FAILED: Final = "target_failed"
+INTERRUPTED: Final = "target_interrupted"
+"""Topic of the note of an unforeseen fault while the job was being stopped; the target has not ended."""
 LONGEST_NAME: Final = 128
 _MOST_NAMED: Final = 10
 

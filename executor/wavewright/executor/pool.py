@@ -102,7 +102,7 @@ class Pool:
                     else:
                         await anyio.lowlevel.checkpoint()
                 for worker in self._idle:
-                    worker.set_result(None)
+                    _set_done(worker)
         finally:
             self._wake = self._group = None
             for timer in self._timers.values():
@@ -175,11 +175,17 @@ class Pool:
         for _ in range(now):
             self._waking += 1
             if self._idle:
-                self._idle.pop().set_result(None)
+                _set_done(self._idle.pop())
             else:
                 group.start_soon(self._work)
         return now >= wanted
 
     def _wake_next_turn(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        if self._wake is not None:
+            _set_done(self._wake)
+
+
+def _set_done(future: asyncio.Future[None]) -> None:
+    """Wake whoever waits for a future, unless its task was cancelled in this turn of the event loop."""
+    if not future.done():
+        future.set_result(None)

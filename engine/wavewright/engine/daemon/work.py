@@ -145,7 +145,7 @@ class Workshop:
             except LASTING_FAULTS as fault:
                 return JobChange(job.job, "failed", reason=shortened(told(fault)))
             except Exception as fault:  # noqa: BLE001 - the edge of a job: its fault is its own
-                return self._put_off(job, fault)
+                return self._put_off(job, fault, stopper)
         return await self._standing(job, done.context, outbox, stopper)
 
     async def _standing(
@@ -155,7 +155,7 @@ class Workshop:
         if outbox.has_ended:
             return None
         if stopper.is_stopped:
-            return JobChange(job.job, "queued", reason="stopped", not_before=self.day.until)
+            return self._stopped(job)
         if outbox.all_wanted:
             await drop_stale(self.jobs, outbox)
             return JobChange(job.job, "parked", reason=shortened(outbox.all_wanted[0].question))
@@ -173,8 +173,14 @@ class Workshop:
             return (self.reporter.status(job, "JOB_PAUSED", job.since, repr(job.since), reason=why),)
         return self.reporter.tell(job) if job.state in ENDED else ()
 
-    def _put_off(self, job: JobRow, fault: Exception) -> JobChange:
+    def _stopped(self, job: JobRow) -> JobChange:
+        return JobChange(job.job, "queued", reason="stopped", not_before=self.day.until)
+
+    def _put_off(self, job: JobRow, fault: Exception, stopper: Stopper | None = None) -> JobChange:
         self.watch.log.say("error", "error", job_id=job.job, error=fault, retry_count=job.attempts)
+        if stopper is not None and stopper.is_stopped:
+            # The stop may have brought it about, so the attempt does not count against the job.
+            return self._stopped(job)
         wait = min(FIRST_WAIT * 2 ** max(0, job.attempts - 1), LONGEST_WAIT)
         return JobChange(
             job.job,

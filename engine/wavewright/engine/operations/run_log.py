@@ -156,6 +156,8 @@ class RunLog:
             case "targets" | "target_started" | "target_sent" | "target_judged":
                 # What each of them costs is said when its own run ends.
                 self._has_targets = True
+            case "target_interrupted":
+                self._say("target_interrupted", "warning", message=event.body.get("reason"))
             case "question":
                 self._say("fork_detected", options=event.body.get("options"))
             case "answer" | "approval":

@@ -21,6 +21,7 @@ from wavewright.engine.target_root import TargetRoot, order_for, tokens_of
 from wavewright.engine.target_waves import (
     COMPLETED,
     FAILED,
+    INTERRUPTED,
     JUDGED,
     SENT,
     STARTED,
@@ -171,7 +172,9 @@ class RunTargets:
                 package = self._package(state, run)
         except Exception as fault:  # noqa: BLE001 - the edge of a target: its fault is its own
             _raise_of_journal(fault)
-            await root.note(FAILED, {**body, "reason": _reason(fault)})
+            # A stop may break off what it cuts short in any way; the target goes on when the job does.
+            is_cut_short = self.ports.stopper.is_stopped and not isinstance(fault, _FORESEEN)
+            await root.note(INTERRUPTED if is_cut_short else FAILED, {**body, "reason": _reason(fault)})
             return
         if package is None:
             reason = state.finished.reason if state.finished is not None else "it has no end"
