@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.engine.conftest import REPOSITORY, CommandLine
-from wavewright.engine.cli.app import SchemaName
+from wavewright.engine.cli.commands.options import SchemaName
 from wavewright.planner.types import JsonObject
 
 

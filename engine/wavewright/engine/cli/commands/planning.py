@@ -1,0 +1,148 @@
+"""Commands `plan`, `check` and `dry-run`: what comes before a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wavewright.engine.cli import completion
+from wavewright.engine.cli.commands.options import (
+    AnswerOption,
+    AsOfOption,
+    CheckFormat,
+    GraphFormat,
+    JobArgument,
+    ScheduleOption,
+    TextFormat,
+)
+
+group = typer.Typer()
+
+
+@group.command()
+def plan(
+    job: JobArgument,
+    as_of: AsOfOption = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the plan there, as YAML or JSON by its suffix.")
+    ] = None,
+    answer: AnswerOption = None,
+    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+) -> None:
+    """Make a plan for a job; calls none of its tools.
+
+    Prints the plan, which rung of the ladder made it, what the checker found and what models cost.
+    """
+    from wavewright.engine.cli import plan_command
+
+    options = plan_command.PlanOptions(job=job, as_of=as_of, out=out, answers=answer or ())
+    raise typer.Exit(plan_command.plan(options, output_format=format.value))
+
+
+@group.command()
+def check(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="Plans, jobs, goal templates; '-' reads standard input."),
+    ],
+    goal: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GOAL",
+            help="Goal template (file or name) or job whose rules the plan must keep.",
+            autocompletion=completion.template_names,
+        ),
+    ] = None,
+    tools: Annotated[
+        Path | None, typer.Option(metavar="TOOLS", help="JSON list of tool signatures to check against.")
+    ] = None,
+    format: Annotated[CheckFormat, typer.Option("--format", "-f")] = CheckFormat.text,  # noqa: A002
+    from_model: Annotated[
+        bool, typer.Option("--from-model", help="Read the file as a model's raw answer.")
+    ] = False,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Greatest number of steps.")] = None,
+    max_waves: Annotated[int | None, typer.Option(min=1, help="Greatest number of waves.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(min=1, help="Greatest size of the file.")] = None,
+    max_depth: Annotated[int | None, typer.Option(min=1, help="Greatest nesting of the file.")] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what is safe to mend in the file.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Only show what --fix would change.")] = False,
+) -> None:
+    """Prove a plan sound, or say what is wrong and where."""
+    from wavewright.engine.cli import check_command
+    from wavewright.engine.cli.checking import CheckOptions
+
+    options = [
+        CheckOptions(
+            file=file,
+            goal=goal,
+            tools=tools,
+            from_model=from_model,
+            max_steps=max_steps,
+            max_waves=max_waves,
+            max_bytes=max_bytes,
+            max_depth=max_depth,
+        )
+        for file in files
+    ]
+    fixing: check_command.Fixing = "show" if diff else "write" if fix else "nothing"
+    raise typer.Exit(check_command.check_files(options, output_format=format.value, fixing=fixing))
+
+
+@group.command("dry-run")
+def dry_run(
+    job: Annotated[
+        Path | None, typer.Argument(metavar="JOB", help="A job, a plan or a sealed plan; none with --run.")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
+    ] = None,
+    schedule: ScheduleOption = None,
+    format: Annotated[GraphFormat, typer.Option("--format", "-f")] = GraphFormat.text,  # noqa: A002
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Seal plan, tools and estimate there, for `run FILE`.")
+    ] = None,
+    of_run: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            help="A run that has begun: what is left of it.",
+            autocompletion=completion.run_ids,
+        ),
+    ] = None,
+    patch: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --run: what would run after this patch.")
+    ] = None,
+    stubs: Annotated[
+        bool, typer.Option("--stubs", help="Rehearse: run the plan over generated outputs, every branch.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Of the generated outputs; 0 if none.")
+    ] = None,
+    fixtures: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Outputs by step or tool, for --stubs.")
+    ] = None,
+) -> None:
+    """Show what a run would do; calls no tool.
+
+    Waves, critical path, width, calls, side effects, approvals, gates and caps, as a tree or in another format.
+    With --stubs the run itself, over outputs that are made up.
+    """
+    from wavewright.engine.cli import dry_run_command, rehearse_command
+
+    if stubs:
+        rehearse_command.refuse_with_stubs(out=out, run=of_run, patch=patch)
+        options = rehearse_command.RehearsalOptions(
+            dry_run_command.named_job(job), plan, schedule.value if schedule else None, seed or 0, fixtures
+        )
+        raise typer.Exit(rehearse_command.rehearse(options, output_format=format.value, output=output))
+    rehearse_command.refuse_without_stubs(seed=seed, fixtures=fixtures)
+    looked_at = dry_run_command.DryRunOptions(
+        job=job, plan=plan, schedule=schedule.value if schedule else None, out=out, run=of_run, patch=patch
+    )
+    raise typer.Exit(dry_run_command.dry_run(looked_at, output_format=format.value, output=output))

@@ -1,0 +1,56 @@
+"""Commands `runs`, `show` and `diff`: what the journal and two plans say."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from wavewright.engine.cli.commands.options import (
+    RunArgument,
+    ShowFormat,
+    TextFormat,
+)
+
+group = typer.Typer()
+
+
+@group.command()
+def runs(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
+    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+) -> None:
+    """List the runs in the journal."""
+    from wavewright.engine.cli import journal_commands
+
+    raise typer.Exit(journal_commands.list_runs(limit=limit, output_format=format.value))
+
+
+@group.command()
+def show(
+    run: RunArgument,
+    format: Annotated[ShowFormat, typer.Option("--format", "-f")] = ShowFormat.text,  # noqa: A002
+) -> None:
+    """Show a run: steps, gates, confidence, verdict."""
+    from wavewright.engine.cli import journal_commands
+
+    raise typer.Exit(journal_commands.show_run(run, output_format=format.value))
+
+
+@group.command()
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A", help="A plan, a job or a run.")],
+    after: Annotated[
+        str | None,
+        typer.Argument(metavar="B", help="A plan, a job, a run, or a patch of A; none for a run alone."),
+    ] = None,
+    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+) -> None:
+    """Show what differs between two plans.
+
+    Steps, edges, waves and gates; exits 1 where they differ. Of a run alone: what each round of its recovery changed in
+    its plan, and why.
+    """
+    from wavewright.engine.cli import diff_command
+
+    raise typer.Exit(diff_command.diff(before, after, output_format=format.value))

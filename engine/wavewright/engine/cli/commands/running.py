@@ -1,0 +1,100 @@
+"""Commands `run`, `resume` and `replay`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wavewright.engine.cli.commands.options import (
+    AnswerOption,
+    ApproveChoice,
+    ApproveOption,
+    AsOfOption,
+    ConcurrencyOption,
+    JobArgument,
+    JsonLines,
+    OutputOption,
+    RunArgument,
+    ScheduleOption,
+    TextFormat,
+)
+
+group = typer.Typer()
+
+
+@group.command()
+def run(
+    job: JobArgument,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
+    ] = None,
+    schedule: ScheduleOption = None,
+    concurrency: ConcurrencyOption = None,
+    as_of: AsOfOption = None,
+    output: OutputOption = None,
+    approve: ApproveOption = ApproveChoice.ask,
+    answer: AnswerOption = None,
+    json: JsonLines = False,
+) -> None:
+    """Plan, check, execute, review, repair and package a job."""
+    from wavewright.engine.cli import run_command
+
+    request = run_command.read_request(
+        job=job,
+        plan=plan,
+        schedule=schedule.value if schedule else None,
+        concurrency=concurrency,
+        as_of=as_of,
+        output=output,
+    )
+    raise typer.Exit(run_command.run(request, approve=approve.value, answers=answer or (), as_json=json))
+
+
+@group.command()
+def resume(
+    run: RunArgument,
+    concurrency: ConcurrencyOption = None,
+    output: OutputOption = None,
+    approve: ApproveOption = ApproveChoice.ask,
+    answer: AnswerOption = None,
+    json: JsonLines = False,
+) -> None:
+    """Go on with a run that was interrupted.
+
+    Nothing that is journaled is called again.
+    """
+    from wavewright.engine.cli import run_command
+
+    request = run_command.resume_request(run, concurrency=concurrency, output=output)
+    raise typer.Exit(run_command.run(request, approve=approve.value, answers=answer or (), as_json=json))
+
+
+@group.command()
+def replay(
+    run: RunArgument,
+    planner: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Have this model plan, and recover, anew.")
+    ] = None,
+    prompt_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Prompts that go before the project's.")
+    ] = None,
+    reviewer: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Have this model review anew.")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Make calls that were never recorded; tools that only read.")
+    ] = False,
+    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+) -> None:
+    """Replay a run under another planner, prompts or reviewer.
+
+    Tools answer as recorded, and none is called; shows what is different. Exits 1 where the verdict is another one,
+    or where a call was never recorded.
+    """
+    from wavewright.engine.cli import replay_command
+    from wavewright.engine.recordings.replay_settings import ReplayWish
+
+    wish = ReplayWish(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)
+    raise typer.Exit(replay_command.replay(run, wish, output_format=format.value))
