@@ -182,3 +182,38 @@ def test_columns_keep_apart_however_long_a_jobs_name_is(
     assert head.split() == ["run", "job", "status", "started", "steps"]
     assert row[head.index("status") :].startswith("achieved")
     assert len(row) < 120
+
+
+@pytest.mark.parametrize("command", ["show", "replay"])
+def test_a_command_without_an_id_means_the_newest_run(
+    wavewright: CommandLine, project: Path, run: str, command: str
+) -> None:
+    assert wavewright("run", project / "plans" / "words.job.yaml").code == 0
+    newest, older = (str(row["run"]) for row in rows(wavewright))
+    assert older == run
+
+    answer = wavewright(command)
+
+    assert answer.code == 0, answer.err
+    assert newest in answer.out
+    assert older not in answer.out
+
+
+def test_resume_without_an_id_means_the_newest_run(wavewright: CommandLine, run: str) -> None:
+    answer = wavewright("resume")
+
+    assert answer.code == 2
+    assert f"run '{run}' has ended (achieved); there is nothing to resume" in answer.err
+
+
+def test_a_prefix_of_several_runs_is_refused_with_their_names(
+    wavewright: CommandLine, project: Path, run: str
+) -> None:
+    wavewright("run", project / "plans" / "words.job.yaml")
+    known = [str(row["run"]) for row in rows(wavewright)]
+
+    answer = wavewright("show", "20")
+
+    assert answer.code == 2
+    assert "2 runs start with '20'" in answer.err
+    assert all(name in answer.err for name in known)

@@ -12,7 +12,8 @@ import anyio
 
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.cli.project import has_journal, no_journal, open_journal, project_settings
+from wavewright.engine.cli.project import has_journal, open_journal, project_settings
+from wavewright.engine.cli.stored_runs import load_run
 from wavewright.engine.target_waves import Waves, waves_of
 from wavewright.executor.codec import encode
 from wavewright.executor.state import RunState, fold
@@ -20,7 +21,6 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.rendering import printable
 
 if TYPE_CHECKING:
-    from wavewright.executor.events import Event
     from wavewright.executor.journal_runs import RunRow
     from wavewright.reviewer.records import Package
 
@@ -41,13 +41,13 @@ def list_runs(*, limit: int, output_format: str) -> int:
     return exit_codes.OK
 
 
-def show_run(run: str, *, output_format: str) -> int:
+def show_run(run: str | None, *, output_format: str) -> int:
     """Print one run: its package as text, JSON or HTML, or its events as lines of JSON.
 
     Raises:
         CommandError: the run has no plan yet, so there is nothing to show but its events.
     """
-    events = anyio.run(_events, run)
+    _, events = anyio.run(load_run, project_settings(), run)
     if output_format == "events":
         for event in events:
             kind, body = encode(event)
@@ -80,14 +80,6 @@ async def _rows() -> list[RunRow]:
         return []
     async with open_journal(settings) as journal:
         return await journal.list_runs()
-
-
-async def _events(prefix: str) -> Sequence[Event]:
-    settings = project_settings()
-    if not has_journal(settings):
-        raise no_journal(settings)
-    async with open_journal(settings) as journal:
-        return await journal.load(await journal.find_run(prefix))
 
 
 def _show_targets(state: RunState, waves: Waves, output_format: str) -> int:

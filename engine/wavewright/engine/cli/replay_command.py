@@ -10,18 +10,17 @@ import anyio
 
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.cli.project import has_journal, no_journal, open_journal, project_settings
+from wavewright.engine.cli.project import project_settings
+from wavewright.engine.cli.stored_runs import load_run
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
     from wavewright.engine.recordings.counterfactual import Replayed
     from wavewright.engine.recordings.replay_settings import ReplayWish
-    from wavewright.executor.events import Event
     from wavewright.planner.model_port import ModelUse
-    from wavewright.planner.types import RunId
 
 
-def replay(run: str, wish: ReplayWish, *, output_format: str) -> int:
+def replay(run: str | None, wish: ReplayWish, *, output_format: str) -> int:
     """Replay a run, print what is different, and return the exit code.
 
     Raises:
@@ -33,8 +32,6 @@ def replay(run: str, wish: ReplayWish, *, output_format: str) -> int:
     from wavewright.engine.recordings.replay_settings import ReplayRefused
 
     settings = project_settings()
-    if not has_journal(settings):
-        raise no_journal(settings)
     try:
         replayed = anyio.run(_replay, run, settings, wish)
     except ReplayRefused as refused:
@@ -50,10 +47,10 @@ def replay(run: str, wish: ReplayWish, *, output_format: str) -> int:
     return exit_codes.OK if is_yes else exit_codes.NEGATIVE
 
 
-async def _replay(run: str, settings: Settings, wish: ReplayWish) -> Replayed:
+async def _replay(run: str | None, settings: Settings, wish: ReplayWish) -> Replayed:
     from wavewright.engine.recordings.counterfactual import replay_run
 
-    name, events = await _recorded(run, settings)
+    name, events = await load_run(settings, run)
     return await replay_run(name, events, settings, wish, on_use=_say)
 
 
@@ -63,9 +60,3 @@ def _say(use: ModelUse) -> None:
 
     sys.stderr.write(f"{use_line(use)}\n")
     sys.stderr.flush()
-
-
-async def _recorded(run: str, settings: Settings) -> tuple[RunId, list[Event]]:
-    async with open_journal(settings) as journal:
-        name = await journal.find_run(run)
-        return name, await journal.load(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from wavewright.engine.cli.failures import CommandError, print_error
 from wavewright.engine.cli.interrupting import Interruption
 from wavewright.engine.cli.progress import Progress, progress_for
 from wavewright.engine.cli.project import has_journal, no_journal, open_journal, project_settings
+from wavewright.engine.cli.stored_runs import find_run
 from wavewright.engine.context import RunContext, RunRequest
 from wavewright.engine.owned_runs import job_of_run
 from wavewright.engine.pipeline import PipelineRun
@@ -68,9 +69,18 @@ def read_request(
     )
 
 
-def resume_request(run: str, *, concurrency: int | None, output: Path | None) -> RunRequest:
-    """Return the request that the options of `resume` make; the run's id may still be a prefix."""
-    return RunRequest(run=RunId(run), concurrency=concurrency, output_dir=output)
+def resume_request(run: str | None, *, concurrency: int | None, output: Path | None) -> RunRequest:
+    """Return the request that the options of `resume` make; `run` is found as by `find_run`.
+
+    Raises:
+        CommandError: nothing has run here yet, or the run belongs to a job of a daemon.
+        RunNotFound: there is no such run.
+    """
+    settings = project_settings()
+    if not has_journal(settings):
+        raise no_journal(settings)
+    found = anyio.run(_find_own_run, run, settings)
+    return RunRequest(run=found, concurrency=concurrency, output_dir=output)
 
 
 def run(request: RunRequest, *, approve: str, answers: Sequence[str], as_json: bool) -> int:
@@ -82,8 +92,6 @@ def run(request: RunRequest, *, approve: str, answers: Sequence[str], as_json: b
         CommandError: the folder for the package cannot be used, or the run to resume has ended.
     """
     settings = project_settings()
-    if request.run is not None and not has_journal(settings):
-        raise no_journal(settings)
     progress = progress_for(as_json=as_json, at_work=models_at_work(settings))
     interruption = Interruption(progress.say)
     try:
@@ -113,18 +121,14 @@ async def _run(
         if (line := _target_line(event)) is not None:
             progress.say(line)
 
-    if request.run is not None:
-        await _refuse_a_daemons(request.run, settings)
     async with open_journal(settings) as journal:
         _refuse_unusable(request.output_dir or settings.output_dir)
         if request.run is not None:
-            found = await journal.find_run(request.run)
-            events = await journal.load(found)
-            _refuse_unbegun(found, events)
-            _refuse_finished(found, events)
+            events = await journal.load(request.run)
+            _refuse_unbegun(request.run, events)
+            _refuse_finished(request.run, events)
             progress.recall(events)
-            request = replace(request, run=found)
-            interruption.run = found
+            interruption.run = request.run
         with interruption.taking_signals():
             return await run_request(
                 request,
@@ -143,18 +147,19 @@ def _refuse_unbegun(run_id: RunId, events: Sequence[Event]) -> None:
         raise CommandError(msg, hint="`wavewright daemon` takes it up")
 
 
-async def _refuse_a_daemons(prefix: str, settings: Settings) -> None:
-    """Raise an error where a run is not this command's to go on with: its job would know nothing of it."""
+async def _find_own_run(prefix: str | None, settings: Settings) -> RunId:
+    """Return a run that belongs to no daemon's job: such a job would not learn that its run goes on."""
     from wavewright.executor.stores import open_stores
 
     async with open_stores(settings) as stores:
-        run = await stores.journal.find_run(prefix)
+        run = await find_run(stores.journal, prefix)
         job = await job_of_run(stores.journal, stores.jobs, run)
     if job is not None:
         msg = f"run {run!r} belongs to a job of a daemon, {job.job}, which is {job.state}"
         is_parked = job.state == "parked"
         hint = "`wavewright decisions` lists what it waits for" if is_parked else "a daemon goes on with it"
         raise CommandError(msg, hint=hint, code=exit_codes.NEGATIVE)
+    return run
 
 
 def _refuse_finished(run_id: RunId, events: Sequence[Event]) -> None:

@@ -111,6 +111,11 @@ AnswerOption = Annotated[
     ),
 ]
 RunArgument = Annotated[
-    str,
-    typer.Argument(metavar="RUN", help="A run's id, or its beginning.", autocompletion=completion.run_ids),
+    str | None,
+    typer.Argument(
+        metavar="RUN",
+        help="A run's id, or its beginning; the newest run if left out.",
+        autocompletion=completion.run_ids,
+        show_default=False,
+    ),
 ]

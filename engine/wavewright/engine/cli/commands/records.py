@@ -28,7 +28,7 @@ def runs(
 
 @group.command()
 def show(
-    run: RunArgument,
+    run: RunArgument = None,
     format: Annotated[ShowFormat, typer.Option("--format", "-f")] = ShowFormat.text,  # noqa: A002
 ) -> None:
     """Show a run: steps, gates, confidence, verdict."""

@@ -54,7 +54,7 @@ def run(
 
 @group.command()
 def resume(
-    run: RunArgument,
+    run: RunArgument = None,
     concurrency: ConcurrencyOption = None,
     output: OutputOption = None,
     approve: ApproveOption = ApproveChoice.ask,
@@ -73,7 +73,7 @@ def resume(
 
 @group.command()
 def replay(
-    run: RunArgument,
+    run: RunArgument = None,
     planner: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Have this model plan, and recover, anew.")
     ] = None,
