@@ -16,6 +16,7 @@ from dataclasses import dataclass
 MARK = "[redacted]"
 
 _MARK = r"\[redacted\]"
+_KEY_NAME = r"(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?"
 _HAS_DIGIT = r"(?=[A-Za-z._~+/=-]{0,200}[0-9])"
 """Where the rest could be words with hyphens (`sk-learn-compatible`), a digit is asked for."""
 _END_OF_TEXT = r"\Z"
@@ -40,9 +41,14 @@ _SHAPES = (
     # Cut off, it goes as far as it is base64, with line ends that may be escaped.
     _shape(
         "-----begin",
-        r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:(?:[^-]|-(?!----))*+-----END (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-        rf"|(?:[A-Za-z0-9+/=\s\\]|{_MARK})*+)(?P<kept>)",
+        rf"-----BEGIN {_KEY_NAME}-----"
+        rf"(?:[^-]*+(?:-(?!----)[^-]*+)*-----END {_KEY_NAME}-----"
+        rf"|(?:[A-Za-z0-9+/=\s\\]++|{_MARK})*)(?P<kept>)",
+    ),
+    # The end of one whose beginning is elsewhere.
+    _shape(
+        "-----end",
+        rf"(?<![A-Za-z0-9+/=\\\r\n])[A-Za-z0-9+/=\\\r\n]{{4,}}+-----END {_KEY_NAME}-----(?P<kept>)",
     ),
     # How pydantic quotes the value it refuses: some hundred characters of one line at most.
     _shape("input_value=", r"(?P<kept>input_value=)(?:[^\n]{1,1000}?(?=, input_type=)|[^\n]+)"),
@@ -118,21 +124,27 @@ _NAME_ENDS = (
 _SCHEME = r"(?i:bearer|basic|token|digest|negotiate|apikey|aws4-hmac-sha256)"
 _STAND_IN = r"(?!(?i:none|null|nil|true|false|undefined|str|string|required|optional)\b|\$|%s|\*{3})"
 """What stands for a value, or says that there is none: `${KEY}`, `***`, a type."""
-_BARE = rf"(?:[^\s\"'\\,;&<>(){{}}\[\]]|{_MARK})"
+_BARE_CHARACTER = r"[^\s\"'\\,;&<>(){}\[\]]"
+_BARE = rf"(?:{_BARE_CHARACTER}++|{_MARK})+"
+_BARE_UNIT = rf"(?:{_BARE_CHARACTER}|{_MARK})"
 _ASSIGNED = r"\\{0,8}[\"']?[ \t]{0,4}(?:=>|[:=])[ \t]{0,4}"
 _QUOTE = r"(?P<quote>\\{0,8}[\"'])"
-_CONTENT = rf"(?:[^\\\"'\n]|(?!(?P=quote))(?:\\++[\"']?|[\"']))++(?=(?P=quote)|{_END_OF_TEXT})"
+_CONTENT = (
+    rf"(?=(?P<content>(?:[^\\\"'\n]++|(?!(?P=quote))(?:\\++[\"']?|[\"']))+))(?P=content)"
+    rf"(?=(?P=quote)|{_END_OF_TEXT})"
+)
 """All up to the same quotation mark with the same escapes, in a JSON text that may lie in a JSON text."""
 
 _VALUES = (
     re.compile(rf"(?P<kept>{_ASSIGNED}b?{_QUOTE}){_STAND_IN}{_CONTENT}"),
     # `name=value` without a space, as in queries, environments and connection strings.
-    re.compile(rf"(?P<kept>=(?:{_SCHEME}(?:\s|%20|\+))?){_STAND_IN}{_BARE}++"),
+    re.compile(rf"(?P<kept>=(?:{_SCHEME}(?:\s|%20|\+))?){_STAND_IN}{_BARE}"),
     # `Authorization: Basic value`
-    re.compile(rf"(?P<kept>{_ASSIGNED}{_SCHEME}\s{{1,4}}){_BARE}{{4,}}+"),
+    re.compile(rf"(?P<kept>{_ASSIGNED}{_SCHEME}\s{{1,4}})(?={_BARE_UNIT}{{4}}){_BARE}"),
     # `name: value` may be prose: the value needs a digit. After a quoted name it may be a number of JSON.
     re.compile(
-        rf"(?P<kept>(?P<around>\\{{0,8}}[\"'])?{_ASSIGNED})(?=[^\s\"',;]{{0,200}}[0-9]){_STAND_IN}{_BARE}{{6,}}+"
+        rf"(?P<kept>(?P<around>\\{{0,8}}[\"'])?{_ASSIGNED})(?=[^\s\"',;]{{0,200}}[0-9]){_STAND_IN}"
+        rf"(?={_BARE_UNIT}{{6}}){_BARE}"
     ),
     # `('x-api-key', 'value')`, as headers are often kept.
     re.compile(rf"(?P<kept>(?<=[a-z])['\"],\s{{0,4}}b?{_QUOTE}){_CONTENT}(?=(?P=quote)\))"),

@@ -15,7 +15,7 @@ from wavewright.config.json_scan import FENCE, JsonScanner, Note, ScanError
 from wavewright.config.nodes import Node, ObjectNode, walk
 from wavewright.config.sources import DocumentError, Fault, Source, Span
 
-_GAP = "(?:[ \t\n\r\ufeff\u200b-\u200d\u2060\u00a0\u202f]++|(?:#|//)[^\n]{0,400}+\n|/\\*[^*]{0,400}+\\*/)*+"
+_GAP = "(?:[ \t\n\r\ufeff\u200b-\u200d\u2060\u00a0\u202f]++|(?:#|//)[^\n]{0,400}+\n|/\\*[^*]{0,400}+\\*/)*"
 _QUOTE = "[\"'\u201c\u201d\u201e\u2018\u2019]"
 _NO_QUOTE = "[^\"'\u201c\u201d\u201e\u2018\u2019\n]"
 _KEY = f"(?:{_QUOTE}{_NO_QUOTE}{{0,80}}+{_QUOTE}|[A-Za-z_$][A-Za-z0-9_$]{{0,80}}+)"
@@ -34,7 +34,7 @@ _THINK_END = re.compile(r"</think\s{0,80}>", re.IGNORECASE)
 _FIRST = re.compile(r"\s*+(?=[\[{\"])")
 _OF_A_PLAN = re.compile(r"steps|tool|depends|params", re.IGNORECASE)
 _ELIDED = re.compile(r"\.\.\.|…")
-_SURPLUS = re.compile(r"(?:[ \t\n\r]*+[}\]])++")
+_SURPLUS = re.compile(r"(?:[ \t\n\r]*+[}\]])+")
 _CONTINUES = re.compile(rf"{_GAP},{_GAP}(?:{_QUOTE}|[\[{{]|[A-Za-z_$][A-Za-z0-9_$]{{0,80}}+{_GAP}:)")
 _KEY_BEFORE = re.compile(rf"(?:{_QUOTE}|\bsteps)[ \t\n\r]*+:[ \t\n\r]*+\Z", re.IGNORECASE)
 
