@@ -1,16 +1,17 @@
 # Every target sets up what it needs in .venv; the first call takes a minute, later ones start at once.
 #
-#   make run PYTHON=python3.12       another interpreter
+#   make run PYTHON=python3.12       another interpreter; VENV=FOLDER keeps its environment beside .venv
 #   make test ARGS="tests/planner"   arguments for pytest
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .PHONY: help environment run test crash check check-format check-lint check-types check-imports format bench docs lock clean
 
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 JOB ?= plans/stocks.job.yaml
 ARGS ?=
-export PYTHON
+export PYTHON VENV
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -60,14 +61,14 @@ docs: environment ## Build the documentation into site/
 	@echo "Open site/index.html"
 
 lock: environment ## Write the lock files anew; UPGRADE=1 takes the newest versions
-	@test -x .venv/uv/bin/uv || sh .ci/environment pip install --quiet --target .venv/uv uv
+	@test -x $(VENV)/uv/bin/uv || sh .ci/environment pip install --quiet --target $(VENV)/uv uv
 	@$(LOCK) --all-extras --group dev --output-file requirements.lock $(if $(UPGRADE),--upgrade)
 	@$(LOCK) --extra equities --extra otel --group build --constraint requirements.lock --output-file requirements-daemon.lock
 	@sh .ci/environment
 
-LOCK := .venv/uv/bin/uv pip compile pyproject.toml --quiet --system-certs --universal --python-version 3.11 \
+LOCK := $(VENV)/uv/bin/uv pip compile pyproject.toml --quiet --system-certs --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header $(if $(PIP_INDEX_URL),--default-index $(PIP_INDEX_URL))
 
 clean: ## Remove everything that can be made again, the environment included
-	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist site output
+	@rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist site output
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
