@@ -5,7 +5,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment run test crash check check-format check-lint check-types check-imports format bench docs lock clean
+.PHONY: help environment run-environment run test crash check check-format check-lint check-types check-imports format bench docs lock clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -19,7 +19,10 @@ help: ## Show what can be made
 environment:
 	@sh .ci/environment
 
-run: environment ## Run the plan over real stock prices and write its report
+run-environment:
+	@sh .ci/environment run
+
+run: run-environment ## Run the plan over real stock prices and write its report
 	@$(BIN)/wavewright run $(JOB) $(ARGS)
 
 test: environment ## Run every test
@@ -63,7 +66,10 @@ docs: environment ## Build the documentation into site/
 lock: environment ## Write the lock files anew; UPGRADE=1 takes the newest versions
 	@test -x $(VENV)/uv/bin/uv || sh .ci/environment pip install --quiet --target $(VENV)/uv uv
 	@$(LOCK) --all-extras --group dev --output-file requirements.lock $(if $(UPGRADE),--upgrade)
-	@$(LOCK) --extra equities --extra otel --group build --constraint requirements.lock --output-file requirements-daemon.lock
+	@$(LOCK) $(addprefix --extra ,anthropic daemon equities google otel parquet postgres) --group build \
+		--constraint requirements.lock --output-file requirements-daemon.lock
+	@$(LOCK) --extra equities $(addprefix --no-emit-package ,numpy pandas python-dateutil tzdata) --group build \
+		--constraint requirements.lock --output-file requirements-run.lock
 	@sh .ci/environment
 
 LOCK := $(VENV)/uv/bin/uv pip compile pyproject.toml --quiet --system-certs --universal --python-version 3.11 \

@@ -69,8 +69,15 @@ def test_the_image_installs_what_the_tests_ran_with() -> None:
     assert {"aio-pika", "asyncpg", "hatchling", "opentelemetry-sdk"} <= image.keys()
 
 
-def test_every_line_of_both_locks_is_hashed() -> None:
-    for name in ("requirements.lock", "requirements-daemon.lock"):
+def test_an_example_run_installs_what_the_tests_ran_with_and_no_more() -> None:
+    everything, run = pins("requirements.lock"), pins("requirements-run.lock")
+
+    assert run.items() <= everything.items()
+    assert not {"aio-pika", "anthropic", "asyncpg", "pandas", "pyarrow", "pytest"} & run.keys()
+
+
+def test_every_line_of_the_locks_is_hashed() -> None:
+    for name in ("requirements.lock", "requirements-daemon.lock", "requirements-run.lock"):
         blocks = re.split(r"\n(?=[a-z])", (ROOT / name).read_text(encoding="utf-8"))
         assert all("--hash=sha256:" in block for block in blocks if "==" in block), name
 

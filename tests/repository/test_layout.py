@@ -22,6 +22,7 @@ FILES = {
     "mkdocs.yml",
     "pyproject.toml",
     "requirements-daemon.lock",
+    "requirements-run.lock",
     "requirements.lock",
 }
 

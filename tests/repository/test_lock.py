@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.metadata import packages_distributions
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.repository.tree import ROOT
+from wavewright.config.extras import EXTRAS, is_installed
 
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 
@@ -31,7 +33,10 @@ def asked_for() -> list[Requirement]:
         *project["dependency-groups"].values(),
         project["build-system"]["requires"],
     ]
-    return [Requirement(entry) for entries in lists for entry in entries if isinstance(entry, str)]
+    found = [Requirement(entry) for entries in lists for entry in entries if isinstance(entry, str)]
+    return [
+        one for one in found if one.name != project["project"]["name"]
+    ]  # the extra `all` names the others
 
 
 def test_every_requirement_is_pinned_to_a_version_that_it_allows() -> None:
@@ -47,6 +52,28 @@ def test_every_requirement_is_pinned_to_a_version_that_it_allows() -> None:
     ]
 
     assert unmet == []
+
+
+def test_each_extra_adds_the_modules_that_its_feature_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    brought = packages_distributions()
+    strangers: list[str] = []
+    for name, extra in EXTRAS.items():
+        wanted = [Requirement(entry) for entry in project["optional-dependencies"][name]]
+        added = {canonicalize_name(one.name) for one in wanted} | {
+            part for one in wanted for part in one.extras
+        }
+        for module in extra.modules:
+            top = module.partition(".")[0]
+            by = {canonicalize_name(distribution) for distribution in brought.get(top, ())} | {top}
+            strangers += [module] if not (by & added or module in BROUGHT_ALONG) else []
+
+    assert strangers == []
+    assert all(is_installed(name) for name in EXTRAS)
+
+
+BROUGHT_ALONG = {"aiormq"}
+"""Modules that come with a package that an extra names."""
 
 
 def test_every_pin_is_exact_and_has_a_hash() -> None:

@@ -19,8 +19,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.repository.tree import ROOMS, ROOT, module_name, project_files, shipped_modules
+from tests.support.scripted_model import ScriptedServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+JOB = "plans/words.job.yaml"
+"""In the project that `init` writes."""
 
 IMPORT_EVERYTHING = """
 import importlib, pkgutil, wavewright
@@ -38,8 +42,11 @@ class Installation:
     site: Path
     empty: Path
 
-    def run(self, *command: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    def run(
+        self, *command: str, folder: Path | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        environment = {**kept, **variables}
         return subprocess.run(
             [str(self.bin / command[0]), *command[1:]],
             cwd=folder or self.empty,
@@ -71,18 +78,22 @@ def pip() -> list[str]:
     return [found]
 
 
-def runtime_distributions() -> list[Distribution]:
+def runtime_distributions(*, with_extras: bool) -> list[Distribution]:
     """Return what pyproject.toml says the wheel needs at run time, with what that needs in turn."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extra = [entry for entries in project["optional-dependencies"].values() for entry in entries]
-    waiting = [Requirement(entry) for entry in [*project["dependencies"], *extra]]
+    lists = [project["dependencies"], *(project["optional-dependencies"].values() if with_extras else ())]
+    waiting = [Requirement(entry) for entries in lists for entry in entries]
     found: dict[str, Distribution] = {}
+    seen = set[tuple[str, ...]]()
     while waiting:
         wanted = waiting.pop()
         name = canonicalize_name(wanted.name)
         extras = {"", *wanted.extras}
-        if name in found or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
+        asked = (name, *sorted(wanted.extras))
+        is_other = wanted.marker is not None and not wanted.marker.evaluate({"extra": ""})
+        if name == project["name"] or asked in seen or is_other:  # the extra `all` names the project itself
             continue
+        seen.add(asked)
         found[name] = distribution(wanted.name)
         needs = [Requirement(entry) for entry in found[name].requires or ()]
         waiting += [
@@ -93,17 +104,25 @@ def runtime_distributions() -> list[Distribution]:
     return list(found.values())
 
 
-def link_distributions(site: Path) -> None:
+def link_distributions(site: Path, *, with_extras: bool) -> None:
     """Put the run-time requirements, and only them, into an environment, without a network."""
-    for installed in runtime_distributions():
+    for installed in runtime_distributions(with_extras=with_extras):
         for root in {
-            Path(file.parts[0])
+            root_of(installed, Path(file))
             for file in installed.files or ()
             if file.parts[0] not in {"..", "__pycache__"}
         }:
             link = site / root
             if not link.exists():
+                link.parent.mkdir(exist_ok=True)
                 link.symlink_to(Path(str(installed.locate_file(root))))
+
+
+def root_of(installed: Distribution, file: Path) -> Path:
+    """Return the part of a distribution that a file lies in; a namespace such as `google` is shared with others."""
+    top = Path(str(installed.locate_file(file.parts[0])))
+    is_namespace = top.is_dir() and top.suffix != ".dist-info" and not (top / "__init__.py").exists()
+    return Path(*file.parts[:2]) if is_namespace else Path(file.parts[0])
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +139,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    home = tmp_path_factory.mktemp("installed")
+    return install(wheel, tmp_path_factory.mktemp("installed"), with_extras=True)
+
+
+@pytest.fixture(scope="module")
+def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The wheel without any extra."""
+    return install(wheel, tmp_path_factory.mktemp("core"), with_extras=False)
+
+
+def install(wheel: Path, home: Path, *, with_extras: bool) -> Installation:
     venv.create(home / "venv", with_pip=False, symlinks=True)
     python = home / "venv" / "bin" / "python"
     subprocess.run(
@@ -129,7 +157,7 @@ def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Insta
         capture_output=True,
     )
     (site,) = (home / "venv" / "lib").glob("python*/site-packages")
-    link_distributions(site)
+    link_distributions(site, with_extras=with_extras)
     (home / "empty").mkdir()
     return Installation(python.parent, site, home / "empty")
 
@@ -188,3 +216,71 @@ def test_the_stocks_job_runs_from_the_wheel_alone(installation: Installation, tm
     shown = installation.run("wavewright", "run", "plans/stocks.job.yaml", folder=tmp_path)
 
     assert shown.returncode == 0, shown.stdout + shown.stderr
+
+
+def test_the_core_needs_no_more_than_45_packages() -> None:
+    assert len(runtime_distributions(with_extras=False)) <= 45
+
+
+def test_the_core_checks_simulates_and_runs_a_project(core: Installation, tmp_path: Path) -> None:
+    core.run("wavewright", "init", "mine", folder=tmp_path)
+    commands = (
+        ["check", JOB],
+        ["dry-run", JOB],
+        ["dry-run", JOB, "--stubs"],
+        ["run", JOB],
+        ["runs"],
+        ["doctor"],
+    )
+
+    ended = [core.run("wavewright", *command, folder=tmp_path / "mine") for command in commands]
+
+    assert [one.returncode for one in ended] == [0] * len(commands), [one.stderr for one in ended]
+    assert "GOAL ACHIEVED" in ended[3].stdout
+
+
+def test_the_core_asks_an_openai_compatible_model(
+    core: Installation, tmp_path: Path, model_server: ScriptedServer
+) -> None:
+    core.run("wavewright", "init", "mine", folder=tmp_path)
+    model_server.answer("ready")
+
+    asked = core.run("wavewright", "doctor", folder=tmp_path / "mine", **model_server.environment())
+
+    assert "answered in" in asked.stdout
+    assert asked.returncode == 0, asked.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "variables", "extra"),
+    [
+        pytest.param(["daemon"], {}, "daemon", id="daemon"),
+        pytest.param(["submit", JOB], {}, "daemon", id="submit"),
+        pytest.param(["tail"], {}, "daemon", id="tail"),
+        pytest.param(
+            ["runs"], {"WAVEWRIGHT_JOURNAL": "postgresql://127.0.0.1/none"}, "postgres", id="postgres"
+        ),
+        pytest.param(
+            ["run", JOB],
+            {"WAVEWRIGHT_MODEL": "anthropic:claude-opus-5", "ANTHROPIC_API_KEY": "sk-ant-test"},
+            "anthropic",
+            id="anthropic",
+        ),
+        pytest.param(
+            ["run", JOB],
+            {"WAVEWRIGHT_MODEL": "google:gemini-3-pro", "GOOGLE_API_KEY": "test"},
+            "google",
+            id="google",
+        ),
+    ],
+)
+def test_a_feature_whose_extra_is_missing_says_which_command_adds_it(
+    core: Installation, tmp_path: Path, command: list[str], variables: dict[str, str], extra: str
+) -> None:
+    core.run("wavewright", "init", "mine", folder=tmp_path)
+
+    refused = core.run("wavewright", *command, folder=tmp_path / "mine", **variables)
+
+    assert f"pip install 'wavewright[{extra}]'" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert refused.returncode == 2

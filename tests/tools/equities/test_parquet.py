@@ -91,4 +91,4 @@ def test_missing_pyarrow_says_how_to_install_it(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ToolError, match="pyarrow, which is not installed") as refused:
         call_for_document(equities(tmp_path)["fetch_stock_data"], code="AAPL")
 
-    assert "pip install 'wavewright[equities]'" in (refused.value.hint or "")
+    assert "pip install 'wavewright[parquet]'" in (refused.value.hint or "")

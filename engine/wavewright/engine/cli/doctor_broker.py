@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from wavewright.config.extras import install_hint, is_installed
 from wavewright.engine.cli.findings import Finding
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[Finding
     """Yield what is to be said of the broker; nothing where the settings name none."""
     url = settings.daemon.amqp_url
     if url is None:
+        return
+    if not is_installed("daemon"):
+        yield Finding("broker", "fault", "the extra 'daemon' is not installed", install_hint("daemon"))
         return
     # Most projects have no broker, and what connects to one takes a third of a second to load.
     from wavewright.engine.bus.address import read_address

@@ -8,11 +8,11 @@ import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from importlib.util import find_spec
 
 import anyio
 
 from wavewright.config.documents import DocumentError
+from wavewright.config.extras import EXTRAS, install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.doctor_broker import broker_findings
@@ -70,12 +70,14 @@ def _findings(*, is_offline: bool) -> Iterator[Finding]:
         str(settings.file) if settings.file is not None else "defaults (no wavewright.yaml here or above)"
     )
     yield Finding("settings", "ok", origin)
+    if settings.journal_url is not None and not is_installed("postgres"):
+        yield Finding("journal", "fault", "the extra 'postgres' is not installed", install_hint("postgres"))
+        return
     yield _journal(settings)
     yield _tools(settings)
     yield Finding("packs", "ok", ", ".join(pack_names()) or "none")
     yield from _templates(settings)
-    yield _extra("vega_datasets", "monthly prices of five stocks, for `prices: vega_datasets`")
-    yield _extra("pyarrow", "Parquet price files")
+    yield from _extras()
     yield from prompt_findings(settings)
     yield from ladder_findings(settings)
     yield from calibration_findings(settings)
@@ -145,9 +147,9 @@ def _templates(settings: Settings) -> Iterator[Finding]:
         yield Finding("templates", "ok", ", ".join(sound))
 
 
-def _extra(module: str, purpose: str) -> Finding:
-    if find_spec(module) is not None:
-        return Finding("extra", "ok", f"{module}: {purpose}")
-    return Finding(
-        "extra", "note", f"{module} is not installed: {purpose}", "pip install 'wavewright[equities]'"
-    )
+def _extras() -> Iterator[Finding]:
+    for name, extra in EXTRAS.items():
+        if is_installed(name):
+            yield Finding("extra", "ok", f"{name}: {extra.purpose}")
+        else:
+            yield Finding("extra", "note", f"{name} is not installed: {extra.purpose}", install_hint(name))

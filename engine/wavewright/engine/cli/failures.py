@@ -130,6 +130,7 @@ def _report_all(faults: Sequence[Exception]) -> int:
 
 def _report_known(error: Exception) -> int:
     from wavewright.config.documents import DocumentError
+    from wavewright.config.extras import EXTRAS, extra_of, install_hint
     from wavewright.engine.sealed_plan import SealError
     from wavewright.executor.journal_errors import JournalError, RunNotFound
     from wavewright.planner.diagnostics import PlanError, diagnostic_of
@@ -159,6 +160,11 @@ def _report_known(error: Exception) -> int:
         return exit_codes.MISUSE
     if isinstance(error, OSError):
         return _report_surroundings(error)
+    if isinstance(error, ModuleNotFoundError) and (extra := extra_of(error.name or "")) is not None:
+        print_error(
+            f"the extra {extra!r} is not installed; it adds {EXTRAS[extra].purpose}", install_hint(extra)
+        )
+        return exit_codes.MISUSE
     code = _report_of_models(error)
     return code if code is not None else _report_unknown(error)
 

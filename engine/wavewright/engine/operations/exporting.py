@@ -10,9 +10,10 @@ import os
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
+
+from wavewright.config.extras import install_hint, is_installed
 
 LAST_SECONDS: Final = 2.0
 """For the last spans to go out once the block is over."""
@@ -33,10 +34,10 @@ def refuse_faulty_tracing(environment: Mapping[str, str] = os.environ) -> None:
     named = _named(environment)
     if named is None:
         return
-    if not _has_otel():
+    if not is_installed("otel"):
         raise TracingError(
             f"{named} names a collector, and the extra 'otel' is not installed; "
-            f"pip install 'wavewright[otel]', or unset {named}"
+            f"{install_hint('otel')}, or unset {named}"
         )
     try:
         parts = urlsplit(environment[named].strip())
@@ -49,10 +50,6 @@ def refuse_faulty_tracing(environment: Mapping[str, str] = os.environ) -> None:
 
 def _named(environment: Mapping[str, str]) -> str | None:
     return next((name for name in _ADDRESSES if environment.get(name, "").strip()), None)
-
-
-def _has_otel() -> bool:
-    return all(find_spec(name) is not None for name in ("opentelemetry.sdk", "opentelemetry.exporter"))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Rows of a Parquet file of prices, through pyarrow (the extra `equities`).
+"""Rows of a Parquet file of prices, through pyarrow (the extra `parquet`).
 
 pyarrow comes without types, so this module is the edge: what leaves it is rows of plain Python values.
 """
@@ -9,6 +9,7 @@ import importlib
 import io
 from typing import Protocol, cast
 
+from wavewright.config.extras import install_hint
 from wavewright.tools.calls import ToolError
 from wavewright.tools.equities.columns import Cell, Row
 
@@ -34,7 +35,7 @@ def read_parquet_table(content: bytes, file: str) -> tuple[list[str], list[Row]]
     except ImportError as error:
         raise ToolError(
             f"{file}: Parquet files are read with pyarrow, which is not installed",
-            hint="pip install 'wavewright[equities]', or give the prices as CSV",
+            hint=f"{install_hint('parquet')}, or give the prices as CSV",
         ) from error
     try:
         table = parquet.read_table(io.BytesIO(content))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+from wavewright.config.extras import install_hint
 from wavewright.tools.calls import ToolError
 from wavewright.tools.equities.tables import FilePrices
 
@@ -31,7 +32,7 @@ def vega_prices() -> FilePrices:
     if path is None or not path.is_file():
         raise ToolError(
             "the prices of vega_datasets are not installed",
-            hint="pip install 'wavewright[equities]', or set 'prices' to a folder of CSV files",
+            hint=f"{install_hint('equities')}, or set 'prices' to a folder of CSV files",
         )
     return FilePrices(
         path=path,

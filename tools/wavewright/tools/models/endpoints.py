@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from wavewright.config.extras import EXTRAS, install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.planner.model_port import ModelError
 
@@ -98,9 +99,13 @@ def find_endpoint(model: str, settings: Settings, environment: Mapping[str, str]
     """Return where a model is asked, and with which key.
 
     Raises:
-        ModelConfigError: its name is wrong, or the key that it needs is in no variable.
+        ModelConfigError: its name is wrong, the key that it needs is in no variable, or its library is not installed.
     """
     provider, name = split_model(model)
+    if provider in EXTRAS and not is_installed(provider):
+        raise ModelConfigError(
+            f"{model!r} needs the extra {provider!r}, which is not installed", install_hint(provider)
+        )
     own_url = _own_url(provider, settings)
     if own_url is not None:
         if not own_url.startswith(("http://", "https://")):
