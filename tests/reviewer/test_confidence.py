@@ -8,6 +8,7 @@ from tests.reviewer.scripted import Fails, goal_for, plan_of, run_plan, signatur
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.caps import settle_confidence, stated_confidence
 from wavewright.reviewer.evidence import Evidence, raw_overall
+from wavewright.reviewer.packaging import build_package
 from wavewright.reviewer.records import CapRecord, Confidence, ReviewResult
 from wavewright.reviewer.review import review_by_code
 
@@ -128,6 +129,70 @@ def test_stated_figures_are_read_from_lists_and_clamped_and_the_lowest_counts() 
     ]
 
     assert stated_confidence(outputs) == {"a": {"one[0]": 1.0, "one[1]": 0.5, "two": 0.0}}
+
+
+def capped_result(*steps: JsonObject, answers: dict[str, object], caps: list[Json], **plan: Json) -> Json:
+    """Return the result of the package of a run under these caps."""
+    run = run_plan(plan_of(*steps, caps=caps, **plan), answers)
+    verdict = review_by_code(run.plan, run.goal, run.state, run.tools)
+    return build_package(run.plan, run.goal, run.state, verdict, run.tools).result
+
+
+LOW: JsonObject = {"field": "npcs", "max": 0.2, "because": "one source"}
+
+
+@pytest.mark.parametrize(
+    ("claimed", "told"),
+    [
+        pytest.param({"confidence": {"npcs": 0.9}}, {"confidence": {"npcs": 0.2}}, id="a capped field"),
+        pytest.param({"confidence": {"npcs": 0.1}}, {"confidence": {"npcs": 0.1}}, id="a lower claim"),
+        pytest.param({"confidence": 0.9}, {"confidence": 0.8}, id="the whole, reviewed by code"),
+        pytest.param([{"confidence": 0.9}], [{"confidence": 0.8}], id="an entry of a list"),
+        pytest.param(
+            {"zone": {"confidence": {"npcs": 0.9, "lore": 1}}},
+            {"zone": {"confidence": {"npcs": 0.2, "lore": 0.8}}},
+            id="an object further in",
+        ),
+        pytest.param(
+            {"npcs": [{"name": "Gryan", "confidence": 0.9}]},
+            {"npcs": [{"name": "Gryan", "confidence": 0.2}]},
+            id="a record of a capped field",
+        ),
+        pytest.param(
+            {"confidence": {"npcs": "high", "lore": True}},
+            {"confidence": {"npcs": "high", "lore": True}},
+            id="no figures",
+        ),
+    ],
+)
+def test_a_result_states_no_more_than_its_caps_let_it(claimed: Json, told: Json) -> None:
+    assert capped_result({"id": "a"}, answers={"a": claimed}, caps=[LOW], result="${steps.a}") == told
+
+
+def test_each_of_several_outputs_is_under_the_cap_of_the_whole() -> None:
+    cap: JsonObject = {"field": "overall", "max": 0.3, "because": "few sources"}
+    found = capped_result({"id": "a"}, {"id": "b"}, answers={"a": {"confidence": 0.9}, "b": 1}, caps=[cap])
+
+    assert found == {"a": {"confidence": 0.3}, "b": 1}
+
+
+def test_two_outputs_that_state_a_field_keep_their_own_figures_and_the_result_has_the_lowest() -> None:
+    steps: list[JsonObject] = [{"id": "a"}, {"id": "b"}]
+    answers: dict[str, object] = {"a": {"confidence": {"lore": 0.7}}, "b": {"confidence": {"lore": 0.4}}}
+    apart = capped_result(*steps, answers=answers, caps=[LOW])
+    first = capped_result(*steps, answers=answers, caps=[LOW], result="${steps.a}")
+
+    assert apart == {"a": {"confidence": {"lore": 0.7}}, "b": {"confidence": {"lore": 0.4}}}
+    assert first == {"confidence": {"lore": 0.4}}
+
+
+def test_a_document_states_no_more_than_its_caps_let_it() -> None:
+    claimed: JsonObject = {"document": {"title": "Npcs", "content": {"confidence": {"npcs": 0.9}}}}
+    run = run_plan(plan_of({"id": "a"}, caps=[LOW]), {"a": claimed})
+    verdict = review_by_code(run.plan, run.goal, run.state, run.tools)
+    [document] = build_package(run.plan, run.goal, run.state, verdict, run.tools).documents
+
+    assert document.content == {"confidence": {"npcs": 0.2}}
 
 
 FIGURES = st.floats(0, 1)

@@ -77,6 +77,39 @@ def stated_confidence(outputs: Iterable[tuple[str, Json]]) -> dict[str, dict[str
     return claims
 
 
+def cap_stated(value: Json, caps: Iterable[CapRecord], settled: Iterable[Confidence] = ()) -> Json:
+    """Return a value in which no `confidence`, however deep, states more than the caps on its field let it.
+
+    `{"confidence": {"trend": 0.8}}` is bounded by the caps on `trend`. A plain number speaks of the key that holds its
+    object, through lists, and at the top of `overall`. What the value states of itself, at its top, is besides never
+    above the settled figure of its field.
+    """
+    holding = [cap for cap in caps if cap.applied]
+    figures = {found.field: found.capped for found in settled}
+
+    def of_value(node: Json, field: str) -> Json:
+        if isinstance(node, dict):
+            return {
+                name: of_claim(member, field) if name == "confidence" else of_value(member, name)
+                for name, member in node.items()
+            }
+        return [of_value(entry, field) for entry in node] if isinstance(node, list) else node
+
+    def of_claim(claim: Json, field: str, *, is_top: bool = False) -> Json:
+        if isinstance(claim, dict):
+            return {name: of_claim(figure, name, is_top=is_top) for name, figure in claim.items()}
+        if isinstance(claim, (int, float)) and not isinstance(claim, bool):
+            bounds = [cap.max for cap in holding if cap.field in {field, EVERY_FIELD}]
+            own = figures.get(field, math.inf) if is_top else math.inf
+            return min(claim, own, *bounds)
+        return of_value(claim, field)
+
+    capped = of_value(value, OVERALL)
+    if isinstance(capped, dict) and "confidence" in capped:
+        capped["confidence"] = of_claim(capped["confidence"], OVERALL, is_top=True)
+    return capped
+
+
 def _figures(output: Json) -> Iterator[tuple[str, float]]:
     if not isinstance(output, dict):
         return

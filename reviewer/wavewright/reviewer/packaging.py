@@ -23,16 +23,17 @@ from wavewright.planner.hashing import canonical_json, plan_hash
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.assessment import run_instant
 from wavewright.reviewer.calls import list_calls
+from wavewright.reviewer.caps import cap_stated
 from wavewright.reviewer.costs import list_loop_calls, list_rungs, sum_uses, token_shares
 from wavewright.reviewer.evidence import superseded_steps
 from wavewright.reviewer.files import write_whole
 from wavewright.reviewer.harvest import harvest
 from wavewright.reviewer.items import item_labels
 from wavewright.reviewer.records import Package, PatchReport, ReviewResult, RunStatus, StepReport, Timings
-from wavewright.reviewer.results import read_result, terminal_steps
+from wavewright.reviewer.results import Result, read_result, terminal_steps
 from wavewright.reviewer.rungs import PLANNER, REVIEWER, patch_rungs
 from wavewright.reviewer.times import iso_of_epoch
 from wavewright.reviewer.values import shape, shorten
@@ -81,6 +82,7 @@ def build_package(
         ),
         terminal_steps(plan),
     )
+    caps = () if review is None else review.caps
     orchestrator_tokens, worker_tokens = token_shares(state)
     return Package(
         run=state.started.run,
@@ -89,8 +91,11 @@ def build_package(
         goal=goal.text,
         status=status or _status(state, review),
         reason=state.finished.reason if state.finished else "",
-        result=read_result(plan, state, tools, now).value,
-        documents=found.documents,
+        result=_capped_result(plan, read_result(plan, state, tools, now), review),
+        documents=tuple(
+            document.model_copy(update={"content": cap_stated(document.content, caps)})
+            for document in found.documents
+        ),
         sources=found.sources,
         charts=found.charts,
         conflicts=found.conflicts,
@@ -155,6 +160,17 @@ def package_schema() -> JsonObject:
         "$id": "urn:wavewright:schema:package:1",
         **schema,
     }
+
+
+def _capped_result(plan: Plan, result: Result, review: ReviewResult | None) -> Json:
+    """Return the result with what it states of its own confidence under the caps of the review."""
+    value = result.value
+    if review is None:
+        return value
+    if plan.result is None and len(result.terminal) > 1 and isinstance(value, dict):
+        # Each of these outputs speaks of the whole, as the only one would.
+        return {step: cap_stated(output, review.caps) for step, output in value.items()}
+    return cap_stated(value, review.caps, review.confidences)
 
 
 def _status(state: RunState, review: ReviewResult | None) -> RunStatus:
