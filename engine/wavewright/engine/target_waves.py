@@ -183,14 +183,13 @@ def after(waves: Waves, noted: Noted) -> Waves:
         case "target_judged":
             judged = replace(waves.packages[name], is_judged=True)
             return replace(waves, packages=waves.packages.set(name, judged))
-        case "target_completed":
-            found = noted.body.get("found")
+        case "target_completed" | "target_failed":
             status: TargetStatus = "achieved" if noted.body.get("status") == "achieved" else "not_achieved"
+            if noted.topic == FAILED:
+                status = "failed"
+            found = noted.body.get("found")
             targets = tuple(read_targets(found if isinstance(found, list) else []))
             end = TargetEnd(status, targets, str(noted.body.get("reason", "")))
-            return replace(waves, ends=waves.ends.set(name, end))
-        case "target_failed":
-            end = TargetEnd("failed", reason=str(noted.body.get("reason", "")))
             return replace(waves, ends=waves.ends.set(name, end))
         case _:
             return waves

@@ -106,6 +106,9 @@ class ReviewResult(Record):
     """What the model said, where one reviewed."""
     refused_actions: tuple[RefusedAction, ...] = ()
     """What the model asked for outside of the goal, the plan or the vocabulary."""
+    invalid_because: tuple[str, ...] = ()
+    """Why what came out is no valid result, where that is so: mandatory steps that failed, parts that are missing, or
+    where it breaks the goal's output schema."""
     unread_because: tuple[str, ...] = ()
     """Why a model's answer could not be taken for a review, where that is so: the goal is not achieved then."""
 

@@ -21,7 +21,14 @@ from wavewright.reviewer.actions import recovery_actions
 from wavewright.reviewer.assessment import Assessment, Settled, assess, run_instant, settle
 from wavewright.reviewer.caps import CODE_REVIEW_CEILING
 from wavewright.reviewer.records import ReviewResult
-from wavewright.reviewer.verdict_text import confidence_sentence, mends, missing_data, reasons, remarks
+from wavewright.reviewer.verdict_text import (
+    confidence_sentence,
+    invalid_because,
+    mends,
+    missing_data,
+    reasons,
+    remarks,
+)
 
 
 def review_by_code(
@@ -49,6 +56,7 @@ def review_by_code(
         confidence=settled.overall.capped,
         summary=" ".join(_sentences(found, settled, goal)),
         missing_data=missing_data(found),
+        invalid_because=invalid_because(found),
         recovery_actions=recovery_actions(found.gates, found.ends, goal),
         reviewer="code",
         confidences=settled.confidences,

@@ -27,6 +27,18 @@ def missing_data(found: Assessment) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines))
 
 
+def invalid_because(found: Assessment) -> tuple[str, ...]:
+    """Return why what came out is no valid result, one line each, without what a tool said.
+
+    A red gate alone leaves a result valid. What is missing because a step failed is told by that step alone.
+    """
+    failing = [end for end in found.failing if end.status != "blocked"]
+    lines = [f"step {end.step!r}: {_status_text(end)}" for end in failing]
+    if found.failing and not failing:
+        lines = [f"gate {gate.gate!r} stopped step {gate.step!r}" for gate in found.stopping]
+    return (*lines,) or (*found.result.missing, *found.faults)
+
+
 def reasons(found: Assessment) -> Iterator[str]:
     """Yield the sentences that say why a goal is not achieved."""
     for gate in found.stopping[:5]:
@@ -82,8 +94,11 @@ def _named(step: StepId, labels: Sequence[str]) -> str:
 def _end_text(end: BadEnd) -> str:
     if end.status in {"ok", "empty", "reused"}:
         return f"these items failed ({end.error or 'no reason on record'}): {end.message}"
-    kind = f" ({end.error})" if end.error else ""
-    return f"{end.status or 'never ran'}{kind}" + (f": {end.message}" if end.message != end.status else "")
+    return _status_text(end) + (f": {end.message}" if end.message != end.status else "")
+
+
+def _status_text(end: BadEnd) -> str:
+    return (end.status or "never ran") + (f" ({end.error})" if end.error else "")
 
 
 def _count(count: int, word: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.messages.letters import JOB
 from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.packaging import package_report
+from wavewright.engine.messages.packaging import InvalidResult, package_report
 from wavewright.engine.messages.reports import Package, ResearchPackage
 from wavewright.executor.job_store.records import JobId
 from wavewright.planner.types import Json
@@ -20,12 +20,16 @@ FOUND: dict[str, Json] = {
 }
 
 
-def made(result: Json) -> records.Package:
+def made(result: Json, *confidences: records.Confidence, is_achieved: bool = True) -> records.Package:
+    review = records.ReviewResult(
+        goal_achieved=is_achieved, confidence=0.8, summary="No source agrees.", confidences=confidences
+    )
     return records.Package(
         run="20260601-120000-3f2a7c",
         job="Westfall",
         goal="Tell its story",
-        status="achieved",
+        status="achieved" if is_achieved else "not_achieved",
+        review=review,
         result=result,
         warnings=("few sources",),
         plan={},
@@ -71,8 +75,6 @@ def test_a_result_has_its_own_word_before_the_runs_but_not_about_whose_it_is() -
         pytest.param(FOUND, None, id="asked about no zone"),
         pytest.param("a story", "Westfall", id="text"),
         pytest.param({"npcs": []}, "Westfall", id="nothing of the zone itself"),
-        pytest.param({**FOUND, "weather": "dry"}, "Westfall", id="more than is known of zones"),
-        pytest.param({**FOUND, "confidence": {"npcs": 2}}, "Westfall", id="too confident"),
     ],
 )
 def test_anything_else_goes_out_whole(result: Json, zone: str | None) -> None:
@@ -83,3 +85,36 @@ def test_anything_else_goes_out_whole(result: Json, zone: str | None) -> None:
     assert report == Package(
         job_id=JOB, package_id=package_id(JOB_ID, 1), iteration=1, package=package.model_dump(mode="json")
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        pytest.param({"weather": "dry"}, "weather", id="a field too many"),
+        pytest.param({"npcs": None}, "npcs", id="nothing where a list belongs"),
+        pytest.param({"confidence": {"npcs": 2}}, "confidence.npcs", id="too confident"),
+        pytest.param({"confidence": "high"}, "confidence", id="no figures"),
+    ],
+)
+def test_what_claims_to_be_of_a_zone_and_does_not_fit_goes_out_as_nothing(
+    more: dict[str, Json], field: str
+) -> None:
+    with pytest.raises(InvalidResult, match=f"does not fit the message `research_package`: {field}"):
+        package_report(JOB_ID, 1, made({**FOUND, **more}), zone="Westfall")
+
+
+def test_a_field_whose_figure_the_result_leaves_out_has_that_of_the_review() -> None:
+    capped = records.Confidence(field="lore", raw=1.0, capped=0.3)
+    whole = records.Confidence(field="overall", raw=1.0, capped=0.8)
+
+    report = package_report(JOB_ID, 1, made(FOUND, whole, capped), zone="Westfall")
+
+    assert isinstance(report, ResearchPackage)
+    assert report.confidence == {"lore": 0.3, "npcs": 1.0}
+
+
+def test_a_zone_whose_goal_is_not_achieved_says_so_among_its_warnings() -> None:
+    report = package_report(JOB_ID, 1, made(FOUND, is_achieved=False), zone="Westfall")
+
+    assert isinstance(report, ResearchPackage)
+    assert report.quality_warnings == ["No source agrees.", "few sources"]

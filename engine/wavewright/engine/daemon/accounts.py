@@ -14,7 +14,7 @@ from typing import Final
 from immutables import Map
 
 from wavewright.engine.daemon.parking import answered_decision, decision_wanted
-from wavewright.engine.daemon.reports import Reporter, shortened
+from wavewright.engine.daemon.reports import Reporter, shortened, zone_of
 from wavewright.engine.daemon.target_accounts import (
     TOPICS,
     name_of_target,
@@ -197,21 +197,33 @@ def _ask(account: Account, decision: Decision, reporter: Reporter, telling: _Tel
 def _end(
     account: Account, event: RunFinished, reporter: Reporter, package: Package | None, telling: _Telling
 ) -> None:
+    if (reason := _failure(account, event, package)) is not None:
+        failed = replace(account.job, state="failed", reason=shortened(reason), since=event.at)
+        telling.messages += tell_failure(failed, account.waves, event, reporter)
+        telling.change = JobChange(failed.job, "failed", reason=failed.reason)
+        return
     match event.status:
-        case "interrupted":
+        case "interrupted" | "failed":
             # How its job stands then is for whoever interrupted it to say.
             return
-        case "failed":
-            reason = "; ".join(part for part in (event.reason, account.unsound) if part)
-            failed = replace(account.job, state="failed", reason=shortened(reason), since=event.at)
-            telling.messages += tell_failure(failed, account.waves, event, reporter)
-            telling.change = JobChange(failed.job, "failed", reason=failed.reason)
         case "achieved" | "not_achieved" if account.waves is not None:
             telling.messages.append(tell_end(account.job, account.waves, event, reporter))
             telling.change = JobChange(account.job.job, "completed", reason=shortened(event.reason))
         case "achieved" | "not_achieved":
             assert package is not None, "a run ends with its package"
             _send(account, event, reporter, package, telling)
+
+
+def _failure(account: Account, event: RunFinished, package: Package | None) -> str | None:
+    """Return why nothing goes out at a run's end; none where something does, or where the run has not ended yet.
+
+    A zone's message cannot say that its goal is not achieved, so a run of one without a valid result has failed.
+    """
+    if event.status == "failed":
+        return "; ".join(part for part in (event.reason, account.unsound) if part)
+    if zone_of(account.job) is None or package is None or package.review is None:
+        return None
+    return "; ".join(package.review.invalid_because) or None
 
 
 def _send(

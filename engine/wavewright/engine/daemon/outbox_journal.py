@@ -72,10 +72,10 @@ class OutboxJournal:
         """Take the package that goes out with the run's end.
 
         Raises:
-            Unpublishable: it is too large to be sent.
+            Unpublishable: it is too large to be sent, or its result does not fit its message.
         """
         del folder
-        self._reporter.refuse_oversized(self._account.job, package)
+        self._reporter.refuse_unpublishable(self._account.job, package)
         if package.run == self._run:
             self._package = package
         else:

@@ -17,7 +17,7 @@ from wavewright.engine.context import Unpublishable
 from wavewright.engine.messages.encoding import Address, correlation_of, encode, request_of, sender_of
 from wavewright.engine.messages.envelope import ReportType
 from wavewright.engine.messages.ids import message_id
-from wavewright.engine.messages.packaging import package_report
+from wavewright.engine.messages.packaging import InvalidResult, package_report
 from wavewright.engine.messages.reports import (
     JobStatus,
     JobStatusUpdate,
@@ -78,12 +78,17 @@ class Reporter:
             job, report, at, section.queues.packages, section.validation.target_agent, "package"
         )
 
-    def refuse_oversized(self, job: JobRow, package: Package) -> None:
+    def refuse_unpublishable(self, job: JobRow, package: Package) -> None:
         """Return where a package can go out.
 
         Raises:
-            Unpublishable: its message would be larger than the settings let out.
+            Unpublishable: its message would be larger than the settings let out, or its result does not fit it.
         """
+        if (zone := zone_of(job)) is not None:
+            try:
+                package_report(job.job, job.iteration + 1, package, zone=zone)
+            except InvalidResult as error:
+                raise Unpublishable(f"{error}; change the `result` of the plan or its template") from error
         most = self.section.max_sent
         # The message is made only where it could be too large at all.
         if len(package.model_dump_json()) * MOST_ESCAPED + ROUND_IT <= most:

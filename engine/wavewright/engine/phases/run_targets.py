@@ -176,7 +176,10 @@ class RunTargets:
             is_cut_short = self.ports.stopper.is_stopped and not isinstance(fault, _FORESEEN)
             await root.note(INTERRUPTED if is_cut_short else FAILED, {**body, "reason": _reason(fault)})
             return
-        if package is None:
+        if package is not None and (faults := _invalid_because(package)):
+            found = self._found(root, target, state)[0]
+            await root.note(FAILED, {**body, "reason": "; ".join(faults), "found": as_json(found)})
+        elif package is None:
             reason = state.finished.reason if state.finished is not None else "it has no end"
             await root.note(FAILED, {**body, "reason": reason})
         elif root.most_packages > 0:
@@ -186,12 +189,16 @@ class RunTargets:
 
     async def _complete(self, root: TargetRoot, target: Target, state: RunState) -> None:
         assert state.finished is not None
-        found, said = list[Target](), ""
-        if target.wave < root.waves.wanted.depth:
-            found, said = found_targets(root.waves.wanted.expand, state)
+        found, said = self._found(root, target, state)
         run = root.waves.runs[target.name]
         body: JsonObject = {"target": target.name, "wave": target.wave, "run": run, "reason": said}
         await root.note(COMPLETED, {**body, "status": state.finished.status, "found": as_json(found)})
+
+    def _found(self, root: TargetRoot, target: Target, state: RunState) -> tuple[list[Target], str]:
+        """Return what the run of a target has found for the next wave, and what is to be said of it."""
+        if target.wave >= root.waves.wanted.depth:
+            return [], ""
+        return found_targets(root.waves.wanted.expand, state)
 
     async def _run_one(
         self, root: TargetRoot, target: Target, run: RunId, verdict: Verdict | None
@@ -249,6 +256,11 @@ class RunTargets:
         package = build_package(plan, goal, state, reviews[-1] if reviews else None, {})
         self.ports.publish(package, self.ports.settings.output_dir / run)
         return package
+
+
+def _invalid_because(package: Package) -> tuple[str, ...]:
+    """Return why a package holds no valid result, and must not go out as if it did."""
+    return () if package.review is None else package.review.invalid_because
 
 
 def _is_to_run(state: RunState, events: Sequence[Event], verdict: Verdict | None) -> bool:
