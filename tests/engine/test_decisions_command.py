@@ -62,12 +62,18 @@ def test_a_run_waits_for_a_word_and_goes_on_with_it(
     [question] = asked(wavewright)
     run = str(question["run"])
     still = wavewright("resume", run, "--approve", "wait")
+    [listed] = json.loads(wavewright("runs", "--format", "json").out)
+    table = wavewright("runs").out
     shown = wavewright("decisions", run)
     answered = wavewright("answer", run, choice)
     left = asked(wavewright)
+    [relisted] = json.loads(wavewright("runs", "--format", "json").out)
     last = wavewright("resume", run)
 
     assert (first.code, still.code) == (130, 130)
+    assert (listed["status"], listed["ok"], listed["steps"]) == ("waiting_for_approval", 0, 1)
+    assert "waiting for approval" in table
+    assert relisted["status"] == "interrupted"
     assert f"wavewright answer {run} approve" in first.err
     assert (question["subject"], question["options"]) == ("plan", ["approve", "refuse"])
     assert 'text: "hello"' in str(question["context"])
@@ -110,10 +116,12 @@ def test_a_planners_question_is_answered_before_the_run_is_resumed(
     first = wavewright("run", "plans/ranking.job.yaml")
     [question] = asked(wavewright)
     text = wavewright("decisions").out
+    [listed] = json.loads(wavewright("runs", "--format", "json").out)
     answered = wavewright("answer", str(question["run"]), "2")
     last = wavewright("resume", str(question["run"]))
 
     assert first.code == 130
+    assert listed["status"] == "waiting_for_answer"
     assert question["question"] == "Which notes?"
     assert "2. the newest" in text
     assert "answered 'the newest'" in answered.out
@@ -130,12 +138,14 @@ def test_a_target_that_waits_goes_on_with_the_job(wavewright: CommandLine, posti
     rows: list[JsonObject] = json.loads(wavewright("runs", "--format", "json").out)
     [root] = [str(row["run"]) for row in rows if row["job"] == "post"]
     waiting = asked(wavewright)
+    counts = {str(row["job"]): (row["status"], row["steps"]) for row in rows}
     answers = [
         wavewright("answer", str(one["run"]), choice) for one, choice in zip(waiting, "12", strict=True)
     ]
     last = wavewright("resume", root)
 
     assert sorted(str(one["job"]) for one in waiting) == ["post: A", "post: B"]
+    assert set(counts.values()) == {("waiting_for_approval", 0), ("waiting_for_approval", 1)}
     assert all(f"go on with: wavewright resume {root}" in one.out for one in answers)
     assert last.code == 1
     assert "1 of 2 targets achieved; failed: " in last.err

@@ -16,8 +16,19 @@ from typing import Literal, TypeAlias
 from wavewright.executor.journal_errors import RunNotFound
 from wavewright.planner.types import RunId
 
-RunStatus: TypeAlias = Literal["running", "achieved", "not_achieved", "failed", "interrupted"]
-"""`running` while its owner lives; a run that nobody owns and that never finished is `interrupted`."""
+RunStatus: TypeAlias = Literal[
+    "running",
+    "achieved",
+    "not_achieved",
+    "failed",
+    "interrupted",
+    "waiting_for_approval",
+    "waiting_for_answer",
+]
+"""`running` while its owner lives; a run that nobody owns and that never finished is `interrupted`.
+
+What a run waits for is no concern of a store's: it gives such a run as `interrupted`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +41,7 @@ class RunRow:
     started: float
     finished: float | None
     steps: int
-    """Steps that have ended, by their last ending."""
+    """Steps that have ended, by their last ending; of a run that waits for a person, those of its plan."""
     ok: int
     """Of these: ok, empty or reused."""
     failed: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sys
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 
 _LONGEST_JOB = 40
 """Columns of a job's name in the table."""
+_STATUS_WIDTH = 14
+"""Columns of a status in the table, at least."""
 
 
 def list_runs(*, limit: int, output_format: str) -> int:
     """Print the newest runs."""
-    rows = anyio.run(_rows)[:limit]
+    rows = anyio.run(_rows, limit)
     if output_format == "json":
         sys.stdout.write(json.dumps([_row_json(row) for row in rows], indent=2, ensure_ascii=False) + "\n")
     elif rows:
@@ -74,12 +77,14 @@ def show_run(run: str | None, *, output_format: str) -> int:
     return exit_codes.OK
 
 
-async def _rows() -> list[RunRow]:
+async def _rows(limit: int) -> list[RunRow]:
     settings = project_settings()
     if not has_journal(settings):
         return []
+    from wavewright.engine.waiting_runs import with_waiting
+
     async with open_journal(settings) as journal:
-        return await journal.list_runs()
+        return await with_waiting(journal, (await journal.list_runs())[:limit], time.time())
 
 
 def _show_targets(state: RunState, waves: Waves, output_format: str) -> int:
@@ -148,13 +153,15 @@ def _row_json(row: RunRow) -> dict[str, object]:
 def _table(rows: Sequence[RunRow]) -> list[str]:
     job_width = min(_LONGEST_JOB, max(len("job"), *(len(row.job) for row in rows)))
     costs = any(row.tokens for row in rows)
-    head = f"{'run':<24}{'job':<{job_width + 2}}{'status':<14}{'started':<21}{'steps':>7}"
+    status_width = max(_STATUS_WIDTH, *(len(row.status) + 2 for row in rows))
+    head = f"{'run':<24}{'job':<{job_width + 2}}{'status':<{status_width}}{'started':<21}{'steps':>7}"
     lines = [f"{head}{'tokens':>12}" if costs else head]
     for row in rows:
         status = row.status.replace("_", " ")
         started = _instant(row.started)[:19].replace("T", " ")
         steps = f"{row.ok:>3}/{row.steps}"
-        line = f"{row.run:<24}{_cut(row.job, job_width):<{job_width + 2}}{status:<14}{started:<21}{steps}"
+        job = f"{_cut(row.job, job_width):<{job_width + 2}}"
+        line = f"{row.run:<24}{job}{status:<{status_width}}{started:<21}{steps}"
         lines.append(f"{line:<{len(head)}}{row.tokens:>12,}" if costs else line)
     return lines
 

@@ -51,7 +51,8 @@ class Approve:
             approved = await self.ports.approver.approve(request)
         body: JsonObject = {"subject": request.subject, "needs": [*needs]}
         if approved is None:
-            return await self._park(context, {**body, "text": text}, request)
+            steps = len(context.candidate.steps)
+            return await self._park(context, {**body, "text": text, "steps": steps}, request)
         body["approved"] = approved
         context = await note(self.ports, context, TAKEN, body)
         if approved:
