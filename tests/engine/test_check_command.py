@@ -353,3 +353,103 @@ def test_the_shipped_template_and_its_own_plan_are_sound(wavewright: CommandLine
 
     assert checked.code == 0, checked.out
     assert "4 steps in 2 waves" in checked.out
+
+
+def test_a_fault_of_shape_hides_no_fault_of_the_rest_of_the_plan(
+    wavewright: CommandLine, folder: Path
+) -> None:
+    (folder / "plan.yaml").write_text(
+        "steps:\n"
+        "  - {id: a, tool: look, params: {at: sky}, colour: red}\n"
+        "  - {id: b, tool: lok, params: {at: '${steps.aa}'}}\n"
+    )
+
+    checked = wavewright("check", "plan.yaml", "--tools", "tools.json", "--format", "json")
+
+    assert codes(checked.out) == ["E104", "E201", "E301"]
+
+
+JOB_WITH_FAULTS = (
+    "version: 1\ngoal_template: word_ranking\npriority: 3\noverrides: {limits: {max_step: 3}}\n"
+    "inputs: {folder: notes, top: 5}\ntools: {equitis: {}}\nplan: plan.yaml\n"
+)
+PLAN_WITH_FAULTS = (
+    "steps:\n"
+    "  - {id: files, tool: list_notes, params: {folder: '${inputs.folde}'}, colour: red}\n"
+    "  - {id: notes, tool: read_not, params: {path: '${steps.file}'}}\n"
+)
+
+
+@pytest.mark.parametrize("command", ["check", "run", "dry-run"])
+def test_the_faults_of_a_job_and_of_its_plan_are_told_at_once(
+    wavewright: CommandLine, project: Path, command: str
+) -> None:
+    (project / "job.yaml").write_text(JOB_WITH_FAULTS)
+    (project / "plan.yaml").write_text(PLAN_WITH_FAULTS)
+
+    answer = wavewright(command, "job.yaml")
+    told = answer.out + answer.err
+
+    assert answer.code == 1
+    for expected in (
+        "'priority' is no field of the job\n --> job.yaml:3:1",
+        "'max_step' is no field of 'limits'\n --> job.yaml:4:22",
+        "there is no pack 'equitis'\n --> job.yaml:6:18",
+        "reads the input 'folde', which does not exist\n --> plan.yaml:2:",
+        "'colour' is no field of step 'files'\n --> plan.yaml:2:",
+        "calls 'read_not', and there is no such tool\n --> plan.yaml:3:",
+        "reads 'file', which no step defines\n --> plan.yaml:3:",
+    ):
+        assert expected in told
+    assert told.count("error[") == 7
+
+
+def test_programs_are_told_which_file_each_fault_is_in(wavewright: CommandLine, project: Path) -> None:
+    (project / "job.yaml").write_text(JOB_WITH_FAULTS)
+    (project / "plan.yaml").write_text(PLAN_WITH_FAULTS)
+
+    found = cast(
+        "list[JsonObject]", as_json(wavewright("check", "job.yaml", "-f", "json").out)["diagnostics"]
+    )
+    sarif = wavewright("check", "job.yaml", "-f", "sarif").out
+
+    assert [one["file"] for one in found] == ["job.yaml"] * 3 + ["plan.yaml"] * 4
+    assert sarif.count('"uri": "plan.yaml"') == 4
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(
+            "goal_templat: word_ranking\ninputs: {top: 5}\nplan: plans/words.plan.yaml\n", id="template"
+        ),
+        pytest.param(
+            "goal_template: word_ranking\ninput: {top: 5}\nplan: plans/words.plan.yaml\n", id="inputs"
+        ),
+        pytest.param(
+            "goal_template: word_ranking\ninputs: 5\nplan: plans/words.plan.yaml\n", id="inputs_type"
+        ),
+        pytest.param(
+            "goal_template: word_rankin\ninputs: {top: 5}\nplan: plans/words.plan.yaml\n", id="no_template"
+        ),
+        pytest.param(
+            "goal_template: word_ranking\ninputs: {top: 5}\nplan: plans/word.plan.yaml\n", id="no_plan"
+        ),
+    ],
+)
+def test_one_fault_of_a_job_brings_none_that_follow(wavewright: CommandLine, project: Path, job: str) -> None:
+    (project / "words.job.yaml").write_text(job)
+
+    answer = wavewright("check", "words.job.yaml")
+
+    assert answer.code != 0
+    assert (answer.out + answer.err).count("error[") == 1
+
+
+def test_a_job_without_a_name_has_that_of_its_file(wavewright: CommandLine, project: Path) -> None:
+    (project / "often.job.yaml").write_text(
+        "goal_template: word_ranking\ninputs: {folder: notes, top: 5}\nplan: plans/words.plan.yaml\n"
+    )
+
+    assert wavewright("check", "often.job.yaml").code == 0
+    assert wavewright("dry-run", "often.job.yaml").out.startswith("often")

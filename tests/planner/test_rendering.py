@@ -148,6 +148,7 @@ def test_json_names_places_by_line_and_column() -> None:
         "kind": "unknown_dependency",
         "severity": "error",
         "message": "step 'publish' depends on 'reveiw', which no step defines",
+        "file": "plans/release.yaml",
         "pointer": "/steps/1/depends_on/0",
         "line": 6,
         "column": 18,

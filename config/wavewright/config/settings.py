@@ -23,8 +23,8 @@ from wavewright.config.documents import Document, DocumentError, Fault, ReadLimi
 from wavewright.config.environment import GivenByEnvironment, read_environment, without_faulty
 from wavewright.config.model_settings import BudgetsSection, CassetteMode, ModelsSection, Schedule
 from wavewright.config.shape import read_shape
-from wavewright.config.sound_part import sound_part
 from wavewright.config.sources import EMPTY_DOCUMENT, together
+from wavewright.config.valid_subset import valid_subset
 
 FILE_NAMES = ("wavewright.yaml", "wavewright.yml")
 _LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=20)
@@ -213,7 +213,7 @@ def _read_both(
     except DocumentError as error:
         faulty.append(error)
         if document is not None:
-            given = sound_part(document, error, SettingsFile)
+            given = valid_subset(document, error, SettingsFile) or given
     try:
         from_environment = read_environment(environment)
     except DocumentError as error:

@@ -69,6 +69,8 @@ _MOST_DETAILS = 4 * MOST_FAULTS
 _LONGEST_LABEL = 100
 """Of a node that is called by its own name; what is longer is no name, and is called by its place."""
 
+_NEAR = 0.6
+"""How like two names are, from 0 to 1, where one may be meant by the other."""
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -82,6 +84,8 @@ class _Finding:
     """The type wanted, where the type is wrong."""
     of_union: bool
     """Whether the type is one of several that the field may have."""
+    missing: tuple[str | int, ...] | None = None
+    """The path of the field that is missing, where one is."""
 
 
 def read_shape(document: Document, model: type[M]) -> M:
@@ -121,7 +125,21 @@ def shape_faults(error: ValidationError, value: JsonValue, model: type[BaseModel
     name = "the " + _WORDS.sub(" ", model.__name__).lower()
     details = error.errors(include_url=False)[:_MOST_DETAILS]
     findings = [_finding(detail, value, model, name) for detail in details]
-    return list(_merged(findings, value, name))
+    misspelt = set(_misspelt(findings))
+    return list(_merged([one for one in findings if one.missing not in misspelt], value, name))
+
+
+def _misspelt(findings: Sequence[_Finding]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the paths of missing fields that an unknown field beside them is meant for: one mistake, one fault."""
+    missing: dict[tuple[str | int, ...], list[str]] = {}
+    for finding in findings:
+        if finding.missing is not None:
+            missing.setdefault(finding.missing[:-1], []).append(str(finding.missing[-1]))
+    for finding in findings if missing else ():
+        if finding.fault.kind == "unknown_field":
+            absent = missing.get(finding.path[:-1], [])
+            for near in difflib.get_close_matches(str(finding.path[-1]), absent, n=1, cutoff=_NEAR):
+                yield (*finding.path[:-1], near)
 
 
 def _merged(findings: Sequence[_Finding], value: JsonValue, name: str) -> Iterator[Fault]:
@@ -155,7 +173,8 @@ def _finding(detail: ErrorDetails, value: JsonValue, model: type[BaseModel], nam
         fault, path = _bad_tag(detail, path, value, name)
     else:
         fault = _bad_value(detail, path, node, value, name)
-    return _Finding(fault, path, expected, of_union)
+    missing = path if fault.kind == "missing_field" else None
+    return _Finding(fault, path, expected, of_union, missing)
 
 
 def _along(
@@ -249,7 +268,7 @@ def _number(bound: object) -> str:
 
 def nearest_hint(name: str, known: Sequence[str]) -> str | None:
     """Suggest the nearest of the names that exist, or list them."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
     if near:
         return f"did you mean {near[0]!r}?"
     return f"there is {', '.join(repr(one) for one in known)}" if known else None

@@ -8,9 +8,10 @@ holds it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from wavewright.config.documents import (
     Document,
@@ -23,18 +24,24 @@ from wavewright.config.documents import (
 )
 from wavewright.config.settings import Settings
 from wavewright.engine.document_kinds import is_job, is_sealed_plan, is_template
-from wavewright.engine.named_templates import DEFAULT_LIMITS, read_named, read_template
+from wavewright.engine.job_faults import (
+    JobFaults,
+    partial_of,
+    refuse_unknown_preference,
+    without_unknown_packs,
+)
+from wavewright.engine.named_templates import DEFAULT_LIMITS, read_named, read_template_document
 from wavewright.engine.sealed_plan import SealError, read_sealed_plan
 from wavewright.engine.toolbox import agent_tools, signatures_to_check
+from wavewright.planner.binding import bind_plan
+from wavewright.planner.checker import check, check_partial
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
 from wavewright.planner.goals import AvailableTool, Goal, GoalTemplate, Job, JobTarget, JobTargets
 from wavewright.planner.models import Plan
-from wavewright.planner.pointers import child
-from wavewright.planner.reader import read_model
+from wavewright.planner.partial_plan import PartialPlan
+from wavewright.planner.reader import plan_of, read_model
 from wavewright.planner.resolving import resolve_goal
-from wavewright.planner.suggestions import choice
 from wavewright.planner.types import JsonObject, Schedule
-from wavewright.tools.packs import pack_names
 
 TARGET = "target"
 """Name of the input that holds the target of a run, where a job has several."""
@@ -70,6 +77,12 @@ class PlanDraft:
     rung: str
     is_sealed: bool = False
     """Whether it is run as it is: no planner makes another, whichever rung it is."""
+    partial: PartialPlan | None = None
+    """Of a plan with faults of shape, whose valid part `plan` is: it is checked, and never run."""
+
+
+PlanJudge: TypeAlias = Callable[[PlanDraft, Goal], Iterable[Diagnostic]]
+"""Returns what is wrong with a plan, with pointers into it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,45 +131,144 @@ def order_of(
     settings: Settings,
     *,
     inputs_follow: bool = False,
+    judge: PlanJudge | None = None,
 ) -> Order:
-    """Return what a job document comes to; `file` is where it stands, for the paths in it.
+    """Return what a job document comes to.
 
-    `inputs_follow` is for a goal template whose plan is only looked at: its inputs come with a job.
+    Args:
+        document: The job, or what stands in its place.
+        file: Where it stands, for the paths in it.
+        plan_file: A plan in place of the job's.
+        settings: Those of the project.
+        inputs_follow: For a goal template whose plan is only looked at: its inputs come with a job.
+        judge: Finds the faults of a plan where the documents have others, so that all are raised at once; by default
+            with the tools of the project. The plan of a job without faults is left to whoever runs or checks it.
+
+    Raises:
+        DocumentError, PlanError, SealError: as in `read_order`.
     """
     if is_sealed_plan(document):
         return _sealed_order(document, plan_file, settings)
-    given = _read_plan(plan_file) if plan_file is not None else None
-    template: GoalTemplate | None = None
-    template_document = document
-    if is_template(document):
-        template = read_model(document, GoalTemplate)
-        job = Job(name=template.name)
-    elif is_job(document):
-        job = read_model(document, Job)
-        _refuse_unknown_packs(job, document)
-        given = given or _plan_of_job(job, file, document)
-        if job.goal_template is not None:
-            template, template_document = read_template(job.goal_template, file.parent, document, settings)
-    else:
-        given = given or PlanDraft(read_model(document, Plan), PlanOrigin(document), "given")
-        job = Job(name=stem(file), goal=given.plan.goal, inputs=given.plan.inputs)
-    if template is None:
-        template = _template_of_plan(job, given, document)
-    _refuse_unknown_preference(job, document, template, template_document, settings)
+    faults = JobFaults()
+    parts = _read_parts(document, file, plan_file, settings, faults)
+    job, draft = parts.job, parts.draft
+    if parts.template is None and draft is None and not parts.names_any:
+        faults.add([_NAMES_NOTHING], document)
+    if parts.template is None and draft is None:
+        faults.raise_all()
+    template = parts.template or _template_of_plan(job, draft)
+    faults.attempt(
+        lambda: refuse_unknown_preference(job, document, template, parts.template_document, settings)
+    )
     targets = _targets_of(job, template)
     if targets is not None:
         job = job.model_copy(update={"inputs": {**job.inputs, TARGET: first_of(targets).name}})
-    goal = resolve_goal(job, template, document, inputs_follow=inputs_follow and is_template(document))
-    goal = _with_packs(goal, job, file, settings)
-    if given is None and template.plan is not None:
-        given = PlanDraft(template.plan, PlanOrigin(template_document, "/plan"), "template")
+    follow = (inputs_follow and is_template(document)) or not parts.knows_inputs
+    goal = faults.attempt(lambda: resolve_goal(job, template, document, inputs_follow=follow))
+    goal = goal if goal is not None else _goal_despite(job, template)
+    if goal is not None:
+        goal = _with_packs(goal, job, file, settings)
+    if faults and goal is not None and draft is not None:
+        found = (judge or _judge_with(settings))(draft, goal)
+        certain = [each for each in found if parts.knows_inputs or each.code != "E302"]
+        faults.add(draft.origin.place(certain), draft.origin.document)
+    faults.raise_all()
+    assert goal is not None
     text = template.goal if job.goal is None else job.goal
     own = job.targets.expand if job.targets is not None else None
     expand = template.targets.expand if own is None else own
-    written = PlanOrigin(template_document if own is None else document)
+    written = PlanOrigin(parts.template_document if own is None else document)
     asks = is_template(document) or (targets is not None and targets.depth > 0)
     expansion = Expansion(expand, written) if asks and expand is not None else None
-    return Order(goal, given, document.source, targets, text, expansion)
+    return Order(goal, draft, document.source, targets, text, expansion)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The documents of a job as far as they are valid."""
+
+    job: Job
+    template: GoalTemplate | None
+    template_document: Document
+    draft: PlanDraft | None
+    names_any: bool
+    """Whether the job names a template or a plan, or may have meant to."""
+    knows_inputs: bool
+    """Whether all inputs that the plan may read are known."""
+
+
+def _read_parts(
+    document: Document, file: Path, plan_file: Path | None, settings: Settings, faults: JobFaults
+) -> _Parts:
+    draft: PlanDraft | None = None
+    if plan_file is not None:
+        draft = faults.attempt(lambda: _plan_draft(read_file(plan_file), faults))
+    if is_template(document):
+        template, _ = faults.read(document, GoalTemplate)
+        draft = draft or _embedded(template.plan if template is not None else None, document, "template")
+        return _Parts(
+            Job(name=_name_of(template, file)), template, document, draft, True, template is not None
+        )
+    if not is_job(document):
+        draft = draft or _plan_draft(document, faults)
+        goal, inputs = (draft.plan.goal, draft.plan.inputs) if draft is not None else (None, {})
+        return _Parts(Job(name=stem(file), goal=goal, inputs=inputs), None, document, draft, True, True)
+    read, unread = faults.read(document, Job)
+    job = read or Job()
+    job = without_unknown_packs(job, document, faults)
+    if draft is None:
+        draft = faults.attempt(lambda: _plan_of_job(job, file, document, faults))
+    template, template_document = None, document
+    if job.goal_template is not None:
+        name = job.goal_template
+        found = faults.attempt(lambda: read_template_document(name, file.parent, document, settings))
+        if found is not None:
+            template_document = found
+            template, _ = faults.read(found, GoalTemplate)
+            draft = draft or _embedded(
+                template.plan if template is not None else None, template_document, "template"
+            )
+    if job.name is None:
+        job = job.model_copy(update={"name": _name_of(template, file)})
+    names_any = bool(job.goal_template or job.plan or unread & {"goal_template", "plan"})
+    knows_inputs = not unread & _GIVE_INPUTS and (template is not None or job.goal_template is None)
+    return _Parts(job, template, template_document, draft, names_any, knows_inputs)
+
+
+_GIVE_INPUTS = frozenset({"inputs", "variables", "benchmarks", "targets", "goal_template"})
+"""Fields of a job on which the inputs depend."""
+_NAMES_NOTHING = Diagnostic(
+    code="E105",
+    message="the job names neither a goal template nor a plan",
+    hint="add 'goal_template: NAME' or 'plan: FILE'",
+)
+
+
+def _name_of(template: GoalTemplate | None, file: Path) -> str:
+    """Return the name of a job that gives none: its file's, or that of its goal template where it was sent."""
+    if file.suffix or template is None:
+        return stem(file)
+    return template.name
+
+
+def _goal_despite(job: Job, template: GoalTemplate) -> Goal | None:
+    """Return the goal as far as it is known of a job with faults, for its plan to be checked against."""
+    try:
+        bare = job.model_copy(update={"overrides": {}, "goal": "unknown"})
+        return resolve_goal(bare, template, inputs_follow=True)
+    except PlanError:
+        return None
+
+
+def _judge_with(settings: Settings) -> PlanJudge:
+    def judge(draft: PlanDraft, goal: Goal) -> Iterable[Diagnostic]:
+        tools = signatures_to_check(draft.plan, goal, settings)
+        if draft.partial is not None:
+            return check_partial(draft.partial, goal, tools)
+        found = check(bind_plan(draft.plan, goal, tools), goal, tools)
+        return [each for each in found if each.severity == "error"]
+
+    return judge
 
 
 def first_of(targets: JobTargets) -> JobTarget:
@@ -229,82 +341,41 @@ def read_file(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
     return read_document(read_bytes(path, limits), str(path), limits=limits)
 
 
-def _plan_of_job(job: Job, file: Path, document: Document) -> PlanDraft | None:
-    if job.plan is None:
-        return None
-    if isinstance(job.plan, Plan):
-        return PlanDraft(job.plan, PlanOrigin(document, "/plan"), "given")
-    return _plan_draft(read_named(file.parent / job.plan, "/plan", document))
+def _plan_of_job(job: Job, file: Path, document: Document, faults: JobFaults) -> PlanDraft | None:
+    if isinstance(job.plan, str):
+        return _plan_draft(read_named(file.parent / job.plan, "/plan", document), faults)
+    return _embedded(job.plan, document, "given")
 
 
-def _read_plan(path: Path) -> PlanDraft:
-    return _plan_draft(read_file(path))
+def _embedded(plan: Plan | None, document: Document, rung: str) -> PlanDraft | None:
+    """Return the plan that stands in a job or a goal template, or what is valid of it."""
+    origin = PlanOrigin(document, "/plan")
+    if plan is not None:
+        return PlanDraft(plan, origin, rung)
+    partial = partial_of(document, origin.pointer)
+    return None if partial is None else PlanDraft(partial.plan, origin, rung, partial=partial)
 
 
-def _plan_draft(document: Document) -> PlanDraft:
+def _plan_draft(document: Document, faults: JobFaults) -> PlanDraft | None:
     if is_sealed_plan(document):
         message = "a sealed plan brings its own goal and is no plan for another job"
         raise SealError(message, place=document.source.name, hint="name it in place of the job")
-    return PlanDraft(read_model(document, Plan), PlanOrigin(document), "given")
-
-
-def _refuse_unknown_packs(job: Job, document: Document) -> None:
-    """Raise a fault for each entry of the job's `tools` that names no installed pack."""
-    if not job.tools:
-        return
-    known = pack_names()
-    unknown = [
-        Diagnostic(
-            code="E107",
-            message=f"there is no pack {name!r}",
-            pointer=child("/tools", name),
-            hint=choice(name, known, what="installed packs"),
-        )
-        for name in job.tools
-        if name not in known
-    ]
-    if unknown:
-        raise PlanError(tuple(place(unknown, document)), document.source)
-
-
-def _refuse_unknown_preference(
-    job: Job, document: Document, template: GoalTemplate, template_document: Document, settings: Settings
-) -> None:
-    """Raise a fault where a word for a model stands for none."""
-    given = job.overrides.get("model_preference")
-    place_in, pointer, word = (
-        (document, "/overrides/model_preference", given)
-        if isinstance(given, str)
-        else (template_document, "/model_preference", template.model_preference)
+    text = plan_of(document)
+    faults.add(text.diagnostics, document)
+    if text.plan is not None:
+        return PlanDraft(text.plan, PlanOrigin(document), "given")
+    partial = text.partial
+    return (
+        None if partial is None else PlanDraft(partial.plan, PlanOrigin(document), "given", partial=partial)
     )
-    if word == "auto" or ":" in word:
-        return
-    from wavewright.tools.models.choosing import preference_words
-
-    words = preference_words(settings)
-    if word not in words:
-        hint = choice(word, words, what="preferences") or "there are none"
-        unknown = Diagnostic(
-            code="E107",
-            message=f"{word!r} is no model preference",
-            pointer=pointer,
-            hint=f"{hint}; a model's name as PROVIDER:NAME will do as well",
-        )
-        raise PlanError(tuple(place([unknown], place_in)), place_in.source)
 
 
-def _template_of_plan(job: Job, given: PlanDraft | None, document: Document) -> GoalTemplate:
+def _template_of_plan(job: Job, draft: PlanDraft | None) -> GoalTemplate:
     """Return the template of a plan without one: it and its agents may use the tools that it names."""
-    if given is None:
-        missing = Diagnostic(
-            code="E105",
-            message="the job names neither a goal template nor a plan",
-            hint="add 'goal_template: NAME' or 'plan: FILE'",
-        )
-        raise PlanError(tuple(place([missing], document)), document.source)
-    names = dict.fromkeys(name for step in given.plan.steps for name in (step.tool, *agent_tools(step)))
+    steps = draft.plan.steps if draft is not None else ()
+    names = dict.fromkeys(name for step in steps for name in (step.tool, *agent_tools(step)))
     tools = tuple(AvailableTool.model_construct(name=name) for name in names)
-    text = job.goal or given.plan.goal or job.name
+    text = job.goal or (draft.plan.goal if draft is not None else None) or job.name
     return GoalTemplate.model_construct(name="plan", goal=text, available_tools=tools)
 
 
@@ -322,5 +393,5 @@ def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
 
 
 def stem(file: Path) -> str:
-    """Return the name of a plan's file without its endings, which is the name of its job."""
-    return file.name.removesuffix(file.suffix).removesuffix(".plan")
+    """Return the name of a job's or a plan's file without its endings."""
+    return file.name.removesuffix(file.suffix).removesuffix(".plan").removesuffix(".job")

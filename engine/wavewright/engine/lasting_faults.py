@@ -30,5 +30,6 @@ def told(fault: Exception) -> str:
     if isinstance(fault, DocumentError):
         return "; ".join(one.message for one in fault.faults)
     if isinstance(fault, PlanError):
-        return "; ".join(one.message for one in fault.diagnostics if one.severity == "error")
+        found = (one for error in (fault, *fault.others) for one in error.diagnostics)
+        return "; ".join(one.message for one in found if one.severity == "error")
     return str(fault)

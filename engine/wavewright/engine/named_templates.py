@@ -44,12 +44,11 @@ def named_template(name: str, settings: Settings) -> Path | None:
     return path
 
 
-def read_template(
-    name: str, folder: Path, document: Document, settings: Settings
-) -> tuple[GoalTemplate, Document]:
-    """Return a goal template by its name, or by its path beside the job.
+def read_template_document(name: str, folder: Path, document: Document, settings: Settings) -> Document:
+    """Return the document of a goal template by its name, or by its path beside the job.
 
     Raises:
+        DocumentError: it cannot be read.
         PlanError: there is no such template; the message lists those there are.
     """
     path = _template_path(name, folder, settings)
@@ -62,8 +61,17 @@ def read_template(
             hint=f"there are {known}; or give the path of a file beside the job",
         )
         raise PlanError(tuple(place([missing], document)), document.source)
-    template_document = read_named(path, "/goal_template", document)
-    return read_model(template_document, GoalTemplate), template_document
+    return read_named(path, "/goal_template", document)
+
+
+def read_template(name: str, folder: Path, document: Document, settings: Settings) -> GoalTemplate:
+    """Return a goal template by its name, or by its path beside the job.
+
+    Raises:
+        DocumentError: it cannot be read.
+        PlanError: there is no such template, or it is faulty.
+    """
+    return read_model(read_template_document(name, folder, document, settings), GoalTemplate)
 
 
 def template_names(settings: Settings) -> list[str]:

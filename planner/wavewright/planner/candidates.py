@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from wavewright.config.documents import Document
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.binding import bind_plan
-from wavewright.planner.checker import check
+from wavewright.planner.checker import check, check_partial
 from wavewright.planner.diagnostics import Diagnostic, place
 from wavewright.planner.goals import Goal
 from wavewright.planner.ladder import Fallen
@@ -92,9 +92,12 @@ class Bench:
     def _all_faults(self, text: PlanText, document: Document) -> tuple[Diagnostic, ...]:
         """Return what the reader has against an answer, and the checker where the rest of it is a plan."""
         plan = text.plan or plan_of(document).plan
-        if plan is None:
+        if plan is not None:
+            return tuple(place([*text.diagnostics, *self._check(plan, document)], document))
+        if text.partial is None:
             return text.diagnostics
-        return tuple(place([*text.diagnostics, *self._check(plan, document)], document))
+        further = check_partial(text.partial, self.goal, self.tools, allowance=self._allowance)
+        return tuple(place([*text.diagnostics, *further], document))
 
     def _check(self, plan: Plan, document: Document | None) -> tuple[Diagnostic, ...]:
         bound = bind_plan(plan, self.goal, self.tools)

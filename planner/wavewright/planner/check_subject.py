@@ -32,6 +32,8 @@ class Subject:
     goal: Goal | None
     tools: Mapping[str, ToolSignature]
     limits: Limits
+    untyped: frozenset[StepId] = frozenset()
+    """Steps of whose output nothing is known, whatever their tool says."""
 
     @cached_property
     def steps(self) -> Mapping[StepId, Step]:
@@ -80,7 +82,7 @@ class Subject:
         """What the plan's expressions give; their grammar is loaded when it is first asked for."""
         from wavewright.planner.plan_types import PlanTypes
 
-        return PlanTypes(self.plan, self.goal, self.tools)
+        return PlanTypes(self.plan, self.goal, self.tools, self.untyped)
 
     @cached_property
     def misled(self) -> frozenset[StepId]:

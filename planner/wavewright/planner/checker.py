@@ -25,6 +25,7 @@ from wavewright.planner.pointers import place_of
 if TYPE_CHECKING:
     from wavewright.planner.allowance import Allowance
     from wavewright.planner.goals import Goal
+    from wavewright.planner.partial_plan import PartialPlan
     from wavewright.planner.signatures import ToolSignature
     from wavewright.planner.types import StepId
 
@@ -51,15 +52,38 @@ def check(
         items_done: Of steps that run once an item and have not ended, how many items have run.
     """
     subject = Subject(plan, goal, tools, limits or (goal.limits if goal else Limits()))
-    found = [
-        *check_document(subject),
-        *check_tools(subject),
-        *check_references(subject),
-        *check_graph(subject),
-        *_goal_rules(subject),
-        *check_budget(subject, allowance, finished, items_done or {}),
-    ]
+    found = [*_errors(subject), *check_budget(subject, allowance, finished, items_done or {})]
     return in_file_order(found or lint(subject), plan)
+
+
+def check_partial(
+    partial: PartialPlan,
+    goal: Goal | None,
+    tools: Mapping[str, ToolSignature],
+    *,
+    limits: Limits | None = None,
+    allowance: Allowance | None = None,
+) -> list[Diagnostic]:
+    """Return what is wrong with the valid part of a plan besides its faults of shape, and follows from none of them.
+
+    The plan need not be bound; lint is not asked.
+    """
+    plan = partial.plan
+    if goal is not None:
+        from wavewright.planner.binding import bind_plan
+
+        plan = bind_plan(plan, goal, tools)
+    subject = Subject(plan, goal, tools, limits or (goal.limits if goal else Limits()), partial.untyped)
+    found = [*_errors(subject), *check_budget(subject, allowance, frozenset(), {})]
+    return in_file_order(filter(partial.is_certain, found), plan)
+
+
+def _errors(subject: Subject) -> Iterable[Diagnostic]:
+    yield from check_document(subject)
+    yield from check_tools(subject)
+    yield from check_references(subject)
+    yield from check_graph(subject)
+    yield from _goal_rules(subject)
 
 
 def _goal_rules(subject: Subject) -> Iterable[Diagnostic]:

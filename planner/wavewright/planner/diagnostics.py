@@ -43,10 +43,15 @@ class Diagnostic:
 class PlanError(Exception):
     """A document that cannot be used; `diagnostics` says why, `source` is the text they speak of."""
 
-    def __init__(self, diagnostics: Sequence[Diagnostic], source: Source) -> None:
+    def __init__(
+        self, diagnostics: Sequence[Diagnostic], source: Source, others: tuple[PlanError, ...] = ()
+    ) -> None:
         self.diagnostics = tuple(diagnostics)
         self.source = source
-        super().__init__("; ".join(f"{source.name}: {d.code}: {d.message}" for d in self.diagnostics))
+        self.others = others
+        """What is wrong with other documents that were read with this one."""
+        texts = [f"{source.name}: {d.code}: {d.message}" for d in self.diagnostics]
+        super().__init__("; ".join([*texts, *map(str, others)]))
 
 
 def diagnostic_of(fault: Fault) -> Diagnostic:

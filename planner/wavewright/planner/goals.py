@@ -219,8 +219,8 @@ class Job(Model):
 
     version: Literal[1] = 1
     """Version of this format."""
-    name: Annotated[str, Field(min_length=1, max_length=200)]
-    """Name of the request, in words."""
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Name of the request, in words; that of its file where absent, or of its goal template where it was sent."""
     goal_template: str | None = None
     """Name of a template, or path of its file beside the job's."""
     goal: str | None = None

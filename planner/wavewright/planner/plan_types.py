@@ -17,7 +17,7 @@ from wavewright.planner.inferred import schema_of, scope_of
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.reads import reads
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.types import JsonObject, JsonSchema
+from wavewright.planner.types import JsonObject, JsonSchema, StepId
 from wavewright.planner.uses import CALL_ROLES, Use, holds_expression, text_uses
 
 _INDEX: JsonSchema = {"type": "integer"}
@@ -28,10 +28,17 @@ Typed = JsonSchema | ExpressionFault
 class PlanTypes:
     """The types of one plan."""
 
-    def __init__(self, plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        goal: Goal | None,
+        tools: Mapping[str, ToolSignature],
+        untyped: Collection[StepId] = (),
+    ) -> None:
         self._plan = plan
         self._goal = goal
         self._tools = tools
+        self._untyped = untyped
         self._environments: dict[bytes, TypedEnvironment] = {}
         self._typed: dict[tuple[str, bytes], Typed] = {}
         # By identity: a plan under check may have two steps of one id.
@@ -112,6 +119,8 @@ class PlanTypes:
         return all(read.name is None or read.name in known.get(read.root, (read.name,)) for read in found)
 
     def _output(self, step: Step) -> JsonSchema:
+        if step.id in self._untyped:
+            return {}
         output = self.call_output(step)
         if step.for_each is None:
             return output

@@ -30,6 +30,7 @@ from wavewright.planner.diagnostics import Diagnostic, PlanError, diagnostic_of
 from wavewright.planner.models import Plan
 
 if TYPE_CHECKING:
+    from wavewright.planner.partial_plan import PartialPlan
     from wavewright.planner.repairs import Repair
 
 __all__ = [
@@ -66,6 +67,8 @@ class PlanText:
     repairs: tuple[Repair, ...] = ()
     """What was read otherwise than it is written."""
     diagnostics: tuple[Diagnostic, ...] = ()
+    partial: PartialPlan | None = None
+    """The valid part of what is no plan for its faults of shape, as far as it has steps; for `check_partial`."""
 
 
 def read_plan(content: str | bytes, name: str, *, limits: ReadLimits = _DEFAULT_LIMITS) -> PlanText:
@@ -155,8 +158,11 @@ def _read_shape(document: Document, faults: tuple[Fault, ...] = ()) -> PlanText:
     else:
         if not faults:
             return PlanText(plan, document.source, document)
-    diagnostics = _diagnostics(in_text_order(document, faults))
-    return PlanText(None, document.source, document, diagnostics=diagnostics)
+    from wavewright.planner.partial_plan import partial_plan  # a valid plan never needs it
+
+    found = in_text_order(document, faults)
+    partial = partial_plan(document.value, found)
+    return PlanText(None, document.source, document, diagnostics=_diagnostics(found), partial=partial)
 
 
 def _refusal(document: Document) -> Fault | None:

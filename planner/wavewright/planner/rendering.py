@@ -78,6 +78,7 @@ def _as_json(diagnostic: Diagnostic, lines: Lines) -> JsonObject:
         "kind": diagnostic.kind,
         "severity": diagnostic.severity,
         "message": diagnostic.message,
+        "file": lines.source.name,
         "pointer": diagnostic.pointer,
         "line": place.line if place else None,
         "column": place.column if place else None,

@@ -58,7 +58,7 @@ def resolve_goal(
         raise _refused(faults, document)
     return Goal(
         name=template.name,
-        job=job.name,
+        job=job.name or template.name,
         text=_text(job, template, inputs, document, inputs_follow=inputs_follow),
         inputs=inputs,
         inputs_schema=template.inputs_schema,

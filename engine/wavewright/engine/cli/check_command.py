@@ -35,7 +35,8 @@ def check_files(options: Sequence[CheckOptions], *, output_format: str, fixing: 
     if output_format == "sarif":
         from wavewright.planner.sarif import sarif_log
 
-        _print_json(sarif_log([(checked.diagnostics, checked.text.source) for checked, _ in found]))
+        documents = [one for checked, _ in found for one in checked.documents]
+        _print_json(sarif_log([(one.diagnostics, one.text.source) for one in documents]))
     elif output_format == "json":
         told = [_as_json(*one) for one in found]
         named = [{"file": str(one.file), **each} for one, each in zip(options, told, strict=True)]
@@ -61,10 +62,11 @@ def _print_text(checked: Checked, mending: Mending | None) -> None:
     source = checked.text.source
     if mending is not None:
         sys.stdout.write(mending.as_text())
-    if checked.diagnostics:
+    if found := [one for one in checked.documents if one.diagnostics]:
         from wavewright.planner.rendering import render_text
 
-        sys.stdout.write(render_text(checked.diagnostics, source) + "\n")
+        shown = [render_text(one.diagnostics, one.text.source) for one in found]
+        sys.stdout.write("\n\n".join(shown) + "\n")
     sys.stdout.write(_verdict(checked, source) + "\n")
 
 
@@ -78,13 +80,15 @@ def _as_json(checked: Checked, mending: Mending | None) -> dict[str, object]:
             {"kind": repair.kind, "message": repair.message, "offset": repair.offset}
             for repair in checked.text.repairs
         ],
-        "diagnostics": render_json(checked.diagnostics, checked.text.source),
+        "diagnostics": [
+            told for one in checked.documents for told in render_json(one.diagnostics, one.text.source)
+        ],
         **({} if mending is None else {"mended": mending.as_json()}),
     }
 
 
 def _verdict(checked: Checked, source: Source) -> str:
-    warnings = len(checked.diagnostics) - checked.errors
+    warnings = sum(len(one.diagnostics) for one in checked.documents) - checked.errors
     counts = [
         _count(checked.errors, "error"),
         _count(warnings, "warning"),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.config.documents import Document, DocumentError, ReadLimits, read_bytes, read_document
 from wavewright.engine.document_kinds import is_job, is_template
-from wavewright.planner.checker import check
+from wavewright.planner.checker import check, check_partial
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
 from wavewright.planner.limits import Limits
 from wavewright.planner.models import Plan
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wavewright.config.settings import Settings
+    from wavewright.engine.jobs import PlanDraft, PlanJudge
     from wavewright.planner.allowance import Allowance
     from wavewright.planner.goals import Goal
     from wavewright.planner.signatures import ToolSignature
@@ -74,11 +75,18 @@ class Checked:
     diagnostics: tuple[Diagnostic, ...]
     basis: Basis | None = None
     """What the plan was held against, where it was."""
+    others: tuple[Checked, ...] = ()
+    """Further documents of a job that have faults."""
+
+    @property
+    def documents(self) -> tuple[Checked, ...]:
+        """Everything that was found, document by document."""
+        return (self, *self.others)
 
     @property
     def errors(self) -> int:
-        """How many faults there are."""
-        return sum(found.severity == "error" for found in self.diagnostics)
+        """How many faults there are, in all documents."""
+        return sum(found.severity == "error" for one in self.documents for found in one.diagnostics)
 
 
 def check_plan(options: CheckOptions) -> Checked:
@@ -100,13 +108,17 @@ def check_plan(options: CheckOptions) -> Checked:
             if is_job(document) or is_template(document):
                 return _check_order(document, options, _settings())
             text = plan_of(document)
-    if text.plan is None:
+    plan = text.plan or (text.partial.plan if text.partial is not None else None)
+    if plan is None:
         return Checked(text, None, text.diagnostics)
     try:
-        goal = _goal(options, text)
+        goal = _goal(options, plan, text.document)
     except PlanError as error:
         return Checked(text, None, (*text.diagnostics, *error.diagnostics))
-    return _check_plan(text, goal, _tools(options, text.plan, goal), options)
+    tools = _tools(options, plan, goal)
+    if text.plan is None:
+        return _check_partial(text, goal, tools, options)
+    return _check_plan(text, goal, tools, options)
 
 
 def _check_order(document: Document, options: CheckOptions, settings: Settings) -> Checked:
@@ -118,7 +130,7 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
     from wavewright.engine.target_expansion import check_order
 
     try:
-        order = order_of(document, options.file, None, settings, inputs_follow=True)
+        order = order_of(document, options.file, None, settings, inputs_follow=True, judge=_judge_of(options))
         if is_template(document) and order.draft is None:
             return _check_template(document, options, order.goal)
         if order.draft is None and settings.model is None:
@@ -126,7 +138,7 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
         if order.draft is None:
             return Checked(PlanText(None, document.source, document), None, ())
     except PlanError as error:
-        return Checked(PlanText(None, error.source, document), None, error.diagnostics)
+        return _with_faults(error, document)
     draft = order.draft
     origin = draft.origin
     text = PlanText(draft.plan, origin.document.source, origin.document)
@@ -142,12 +154,35 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
     if unfound and order.expansion is not None and order.expansion.origin.document is not origin.document:
         # It stands in another document than the plan.
         beside = order.expansion.origin.document
-        return Checked(PlanText(None, beside.source, beside), None, unfound)
+        others = (Checked(PlanText(None, beside.source, beside), None, unfound),)
+        return Checked(text, plan, found, basis, others)
     found = (*found, *unfound)
     if is_template(document):
         own = _check_template(document, options, order.goal).diagnostics
         found = tuple(place([*own, *found], document))
     return Checked(text, plan, found, basis)
+
+
+def _judge_of(options: CheckOptions) -> PlanJudge:
+    """Return what finds the faults of a plan in a job that has others."""
+
+    def judge(draft: PlanDraft, goal: Goal) -> tuple[Diagnostic, ...]:
+        tools, limits = _tools(options, draft.plan, goal), _limits(options, goal)
+        allowance = _allowance(options, draft.plan, goal)
+        if draft.partial is not None:
+            return tuple(check_partial(draft.partial, goal, tools, limits=limits, allowance=allowance))
+        _, found = Basis(draft.plan, None, "", goal, tools, limits, allowance=allowance).judge(draft.plan)
+        return tuple(each for each in found if each.severity == "error")
+
+    return judge
+
+
+def _with_faults(error: PlanError, document: Document) -> Checked:
+    """Return a job that cannot be used, document by document."""
+    first, *others = (
+        Checked(PlanText(None, one.source, document), None, one.diagnostics) for one in (error, *error.others)
+    )
+    return replace(first, others=tuple(others))
 
 
 def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Checked:
@@ -171,6 +206,17 @@ def _check_plan(
     plan, found = basis.judge(text.plan)
     placed = tuple(place(found, text.document)) if text.document is not None else found
     return Checked(text, plan, (*text.diagnostics, *placed), basis)
+
+
+def _check_partial(
+    text: PlanText, goal: Goal | None, tools: Mapping[str, ToolSignature], options: CheckOptions
+) -> Checked:
+    """Check the valid part of a plan that has faults of shape."""
+    assert text.partial is not None
+    assert text.document is not None
+    limits, allowance = _limits(options, goal), _allowance(options, text.partial.plan, goal)
+    further = check_partial(text.partial, goal, tools, limits=limits, allowance=allowance)
+    return Checked(text, None, tuple(place([*text.diagnostics, *further], text.document)))
 
 
 def _settings() -> Settings:
@@ -209,15 +255,15 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
     return unspent(plan, goal, _settings(), job=goal.job if goal is not None else stem(options.file))
 
 
-def _goal(options: CheckOptions, text: PlanText) -> Goal | None:
-    if options.goal is None or text.plan is None:
+def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal | None:
+    if options.goal is None:
         return None
     from wavewright.engine.jobs import goal_of_file
     from wavewright.engine.named_templates import named_template
 
     settings = _settings()
     file = named_template(options.goal, settings) or Path(options.goal)
-    return goal_of_file(file, text.plan, text.document, settings)
+    return goal_of_file(file, plan, document, settings)
 
 
 def _tools(options: CheckOptions, plan: Plan | None, goal: Goal | None) -> Mapping[str, ToolSignature]:

@@ -144,7 +144,8 @@ def _report_known(error: Exception) -> int:
             sys.stderr.write(without_secrets(render_text(found, one.source)) + "\n")
         return exit_codes.MISUSE
     if isinstance(error, PlanError):
-        sys.stderr.write(without_secrets(render_text(error.diagnostics, error.source)) + "\n")
+        shown = [render_text(one.diagnostics, one.source) for one in (error, *error.others)]
+        sys.stderr.write(without_secrets("\n\n".join(shown)) + "\n")
         return exit_codes.NEGATIVE
     if isinstance(error, SealError):
         print_error(str(error), error.hint, place=error.place)

@@ -56,5 +56,5 @@ def _of_goal(request: JsonObject, settings: Settings) -> JsonObject:
 def _expands(name: str, settings: Settings) -> bool:
     """Whether a goal template says how further zones are found: a job is then one of several targets."""
     nowhere = read_document("{}", "the settings")
-    template, _ = read_template(name, settings.root, nowhere, settings)
+    template = read_template(name, settings.root, nowhere, settings)
     return template.targets.expand is not None

@@ -1,0 +1,167 @@
+"""Every fault of a job's documents at once: one that cannot be used whole hides none of the others.
+
+The documents of a job are the job itself, its goal template and its plan. What is valid of each is read all the same,
+to find further faults; a run never sees it, for whoever reads them is given an error as soon as there is any fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel
+
+from wavewright.config.documents import Document, DocumentError, Source
+from wavewright.config.settings import Settings
+from wavewright.config.shape import read_shape
+from wavewright.config.sources import pointer_keys, together
+from wavewright.config.valid_subset import valid_subset
+from wavewright.planner.diagnostics import Diagnostic, PlanError, diagnostic_of, place
+from wavewright.planner.goals import GoalTemplate, Job
+from wavewright.planner.models import Plan
+from wavewright.planner.partial_plan import PartialPlan, partial_plan
+from wavewright.planner.pointers import child
+from wavewright.planner.suggestions import choice
+from wavewright.tools.packs import pack_names
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+
+
+class JobFaults:
+    """Collects the faults of several documents."""
+
+    def __init__(self) -> None:
+        self._errors: list[PlanError | DocumentError] = []
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._errors)
+
+    def attempt(self, read: Callable[[], T]) -> T | None:
+        """Return what a function returns; nothing where it raises faults, which are taken up."""
+        try:
+            return read()
+        except (PlanError, DocumentError) as error:
+            self._errors.append(error)
+            return None
+
+    def add(self, diagnostics: Sequence[Diagnostic], document: Document) -> None:
+        """Take up the diagnostics of a document."""
+        if diagnostics:
+            self._errors.append(PlanError(place(diagnostics, document), document.source))
+
+    def read(self, document: Document, model: type[M]) -> tuple[M | None, frozenset[str]]:
+        """Return a document as a model, or what is valid of it where it has faults.
+
+        With it come the names of the fields that may have been given although the model does not have them: those
+        that are at fault, and those that a field that does not exist may be meant for.
+        """
+        try:
+            return read_shape(document, model), frozenset()
+        except DocumentError as error:
+            self.add([diagnostic_of(fault) for fault in error.faults], document)
+            given = document.value if isinstance(document.value, dict) else {}
+            absent = model.model_fields.keys() - given.keys()
+            unread: set[str] = set()
+            for name, kind in ((pointer_keys(f.pointer), f.kind) for f in error.faults if f.pointer):
+                if kind != "unknown_field" or len(name) > 1:
+                    unread.add(name[0])
+                elif isinstance(given.get(name[0]), (dict, list)):
+                    unread |= absent
+                else:
+                    unread.update(get_close_matches(name[0], absent))
+            return valid_subset(document, error, model), frozenset(unread)
+
+    def raise_all(self) -> None:
+        """Raise what was collected, document by document.
+
+        Raises:
+            PlanError: there are faults of documents that could be read; `others` has those of further documents.
+            DocumentError: documents could not be read, and there is nothing else.
+        """
+        if not self._errors:
+            return
+        unreadable = [error for error in self._errors if isinstance(error, DocumentError)]
+        if len(unreadable) == len(self._errors):
+            raise together(unreadable)
+        by_source: dict[str, tuple[Source, list[Diagnostic]]] = {}
+        for error in self._errors:
+            for source, found in _by_source(error):
+                by_source.setdefault(source.name, (source, []))[1].extend(found)
+        first, *others = [PlanError(_in_order(found), source) for source, found in by_source.values()]
+        raise PlanError(first.diagnostics, first.source, tuple(others))
+
+
+def _by_source(error: PlanError | DocumentError) -> Iterator[tuple[Source, tuple[Diagnostic, ...]]]:
+    for one in (error, *error.others):
+        if isinstance(one, PlanError):
+            yield one.source, one.diagnostics
+        else:
+            yield one.source, tuple(diagnostic_of(fault) for fault in one.faults)
+
+
+def _in_order(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return diagnostics of one text in its order, each once."""
+    return sorted(dict.fromkeys(found), key=lambda each: each.span.start if each.span is not None else -1)
+
+
+def partial_of(document: Document, pointer: str = "") -> PartialPlan | None:
+    """Return the valid part of the plan that stands at a pointer of a document."""
+    value: JsonValue = document.value
+    for key in pointer.split("/")[1:]:
+        value = value.get(key) if isinstance(value, dict) else None
+    try:
+        read_shape(Document(value, document.source, keeps_places=False), Plan)
+    except DocumentError as error:
+        return partial_plan(value, error.faults)
+    return None
+
+
+def without_unknown_packs(job: Job, document: Document, faults: JobFaults) -> Job:
+    """Return the job without settings of packs that are not installed, each of which is a fault."""
+    if not job.tools:
+        return job
+    known = pack_names()
+    unknown = [
+        Diagnostic(
+            code="E107",
+            message=f"there is no pack {name!r}",
+            pointer=child("/tools", name),
+            hint=choice(name, known, what="installed packs"),
+        )
+        for name in job.tools
+        if name not in known
+    ]
+    faults.add(unknown, document)
+    return job.model_copy(update={"tools": {name: job.tools[name] for name in job.tools if name in known}})
+
+
+def refuse_unknown_preference(
+    job: Job, document: Document, template: GoalTemplate, template_document: Document, settings: Settings
+) -> None:
+    """Raise a fault where a word for a model stands for none."""
+    given = job.overrides.get("model_preference")
+    place_in, pointer, word = (
+        (document, "/overrides/model_preference", given)
+        if isinstance(given, str)
+        else (template_document, "/model_preference", template.model_preference)
+    )
+    if word == "auto" or ":" in word:
+        return
+    from wavewright.tools.models.choosing import preference_words
+
+    words = preference_words(settings)
+    if word not in words:
+        hint = choice(word, words, what="preferences") or "there are none"
+        unknown = Diagnostic(
+            code="E107",
+            message=f"{word!r} is no model preference",
+            pointer=pointer,
+            hint=f"{hint}; a model's name as PROVIDER:NAME will do as well",
+        )
+        raise PlanError(tuple(place([unknown], place_in)), place_in.source)
