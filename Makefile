@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 JOB ?= plans/stocks.job.yaml
 ARGS ?=
 export PYTHON VENV
+# Tests start hundreds of processes of our own; without compiled modules each of them would compile all of them.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
