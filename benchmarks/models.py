@@ -137,7 +137,7 @@ GOAL: Final = Goal(
 @contextmanager
 def serving(script: Path) -> Generator[str]:
     """Run the scripted server in a process of its own and yield its address."""
-    command = [sys.executable, "-m", "tests.support.scripted_model", "--port", "0", "--quiet"]
+    command = [sys.executable, "-m", "wavewright.engine.main", "fake-model", "--port", "0", "--quiet"]
     with subprocess.Popen(  # noqa: S603 - our own module
         [*command, "--script", str(script)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as server:

@@ -21,7 +21,7 @@ PATIENT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_t
 if TYPE_CHECKING:
     from tests.support.postgres import OwnServer, PostgresServer
     from tests.support.rabbitmq import Broker, RunningBroker
-    from tests.support.scripted_model import ScriptedServer
+    from wavewright.engine.fake_model.server import FakeModelServer
 
 settings.register_profile(
     "suite", derandomize=True, deadline=None, database=None, suppress_health_check=PATIENT
@@ -40,17 +40,17 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def started_model_server() -> Iterator[ScriptedServer]:
+def started_model_server() -> Iterator[FakeModelServer]:
     """The one server of the session; tests ask for `model_server`, which forgets what the test before it said."""
     # Imported for those that ask: most tests need no server, and nobody should wait for one.
-    from tests.support.scripted_model import ScriptedServer
+    from wavewright.engine.fake_model.server import FakeModelServer
 
-    with ScriptedServer() as server:
+    with FakeModelServer() as server:
         yield server
 
 
 @pytest.fixture
-def model_server(started_model_server: ScriptedServer) -> Iterator[ScriptedServer]:
+def model_server(started_model_server: FakeModelServer) -> Iterator[FakeModelServer]:
     """A model server on loopback that answers by this test's rules."""
     started_model_server.reset()
     yield started_model_server

@@ -18,9 +18,9 @@ from tests.crash.file_broker import job_in
 from tests.crash.forks import Report, Spec, deaths
 from tests.crash.volume import IS_WHOLE, volume
 from tests.crash.workplace import PROVIDER, add_line, job_id
-from tests.support.model_answers import AnswerLike, Tokens, with_tokens
-from tests.support.model_request import ScriptedRequest
-from tests.support.scripted_model import ScriptedServer
+from wavewright.engine.fake_model.answers import AnswerLike, Tokens, with_tokens
+from wavewright.engine.fake_model.request import FakeModelRequest
+from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.planner.types import JsonObject
 
 NAMES = {"before reserve", "before question", "model reply", "before charge", "after charge"}
@@ -34,10 +34,10 @@ REVIEW: JsonObject = {
 }
 
 
-def answer_and_note(server: ScriptedServer, folder_of: Callable[[str], Path | None]) -> None:
+def answer_and_note(server: FakeModelServer, folder_of: Callable[[str], Path | None]) -> None:
     """Have the server answer notes and reviews, and write down in the folder of each job what it was asked."""
 
-    def answer(request: ScriptedRequest) -> AnswerLike:
+    def answer(request: FakeModelRequest) -> AnswerLike:
         job = job_in(request.text) or ""
         question = f"{request.schema_name} {hashlib.sha256(request.text.encode()).hexdigest()[:12]}"
         line: JsonObject = {"job": job, "question": question, "tokens": 400, "at": time.time()}
@@ -49,7 +49,7 @@ def answer_and_note(server: ScriptedServer, folder_of: Callable[[str], Path | No
     server.answer(answer)
 
 
-def die_at_each(server: ScriptedServer, folder: Path, calls: int | None = None) -> list[Report]:
+def die_at_each(server: FakeModelServer, folder: Path, calls: int | None = None) -> list[Report]:
     """Let daemons die at every point of a job that asks, under a day's budget where one is given."""
 
     def folder_of(job: str) -> Path | None:
@@ -64,7 +64,7 @@ def die_at_each(server: ScriptedServer, folder: Path, calls: int | None = None) 
 
 @pytest.mark.timeout(volume(120, 1200))
 def test_a_death_around_a_models_reply_repeats_no_answer_that_was_kept_and_hides_no_cost(
-    tmp_path: Path, model_server: ScriptedServer
+    tmp_path: Path, model_server: FakeModelServer
 ) -> None:
     reports = die_at_each(model_server, tmp_path)
 
@@ -76,7 +76,7 @@ def test_a_death_around_a_models_reply_repeats_no_answer_that_was_kept_and_hides
 @pytest.mark.crash
 @pytest.mark.timeout(1200)
 def test_a_death_around_a_models_reply_lets_no_budget_be_overspent(
-    tmp_path: Path, model_server: ScriptedServer
+    tmp_path: Path, model_server: FakeModelServer
 ) -> None:
     """The day has enough for the three questions of the job, and for none that is asked again."""
     reports = die_at_each(model_server, tmp_path, calls=3)

@@ -19,8 +19,8 @@ from tests.crash.test_model_calls import answer_and_note
 from tests.crash.volume import volume
 from tests.crash.workplace import MODEL_KEY, asking_job, job_id, read_asked, whole_job
 from tests.support.rabbitmq import Broker
-from tests.support.scripted_model import ScriptedServer
 from tests.support.session_server import unavailable
+from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.executor.job_store.records import JobId
 from wavewright.planner.types import JsonObject
 
@@ -105,7 +105,7 @@ async def test_a_clock_that_is_set_while_jobs_are_worked_on_repeats_and_loses_no
 
 
 async def test_no_clock_that_is_set_gives_a_days_budget_back(
-    tmp_path: Path, broker: Broker, model_server: ScriptedServer
+    tmp_path: Path, broker: Broker, model_server: FakeModelServer
 ) -> None:
     """A day pays for the three questions of one job; each next job waits until a day comes that never was before."""
     answer_and_note(model_server, lambda _job: tmp_path)

@@ -36,9 +36,7 @@ _VARYING = (
 
 _SET = re.compile(r"export (?P<name>\w+)=(?P<value>\S+)")
 _UNSET = re.compile(r"unset (?P<names>[\w ]+)")
-_SERVER = re.compile(
-    r"(?:PYTHONPATH=\S+ )?python -m tests\.support\.scripted_model --port (?P<port>\d+) --script (?P<script>\S+) &"
-)
+_SERVER = re.compile(r"wavewright fake-model --port (?P<port>\d+) --script (?P<script>\S+) &")
 _DAEMON = re.compile(r"wavewright daemon 2> (?P<log>\S+) &")
 
 
@@ -195,11 +193,12 @@ class Reader:
         self.code = daemon.wait(30)
 
     def _serve(self, port: str, script: str) -> None:
-        command = [sys.executable, "-m", "tests.support.scripted_model", "--port", "0", "--script", script]
+        served = ["fake-model", "--port", "0", "--script", script]
+        command = [sys.executable, "-m", "wavewright.engine.main", *served]
         running = subprocess.Popen(
             command,
             cwd=self.folder,
-            env=self.environment | {"PYTHONPATH": str(ROOT)},
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -74,7 +74,7 @@ def test_a_reader_sets_and_forgets_variables(tmp_path: Path) -> None:
 def test_a_server_listens_elsewhere_and_is_told_of_as_the_page_names_it(tmp_path: Path) -> None:
     reader = Reader.starting_from("empty", tmp_path)
     reader.save("answers.yaml", "answers: [{text: hello}]\n")
-    reader.type("python -m tests.support.scripted_model --port 8765 --script answers.yaml &")
+    reader.type("wavewright fake-model --port 8765 --script answers.yaml &")
     try:
         (server,) = reader.servers
         reader.type("export ADDRESS=http://127.0.0.1:8765/v1")

@@ -12,8 +12,8 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import PLAN, REVIEW, write_job
 from tests.engine.terminal import Conversation
-from tests.support.scripted_model import ScriptedServer, asked_for
 from wavewright.engine.cli.asking import CommandLineAsker, chosen, question_lines
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.planning import UserQuestion
 from wavewright.planner.types import JsonObject
 
@@ -22,7 +22,7 @@ ASK: JsonObject = {"ask": {"question": "Which notes?", "options": ["all of them"
 
 
 @pytest.fixture
-def asking(project: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> ScriptedServer:
+def asking(project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> FakeModelServer:
     """A planner that has one question."""
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -42,7 +42,7 @@ def at_the_terminal(folder: Path, *arguments: str) -> Generator[Conversation]:
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
-def test_a_person_at_the_terminal_is_asked(project: Path, asking: ScriptedServer, command: str) -> None:
+def test_a_person_at_the_terminal_is_asked(project: Path, asking: FakeModelServer, command: str) -> None:
     with at_the_terminal(project, command, "plans/ranking.job.yaml") as talk:
         talk.read_until("2. the newest")
         talk.type("2\n")
@@ -52,7 +52,7 @@ def test_a_person_at_the_terminal_is_asked(project: Path, asking: ScriptedServer
     assert "the newest" in asking.requests[1].text
 
 
-def test_an_empty_line_is_no_answer(project: Path, asking: ScriptedServer) -> None:
+def test_an_empty_line_is_no_answer(project: Path, asking: FakeModelServer) -> None:
     with at_the_terminal(project, "plan", "plans/ranking.job.yaml") as talk:
         talk.read_until("2. the newest")
         talk.type("\n")
@@ -64,7 +64,7 @@ def test_an_empty_line_is_no_answer(project: Path, asking: ScriptedServer) -> No
 
 
 def test_ctrl_c_at_the_question_keeps_the_run_for_later(
-    wavewright: CommandLine, project: Path, asking: ScriptedServer
+    wavewright: CommandLine, project: Path, asking: FakeModelServer
 ) -> None:
     with at_the_terminal(project, "run", "plans/ranking.job.yaml") as talk:
         talk.read_until("2. the newest")

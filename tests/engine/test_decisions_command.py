@@ -10,7 +10,7 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import PLAN, REVIEW, write_job
 from tests.support.postgres import PostgresServer
-from tests.support.scripted_model import ScriptedServer, asked_for
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import JsonObject
 
 ASK: JsonObject = {"ask": {"question": "Which notes?", "options": ["all of them", "the newest"]}}
@@ -105,7 +105,7 @@ def test_the_first_answer_stands_and_none_is_taken_that_was_not_offered(
 def test_a_planners_question_is_answered_before_the_run_is_resumed(
     wavewright: CommandLine,
     project: Path,
-    model_server: ScriptedServer,
+    model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment().items():

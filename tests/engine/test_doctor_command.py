@@ -10,8 +10,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import CommandLine
 from tests.engine.wording import worded
-from tests.support.model_answers import AnswerLike
-from tests.support.scripted_model import API_KEY, ScriptedServer, denied, failing, filtered
+from wavewright.engine.fake_model.answers import AnswerLike
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, denied, failing, filtered
 
 
 def findings(wavewright: CommandLine) -> tuple[int, dict[str, dict[str, str]]]:
@@ -106,7 +106,7 @@ def test_the_text_is_a_line_a_finding(wavewright: CommandLine, project: Path) ->
     assert any(line.strip().startswith("= help: ") for line in lines)
 
 
-def use(model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def use(model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a server the model of every role."""
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -127,7 +127,7 @@ def all_of(wavewright: CommandLine, subject: str, *options: str) -> list[dict[st
 def test_a_model_is_named_with_the_reason_asked_once_and_its_cost_shown(
     wavewright: CommandLine,
     project: Path,
-    model_server: ScriptedServer,
+    model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
     snapshot: SnapshotAssertion,
 ) -> None:
@@ -143,7 +143,7 @@ def test_a_model_is_named_with_the_reason_asked_once_and_its_cost_shown(
 
 
 def test_offline_asks_nobody(
-    wavewright: CommandLine, project: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(model_server, monkeypatch)
 
@@ -156,7 +156,7 @@ def test_offline_asks_nobody(
 
 
 def test_each_model_of_the_roles_is_asked_once(
-    wavewright: CommandLine, project: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_API_KEY", API_KEY)
     with (project / "wavewright.yaml").open("a") as settings:
@@ -186,7 +186,7 @@ def test_each_model_of_the_roles_is_asked_once(
 def test_a_model_that_gives_no_answer_is_a_fault(
     wavewright: CommandLine,
     project: Path,
-    model_server: ScriptedServer,
+    model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
     answered: AnswerLike,
 ) -> None:
@@ -204,7 +204,7 @@ def test_a_model_that_gives_no_answer_is_a_fault(
 
 
 def test_a_fallback_that_answered_instead_is_named(
-    wavewright: CommandLine, project: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_API_KEY", API_KEY)
     with (project / "wavewright.yaml").open("a") as settings:
@@ -260,7 +260,7 @@ def test_a_faulty_name_or_a_missing_key_is_told_with_its_mend(
 
 
 def test_what_is_left_of_the_budgets_is_shown(
-    wavewright: CommandLine, project: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(model_server, monkeypatch)
     with (project / "wavewright.yaml").open("a") as settings:
@@ -281,7 +281,7 @@ def test_what_is_left_of_the_budgets_is_shown(
 
 
 def test_a_cassette_is_named_as_one_and_nobody_is_asked(
-    wavewright: CommandLine, project: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(model_server, monkeypatch)
     model_server.answer("ready")

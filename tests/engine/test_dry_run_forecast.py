@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import CommandLine
 from tests.engine.past_runs import append, asked, begun, ended, item_ended
 from tests.support.note_worker import NOTE_WORKER
-from tests.support.scripted_model import ScriptedServer
+from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.planner.types import JsonObject
 
 WORDS = 20
@@ -49,7 +49,7 @@ PRICES = "models: {prices: {scripted: {input: 2, output: 6}}}\n"
 
 
 @pytest.fixture
-def board(tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def board(tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a worker, a tool that sends and one that brings text from outside."""
     files = {
         "prompts/workers/note.md.j2": "Write a line.\n{{ inputs.word }}\n",
@@ -90,7 +90,7 @@ def add_past(board: Path, model: str) -> None:
 
 
 @pytest.fixture
-def model(model_server: ScriptedServer) -> str:
+def model(model_server: FakeModelServer) -> str:
     return model_server.environment()["WAVEWRIGHT_MODEL"]
 
 
@@ -173,7 +173,7 @@ def test_a_budget_that_would_refuse_the_run_is_told_with_everything_else(
 
 
 def test_what_other_runs_have_spent_today_is_left_out_of_what_is_left(
-    wavewright: CommandLine, board: Path, model_server: ScriptedServer
+    wavewright: CommandLine, board: Path, model_server: FakeModelServer
 ) -> None:
     add_settings(board, "budgets: {day: {calls: 100}}\n")
     small: JsonObject = {**PLAN, "inputs": {"words": ["one", "two"], "board": "town"}}
@@ -296,7 +296,7 @@ def test_names_too_long_for_the_table_have_lines_of_their_own(
 
 
 def test_where_a_run_would_ask_the_planner_first_that_is_said_and_nobody_is_asked(
-    wavewright: CommandLine, board: Path, model_server: ScriptedServer
+    wavewright: CommandLine, board: Path, model_server: FakeModelServer
 ) -> None:
     (board / "board.template.yaml").write_text(
         "name: board\ngoal: Post\navailable_tools: [{name: note}, {name: post}, {name: read_page}]\n"
@@ -330,7 +330,7 @@ def test_a_model_that_cannot_be_asked_is_not_taken_for_free(
 
 
 def test_asking_about_a_plan_asks_no_model(
-    wavewright: CommandLine, board: Path, model_server: ScriptedServer
+    wavewright: CommandLine, board: Path, model_server: FakeModelServer
 ) -> None:
     assert board.is_dir()
     record(wavewright)

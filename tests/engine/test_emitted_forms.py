@@ -9,8 +9,8 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import PLAN, write_job
-from tests.support.model_request import Wire
-from tests.support.scripted_model import ScriptedServer, asked_for
+from wavewright.engine.fake_model.request import Wire
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import JsonObject
 
 
@@ -18,7 +18,7 @@ from wavewright.planner.types import JsonObject
 def test_a_models_steps_may_have_parameters_of_any_name(
     wavewright: CommandLine,
     project: Path,
-    model_server: ScriptedServer,
+    model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
     wire: Wire,
 ) -> None:

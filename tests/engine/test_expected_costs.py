@@ -12,9 +12,9 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import REVIEW
-from tests.support.model_answers import Tokens, silence, with_tokens
 from tests.support.note_worker import NOTE_WORKER
-from tests.support.scripted_model import ScriptedServer, asked_for
+from wavewright.engine.fake_model.answers import Tokens, silence, with_tokens
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import JsonObject
 
 WORDS = 20
@@ -42,7 +42,7 @@ LINE = with_tokens({"line": "a line"}, Tokens(500, 500))
 
 
 @pytest.fixture
-def notes(tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def notes(tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose job has a worker write a line about each of 20 words, at 1,000 tokens each."""
     words = json.dumps([f"word{number}" for number in range(WORDS)])
     job = f"name: notes\ngoal_template: notes.template.yaml\ninputs: {{words: {words}}}\n"
@@ -62,7 +62,7 @@ def notes(tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.Monk
 
 
 def test_a_plan_that_costs_more_money_than_is_left_is_not_begun(
-    wavewright: CommandLine, notes: Path, model_server: ScriptedServer
+    wavewright: CommandLine, notes: Path, model_server: FakeModelServer
 ) -> None:
     # Three quarters of the tokens at 2, one at 6 dollars a million: 20,000 tokens are 6 cents.
     (notes / "wavewright.yaml").write_text(
@@ -77,7 +77,7 @@ def test_a_plan_that_costs_more_money_than_is_left_is_not_begun(
 
 
 def test_a_resumed_run_is_not_held_to_the_items_that_it_has_paid_for(
-    wavewright: CommandLine, notes: Path, model_server: ScriptedServer
+    wavewright: CommandLine, notes: Path, model_server: FakeModelServer
 ) -> None:
     (notes / "wavewright.yaml").write_text("budgets: {run: {tokens: 24000}, recovery_share: 0}\n")
     model_server.answer(*[LINE] * 10, silence(), when=asked_for("note"))
@@ -100,7 +100,7 @@ def test_a_resumed_run_is_not_held_to_the_items_that_it_has_paid_for(
 
 
 def test_a_plan_that_is_only_made_is_held_to_the_budget_of_a_run(
-    wavewright: CommandLine, notes: Path, model_server: ScriptedServer
+    wavewright: CommandLine, notes: Path, model_server: FakeModelServer
 ) -> None:
     (notes / "wavewright.yaml").write_text("budgets: {run: {calls: 10}}\n")
     model_server.answer(PLAN, {"cannot_plan": "too many words"}, when=asked_for("plan"))
@@ -112,7 +112,7 @@ def test_a_plan_that_is_only_made_is_held_to_the_budget_of_a_run(
 
 
 def test_a_run_without_a_plan_points_into_the_model_s_own_last_answer(
-    wavewright: CommandLine, notes: Path, model_server: ScriptedServer
+    wavewright: CommandLine, notes: Path, model_server: FakeModelServer
 ) -> None:
     # The least plan is over the budget, and that is no fault of the answer's text.
     rules = "rules: {required_tools: [note], primary_params: {note: word}}\ntargets: {variables: words}\n"
@@ -129,7 +129,7 @@ def test_a_run_without_a_plan_points_into_the_model_s_own_last_answer(
 
 
 def test_a_ladder_that_cannot_make_a_plan_is_named(
-    wavewright: CommandLine, notes: Path, model_server: ScriptedServer
+    wavewright: CommandLine, notes: Path, model_server: FakeModelServer
 ) -> None:
     (notes / "wavewright.yaml").write_text("ladders: {planner: [{name: template}]}\n")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scripted_model import ScriptedRequest, ScriptedServer
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.context import ApprovalRequest, RunRequest
+from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer
 from wavewright.engine.session import run_request
 from wavewright.executor.events import AnswerKept, Event, StepFinished
 from wavewright.executor.journal import MemoryJournal
@@ -55,7 +55,7 @@ def answers_in(events: list[Event]) -> int:
 
 
 async def test_a_step_whose_first_answers_were_bad_is_never_given_them_twice_wherever_the_run_was_cut(
-    tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -66,7 +66,7 @@ async def test_a_step_whose_first_answers_were_bad_is_never_given_them_twice_whe
     job.write_text('{"name": "one", "goal_template": "find.yaml", "plan": "find.plan.yaml"}')
     settings, asked = load_settings(tmp_path), 0
 
-    def answer(_: ScriptedRequest) -> JsonObject:
+    def answer(_: FakeModelRequest) -> JsonObject:
         nonlocal asked
         asked += 1
         return {"found": "nothing" if asked <= BAD_ANSWERS else 1}

@@ -12,14 +12,16 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import PLAN, REVIEW, write_job
 from tests.engine.wording import worded
-from tests.support.scripted_model import API_KEY, ScriptedServer, asked_for
 from wavewright.engine.cli.failures import report_failures
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
 from wavewright.planner.model_port import ModelError, ModelErrorKind
 from wavewright.planner.spending import OverBudget
 
 
 @pytest.fixture
-def planning(project: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> ScriptedServer:
+def planning(
+    project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> FakeModelServer:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
     write_job(project)
@@ -79,7 +81,7 @@ def test_faulty_settings_are_misuse_before_anything_is_journaled(
     ],
 )
 def test_a_calibration_that_cannot_be_read_is_told_before_a_plan_is_paid_for(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path, calibration: str | None, words: str
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, calibration: str | None, words: str
 ) -> None:
     with (project / "wavewright.yaml").open("a") as file:
         file.write("models: {calibration: judges.yaml}\n")
@@ -96,7 +98,7 @@ def test_a_calibration_that_cannot_be_read_is_told_before_a_plan_is_paid_for(
 
 
 def test_a_faulty_worker_file_is_misuse_with_its_line(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path, snapshot: SnapshotAssertion
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:
     (project / "config" / "workers").mkdir()
     (project / "config" / "workers" / "sort.yaml").write_text("name: sort\ndescription: Sort.\npromt: x\n")
@@ -109,7 +111,7 @@ def test_a_faulty_worker_file_is_misuse_with_its_line(
 
 
 def test_a_question_that_a_cassette_lacks_is_misuse_with_the_nearest_one(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_CASSETTE", "answers.json")
     monkeypatch.setenv("WAVEWRIGHT_CASSETTE_MODE", "record")
@@ -133,7 +135,7 @@ def test_a_question_that_a_cassette_lacks_is_misuse_with_the_nearest_one(
 @pytest.mark.parametrize("command", ["plan", "run"])
 def test_a_question_that_a_cassette_lacks_is_one_message_and_no_call(
     wavewright: CommandLine,
-    planning: ScriptedServer,
+    planning: FakeModelServer,
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
     command: str,

@@ -15,11 +15,11 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.desk_project import JOB, take_calls, write_desk
-from tests.support.model_answers import denied, silence
-from tests.support.scripted_model import ScriptedRequest, ScriptedServer, asked_for
 from tests.wire.desk import ITS_PLAN, PLAN, TEMPLATE, UNPLANNED, review
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest
+from wavewright.engine.fake_model.answers import denied, silence
+from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer, asked_for
 from wavewright.engine.pipeline import PipelineRun
 from wavewright.engine.session import ignore_event, run_request
 from wavewright.engine.stopping import Stopper
@@ -38,9 +38,9 @@ class NoApprover:
 def desk(
     tmp_path: Path,
     wavewright: CommandLine,
-    model_server: ScriptedServer,
+    model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
-) -> ScriptedServer:
+) -> FakeModelServer:
     """A project without a plan of its own, and a model that reviews everything kindly."""
     write_desk(tmp_path, template=TEMPLATE, job=UNPLANNED)
     for name, value in model_server.environment().items():
@@ -49,7 +49,7 @@ def desk(
     return model_server
 
 
-def questions(server: ScriptedServer, schema: str) -> list[ScriptedRequest]:
+def questions(server: FakeModelServer, schema: str) -> list[FakeModelRequest]:
     return [asked.request for asked in server.ledger if asked.request.schema_name == schema]
 
 
@@ -75,7 +75,7 @@ async def in_process(
 
 
 def test_a_model_plans_and_reviews_and_its_cost_is_in_the_package(
-    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
 ) -> None:
     desk.answer(PLAN, when=asked_for("plan"))
 
@@ -91,7 +91,7 @@ def test_a_model_plans_and_reviews_and_its_cost_is_in_the_package(
 
 
 def test_a_plan_that_the_job_gives_is_the_plan(
-    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
 ) -> None:
     write_desk(tmp_path, template=TEMPLATE, job=JOB)
 
@@ -101,7 +101,7 @@ def test_a_plan_that_the_job_gives_is_the_plan(
 
 
 def test_a_model_that_may_not_be_asked_leaves_the_template_s_own_plan(
-    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
 ) -> None:
     plan = ITS_PLAN
     write_desk(tmp_path, template=TEMPLATE + plan, job=UNPLANNED)
@@ -123,7 +123,7 @@ def test_a_model_that_may_not_be_asked_leaves_the_template_s_own_plan(
 
 
 def test_without_any_plan_the_run_fails_with_what_was_wrong_with_the_last_answer(
-    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
 ) -> None:
     desk.answer({"steps": [{"id": "a", "tool": "fetsh"}]}, when=asked_for("plan"))
 
@@ -137,7 +137,7 @@ def test_without_any_plan_the_run_fails_with_what_was_wrong_with_the_last_answer
 
 
 def test_a_question_that_nobody_answers_parks_the_run_and_the_answer_resumes_it(
-    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
 ) -> None:
     desk.answer(
         {"ask": {"question": "Which currency?", "options": ["EUR", "USD"]}}, PLAN, when=asked_for("plan")
@@ -156,7 +156,7 @@ def test_a_question_that_nobody_answers_parks_the_run_and_the_answer_resumes_it(
     assert "EUR" in second.prompt
 
 
-def test_a_plan_that_was_made_before_a_crash_is_not_made_again(tmp_path: Path, desk: ScriptedServer) -> None:
+def test_a_plan_that_was_made_before_a_crash_is_not_made_again(tmp_path: Path, desk: FakeModelServer) -> None:
     desk.answer(PLAN, when=asked_for("plan"))
 
     class Crash(Exception):
@@ -183,7 +183,7 @@ def test_a_plan_that_was_made_before_a_crash_is_not_made_again(tmp_path: Path, d
 
 
 def test_a_stop_while_the_planner_thinks_leaves_a_run_that_can_be_resumed(
-    tmp_path: Path, desk: ScriptedServer
+    tmp_path: Path, desk: FakeModelServer
 ) -> None:
     desk.answer(silence(), PLAN, when=asked_for("plan"))
     seen: list[Event] = []
@@ -217,7 +217,7 @@ def test_a_stop_while_the_planner_thinks_leaves_a_run_that_can_be_resumed(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_a_model_is_asked_stops_the_run_gently(
-    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer, number: signal.Signals
+    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer, number: signal.Signals
 ) -> None:
     desk.answer(silence(), when=asked_for("plan"))
     command = [sys.executable, "-m", "wavewright.engine.main", "run", "quotes.job.yaml"]
@@ -237,7 +237,7 @@ def test_a_signal_while_a_model_is_asked_stops_the_run_gently(
 
 
 def test_the_run_s_time_limit_holds_while_planning(
-    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
 ) -> None:
     write_desk(tmp_path, template=TEMPLATE + "limits: {run_timeout: 500ms}\n", job=UNPLANNED)
     desk.answer(silence(), when=asked_for("plan"))
@@ -249,7 +249,7 @@ def test_the_run_s_time_limit_holds_while_planning(
 
 
 def test_a_budget_that_is_too_small_for_a_question_stops_the_question(
-    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
 ) -> None:
     with (tmp_path / "wavewright.yaml").open("a") as settings:
         settings.write("budgets: {run: {tokens: 100}}\n")
@@ -273,7 +273,7 @@ def test_a_budget_that_is_too_small_for_a_question_stops_the_question(
 def test_a_model_that_cannot_be_asked_at_all_is_misuse_before_anything_runs(
     tmp_path: Path,
     wavewright: CommandLine,
-    desk: ScriptedServer,
+    desk: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
     variable: str,
     value: str,
@@ -291,7 +291,7 @@ def test_a_model_that_cannot_be_asked_at_all_is_misuse_before_anything_runs(
 
 
 def test_a_preference_that_stands_for_no_model_is_a_fault_at_its_place(
-    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
 ) -> None:
     write_desk(tmp_path, template=TEMPLATE, job=UNPLANNED + "overrides: {model_preference: sonet}\n")
 
@@ -305,7 +305,7 @@ def test_a_preference_that_stands_for_no_model_is_a_fault_at_its_place(
 
 
 def test_a_review_that_the_run_s_time_limit_cuts_off_is_by_code_and_says_so(
-    tmp_path: Path, wavewright: CommandLine, desk: ScriptedServer
+    tmp_path: Path, wavewright: CommandLine, desk: FakeModelServer
 ) -> None:
     write_desk(tmp_path, template=TEMPLATE + "limits: {run_timeout: 2s}\n", job=UNPLANNED)
     desk.reset()

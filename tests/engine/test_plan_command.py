@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import JOB, PLAN, misspelt, write_job
 from tests.engine.wording import worded
-from tests.support.scripted_model import API_KEY, ScriptedServer, asked_for, overloaded
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for, overloaded
 from wavewright.planner.reader import read_plan
 from wavewright.planner.types import JsonObject
 
@@ -20,7 +20,9 @@ ASK: JsonObject = {"ask": {"question": "Which notes?", "options": ["all of them"
 
 
 @pytest.fixture
-def planning(project: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> ScriptedServer:
+def planning(
+    project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> FakeModelServer:
     """A model server that the project's commands ask, and a job that brings no plan."""
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -34,7 +36,7 @@ def planned(wavewright: CommandLine, *options: str) -> tuple[int, JsonObject]:
 
 
 def test_the_plan_of_a_model_is_printed_with_its_rung_and_its_cost(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path, snapshot: SnapshotAssertion
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:
     planning.answer(PLAN, when=asked_for("plan"))
 
@@ -44,7 +46,7 @@ def test_the_plan_of_a_model_is_printed_with_its_rung_and_its_cost(
     assert worded(answer, project) == snapshot
 
 
-def test_what_is_printed_is_a_plan_file(wavewright: CommandLine, planning: ScriptedServer) -> None:
+def test_what_is_printed_is_a_plan_file(wavewright: CommandLine, planning: FakeModelServer) -> None:
     planning.answer(PLAN, when=asked_for("plan"))
 
     printed = wavewright("plan", "plans/ranking.job.yaml").out
@@ -54,7 +56,7 @@ def test_what_is_printed_is_a_plan_file(wavewright: CommandLine, planning: Scrip
     assert [step.id for step in found.plan.steps] == ["files", "notes", "ranking"]
 
 
-def test_a_plan_that_was_repaired_says_so_and_why(wavewright: CommandLine, planning: ScriptedServer) -> None:
+def test_a_plan_that_was_repaired_says_so_and_why(wavewright: CommandLine, planning: FakeModelServer) -> None:
     planning.answer(misspelt(), PLAN, when=asked_for("plan"))
 
     code, report = planned(wavewright)
@@ -71,7 +73,7 @@ def test_a_plan_that_was_repaired_says_so_and_why(wavewright: CommandLine, plann
     assert report["diagnostics"] == []
 
 
-def test_the_figures_are_those_of_the_wire(wavewright: CommandLine, planning: ScriptedServer) -> None:
+def test_the_figures_are_those_of_the_wire(wavewright: CommandLine, planning: FakeModelServer) -> None:
     planning.answer(PLAN, when=asked_for("plan"))
 
     report = planned(wavewright)[1]
@@ -86,7 +88,7 @@ def test_the_figures_are_those_of_the_wire(wavewright: CommandLine, planning: Sc
 
 
 def test_a_price_of_the_settings_gives_the_money(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path
+    wavewright: CommandLine, planning: FakeModelServer, project: Path
 ) -> None:
     with (project / "wavewright.yaml").open("a") as settings:
         settings.write("models: {prices: {scripted: {input: 1.0, output: 2.0}}}\n")
@@ -100,7 +102,7 @@ def test_a_price_of_the_settings_gives_the_money(
 
 @pytest.mark.parametrize("name", ["kept.yaml", "kept.json"])
 def test_a_kept_plan_is_checked_and_run_as_it_is(
-    wavewright: CommandLine, planning: ScriptedServer, monkeypatch: pytest.MonkeyPatch, name: str
+    wavewright: CommandLine, planning: FakeModelServer, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     planning.answer(PLAN, when=asked_for("plan"))
     code, report = planned(wavewright, "--out", name)
@@ -116,7 +118,7 @@ def test_a_kept_plan_is_checked_and_run_as_it_is(
 
 
 def test_only_a_plan_is_replaced_by_a_plan(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path, snapshot: SnapshotAssertion
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:
     planning.answer(PLAN, when=asked_for("plan"))
 
@@ -131,7 +133,7 @@ def test_only_a_plan_is_replaced_by_a_plan(
 
 
 def test_a_suffix_that_is_no_document_is_refused_before_anybody_is_asked(
-    wavewright: CommandLine, planning: ScriptedServer
+    wavewright: CommandLine, planning: FakeModelServer
 ) -> None:
     answer = wavewright("plan", "plans/ranking.job.yaml", "--out", "plan.txt")
 
@@ -141,7 +143,7 @@ def test_a_suffix_that_is_no_document_is_refused_before_anybody_is_asked(
 
 
 def test_a_question_that_nobody_answers_is_printed_with_the_way_to_answer_it(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path, snapshot: SnapshotAssertion
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:
     planning.answer(ASK, when=asked_for("plan"))
 
@@ -157,7 +159,7 @@ def test_a_question_that_nobody_answers_is_printed_with_the_way_to_answer_it(
 
 @pytest.mark.parametrize(("given", "told"), [("the newest", "the newest"), ("2", "the newest"), ("9", "9")])
 def test_an_answer_of_the_command_line_goes_to_the_planner(
-    wavewright: CommandLine, planning: ScriptedServer, given: str, told: str
+    wavewright: CommandLine, planning: FakeModelServer, given: str, told: str
 ) -> None:
     planning.answer(ASK, PLAN, when=asked_for("plan"))
 
@@ -168,7 +170,7 @@ def test_an_answer_of_the_command_line_goes_to_the_planner(
     assert told in planning.requests[1].text
 
 
-def test_answers_are_taken_in_their_order(wavewright: CommandLine, planning: ScriptedServer) -> None:
+def test_answers_are_taken_in_their_order(wavewright: CommandLine, planning: FakeModelServer) -> None:
     second: JsonObject = {"ask": {"question": "How many words?"}}
     planning.answer(ASK, second, PLAN, when=asked_for("plan"))
 
@@ -180,7 +182,7 @@ def test_answers_are_taken_in_their_order(wavewright: CommandLine, planning: Scr
 
 
 def test_a_goal_that_cannot_be_planned_names_the_reason(
-    wavewright: CommandLine, planning: ScriptedServer
+    wavewright: CommandLine, planning: FakeModelServer
 ) -> None:
     planning.answer({"cannot_plan": "there is no tool that counts"}, when=asked_for("plan"))
 
@@ -191,7 +193,7 @@ def test_a_goal_that_cannot_be_planned_names_the_reason(
 
 
 def test_without_any_rung_the_last_answer_is_shown_with_carets_and_the_command_says_no(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path, snapshot: SnapshotAssertion
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:
     with (project / "wavewright.yaml").open("a") as settings:
         settings.write("ladders: {planner: [{name: llm}, {name: repaired, tries: 1}]}\n")
@@ -207,7 +209,7 @@ def test_without_any_rung_the_last_answer_is_shown_with_carets_and_the_command_s
 
 
 def test_a_model_that_is_away_leaves_the_plan_to_the_rungs_of_code(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path
+    wavewright: CommandLine, planning: FakeModelServer, project: Path
 ) -> None:
     with (project / "wavewright.yaml").open("a") as settings:
         settings.write("models: {attempts: 1}\n")
@@ -219,7 +221,7 @@ def test_a_model_that_is_away_leaves_the_plan_to_the_rungs_of_code(
     assert report["rung"] == "minimal"
 
 
-def test_a_job_with_a_plan_asks_nobody(wavewright: CommandLine, planning: ScriptedServer) -> None:
+def test_a_job_with_a_plan_asks_nobody(wavewright: CommandLine, planning: FakeModelServer) -> None:
     answer = wavewright("plan", "plans/words.job.yaml", "--format", "json")
 
     assert json.loads(answer.out)["rung"] == "given"
@@ -250,7 +252,7 @@ def test_without_a_model_a_job_without_a_plan_has_none(
     assert worded(answer, project) == snapshot
 
 
-def test_the_key_is_in_no_output(wavewright: CommandLine, planning: ScriptedServer) -> None:
+def test_the_key_is_in_no_output(wavewright: CommandLine, planning: FakeModelServer) -> None:
     planning.answer({"cannot_plan": f"the key is {API_KEY}"}, when=asked_for("plan"))
 
     for output_format in ("text", "json"):
@@ -272,7 +274,7 @@ def test_a_missing_key_is_misuse_with_its_mend(
 
 
 def test_a_faulty_prompt_is_misuse_at_its_line(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path, snapshot: SnapshotAssertion
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:
     (project / "prompts" / "planner" / "instructions.md.j2").write_text("Plan.\n{{ nobody.knows }}\n")
 

@@ -9,8 +9,8 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import PLAN, REVIEW, misspelt, write_job
 from tests.prompts.test_prompts_page import told_of, variables
-from tests.support.scripted_model import ScriptedServer, asked_for
 from wavewright.engine.cli.prompt_contexts import contexts_of
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import JsonObject
 from wavewright.prompts import Prompts
 from wavewright.tools.packs import load_pack, pack_names
@@ -42,7 +42,7 @@ def test_a_context_has_every_variable_of_the_shipped_prompt_and_none_that_the_pa
 
 
 def test_what_prompts_are_given_in_a_run_is_in_their_contexts(
-    wavewright: CommandLine, project: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, set[str]] = {}
     render = Prompts.render

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import PLAN, REVIEW, misspelt, write_job
 from tests.engine.wording import worded
-from tests.support.scripted_model import API_KEY, ScriptedServer, asked_for, silence
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for, silence
 from wavewright.planner.types import JsonObject
 
 ASK: JsonObject = {"ask": {"question": "Which notes?", "options": ["all of them", "the newest"]}}
@@ -42,7 +42,9 @@ PATCH: JsonObject = {
 
 
 @pytest.fixture
-def planning(project: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> ScriptedServer:
+def planning(
+    project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> FakeModelServer:
     """A model server that the project's commands ask, and a job that brings no plan."""
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -57,7 +59,7 @@ def only_run(wavewright: CommandLine) -> JsonObject:
 
 
 def test_each_call_and_each_rung_that_gave_nothing_is_a_line(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path, snapshot: SnapshotAssertion
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:
     planning.answer(misspelt(), PLAN, when=asked_for("plan"))
 
@@ -68,7 +70,7 @@ def test_each_call_and_each_rung_that_gave_nothing_is_a_line(
     assert lines == snapshot
 
 
-def test_the_lines_of_json_hold_every_call(wavewright: CommandLine, planning: ScriptedServer) -> None:
+def test_the_lines_of_json_hold_every_call(wavewright: CommandLine, planning: FakeModelServer) -> None:
     planning.answer(PLAN, when=asked_for("plan"))
 
     events = [
@@ -82,7 +84,7 @@ def test_the_lines_of_json_hold_every_call(wavewright: CommandLine, planning: Sc
 
 
 def test_an_answer_of_the_command_line_goes_to_the_planner_of_a_run(
-    wavewright: CommandLine, planning: ScriptedServer
+    wavewright: CommandLine, planning: FakeModelServer
 ) -> None:
     planning.answer(ASK, PLAN, when=asked_for("plan"))
 
@@ -94,7 +96,7 @@ def test_an_answer_of_the_command_line_goes_to_the_planner_of_a_run(
 
 
 def test_a_question_that_nobody_answers_keeps_the_run_until_somebody_does(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path, snapshot: SnapshotAssertion
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:
     planning.answer(ASK, PLAN, when=asked_for("plan"))
 
@@ -109,7 +111,7 @@ def test_a_question_that_nobody_answers_keeps_the_run_until_somebody_does(
 
 
 def test_a_goal_that_no_rung_can_plan_ends_with_the_reason(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path
+    wavewright: CommandLine, planning: FakeModelServer, project: Path
 ) -> None:
     with (project / "wavewright.yaml").open("a") as settings:
         settings.write("ladders: {planner: [{name: llm}]}\n")
@@ -122,7 +124,7 @@ def test_a_goal_that_no_rung_can_plan_ends_with_the_reason(
 
 
 def test_a_run_over_its_budget_says_so_and_goes_on_without_the_model(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path
+    wavewright: CommandLine, planning: FakeModelServer, project: Path
 ) -> None:
     with (project / "wavewright.yaml").open("a") as settings:
         settings.write("budgets: {run: {tokens: 100}}\n")
@@ -135,7 +137,7 @@ def test_a_run_over_its_budget_says_so_and_goes_on_without_the_model(
 
 
 def test_calls_that_a_budget_refused_are_told_as_never_made(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path
+    wavewright: CommandLine, planning: FakeModelServer, project: Path
 ) -> None:
     with (project / "wavewright.yaml").open("a") as settings:
         settings.write("budgets: {run: {tokens: 100}}\n")
@@ -149,7 +151,7 @@ def test_calls_that_a_budget_refused_are_told_as_never_made(
 
 
 def test_what_models_cost_is_shown_with_the_run(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path
+    wavewright: CommandLine, planning: FakeModelServer, project: Path
 ) -> None:
     with (project / "wavewright.yaml").open("a") as settings:
         settings.write("models: {prices: {scripted: {input: 1.0, output: 2.0}}}\n")
@@ -177,7 +179,7 @@ def test_what_models_cost_is_shown_with_the_run(
 
 
 def test_the_patch_of_a_model_is_shown_like_any_other(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path, snapshot: SnapshotAssertion
+    wavewright: CommandLine, planning: FakeModelServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:
     (project / "notes" / "empty.md").write_text("")
     planning.answer(PLAN, when=asked_for("plan"))
@@ -199,7 +201,7 @@ def test_the_patch_of_a_model_is_shown_like_any_other(
 
 
 def test_the_key_is_in_nothing_that_a_run_leaves(
-    wavewright: CommandLine, planning: ScriptedServer, project: Path
+    wavewright: CommandLine, planning: FakeModelServer, project: Path
 ) -> None:
     planning.answer(PLAN, when=asked_for("plan"))
 
@@ -216,7 +218,7 @@ def test_the_key_is_in_nothing_that_a_run_leaves(
     "command", [("plan", "plans/ranking.job.yaml"), ("run", "plans/ranking.job.yaml"), ("doctor",)]
 )
 def test_ctrl_c_ends_a_command_that_waits_for_a_model(
-    project: Path, planning: ScriptedServer, command: tuple[str, ...]
+    project: Path, planning: FakeModelServer, command: tuple[str, ...]
 ) -> None:
     planning.answer(silence())
     running = subprocess.Popen(
@@ -238,7 +240,7 @@ def test_ctrl_c_ends_a_command_that_waits_for_a_model(
     assert "Traceback" not in err
 
 
-def test_a_run_in_a_pipe_shows_no_streamed_text(project: Path, planning: ScriptedServer) -> None:
+def test_a_run_in_a_pipe_shows_no_streamed_text(project: Path, planning: FakeModelServer) -> None:
     planning.answer(PLAN, when=asked_for("plan"))
     command = [sys.executable, "-m", "wavewright.engine.main", "run", "plans/ranking.job.yaml"]
 

@@ -18,11 +18,11 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import CommandLine
 from tests.engine.desk_project import write_desk
 from tests.engine.wording import worded
-from tests.support.scripted_model import ScriptedServer, asked_for
 from wavewright.config.documents import read_document
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import RunRequest
 from wavewright.engine.document_kinds import is_sealed_plan
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.sealed_plan import SealError, read_sealed_plan, seal_plan
 from wavewright.engine.session import run_request
 from wavewright.engine.stopping import Stopper
@@ -250,7 +250,7 @@ def test_a_packs_paths_are_those_of_the_project_that_runs_it(
 
 
 def test_no_planner_is_asked_for_another_plan(
-    wavewright: CommandLine, project: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan of a goal template is only a rung to a planner, but not once it is sealed."""
     template = project / "config" / "goals" / "word_ranking.yaml"

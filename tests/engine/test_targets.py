@@ -20,9 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.conftest import CommandLine
-from tests.support.scripted_model import ScriptedServer, asked_for
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import ApprovalRequest, RunRequest, keep_back
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.session import run_request
 from wavewright.engine.target_waves import Target, TargetEnd, Waves, read_targets, waves_of
 from wavewright.executor.events import Event, ModelCalled, StepFinished
@@ -278,7 +278,7 @@ async def test_the_tokens_of_a_job_are_shared_by_its_targets(
 
 
 def test_the_budget_of_a_job_is_for_all_its_targets_together(
-    wavewright: CommandLine, places: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, places: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.support.note_worker import NOTE_WORKER
-from tests.support.scripted_model import ScriptedServer
+from wavewright.engine.fake_model.server import FakeModelServer
 
 WORKER = NOTE_WORKER + "expected_tokens: 1000\n"
 SETTINGS = "journal: journal.sqlite\nmodels: {prices: {scripted: {input: 2, output: 6}}}\n"
@@ -24,7 +24,7 @@ def write_plan(folder: Path, name: str, words: int) -> Path:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def desk(tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a worker, and a plan that calls it for twenty words, 1,000 tokens each."""
     for name, text in {
         "prompts/workers/note.md.j2": "Write a line.\n{{ inputs.word }}\n",
@@ -56,7 +56,7 @@ def set_budgets(desk: Path, budgets: str) -> None:
     ],
 )
 def test_a_plan_over_a_budget_of_the_settings_is_refused_by_every_command(
-    wavewright: CommandLine, desk: Path, model_server: ScriptedServer, file: str, budgets: str, code: str
+    wavewright: CommandLine, desk: Path, model_server: FakeModelServer, file: str, budgets: str, code: str
 ) -> None:
     set_budgets(desk, budgets)
 

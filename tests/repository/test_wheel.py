@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.repository.tree import ROOMS, ROOT, module_name, project_files, shipped_modules
-from tests.support.scripted_model import ScriptedServer
+from wavewright.engine.fake_model.server import FakeModelServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -240,7 +240,7 @@ def test_the_core_checks_simulates_and_runs_a_project(core: Installation, tmp_pa
 
 
 def test_the_core_asks_an_openai_compatible_model(
-    core: Installation, tmp_path: Path, model_server: ScriptedServer
+    core: Installation, tmp_path: Path, model_server: FakeModelServer
 ) -> None:
     core.run("wavewright", "init", "mine", folder=tmp_path)
     model_server.answer("ready")

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.support.scripted_model import ScriptedServer, Wire
 from wavewright.config.model_settings import BudgetsSection, ModelsSection
 from wavewright.config.settings import Settings, load_settings
+from wavewright.engine.fake_model.server import FakeModelServer, Wire
 from wavewright.executor.purse import MemoryPurse
 from wavewright.planner.model_port import ModelCall, Models, ModelUse
 from wavewright.planner.spending import Account, Spend
@@ -34,7 +34,7 @@ class Asking:
 
 
 def settings_for(
-    server: ScriptedServer,
+    server: FakeModelServer,
     folder: Path,
     wire: Wire = "chat",
     *,
@@ -52,7 +52,7 @@ def settings_for(
 
 @asynccontextmanager
 async def models_over(
-    server: ScriptedServer,
+    server: FakeModelServer,
     folder: Path,
     wire: Wire = "chat",
     *,

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.planner.bad_plans import Case, cases, contract_tools, goal_of
-from tests.support.scripted_model import Called, Reply, ScriptedServer
 from tests.wire.asking import models_over
+from wavewright.engine.fake_model.server import Called, FakeModelServer, Reply
 from wavewright.planner.ladders import read_ladders
 from wavewright.planner.models import Plan
 from wavewright.planner.planning import Planned, make_plan
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def planned_over(
-    server: ScriptedServer, folder: Path, allowed: Sequence[str], tools: dict[str, ToolSignature]
+    server: FakeModelServer, folder: Path, allowed: Sequence[str], tools: dict[str, ToolSignature]
 ) -> Planned:
     """Plan for a goal that allows some tools, with the server as the model."""
     async with models_over(server, folder, max_output_tokens=4_000) as asking:
@@ -47,7 +47,7 @@ async def planned_over(
         )
 
 
-async def planned_from(case: Case, server: ScriptedServer, folder: Path, *, as_call: bool) -> Planned:
+async def planned_from(case: Case, server: FakeModelServer, folder: Path, *, as_call: bool) -> Planned:
     """Plan with a model that gives one answer, whatever it is asked."""
     contract: JsonObject = json.loads((CORPUS / "contract.json").read_text())
     allowed = contract["allowed_tools"]
@@ -83,7 +83,7 @@ as_text_or_call = pytest.mark.parametrize("as_call", [False, True], ids=["text",
 @as_text_or_call
 @pytest.mark.parametrize("case", of("reject"), ids=name_of)
 async def test_no_plan_comes_of_an_answer_that_must_be_refused(
-    case: Case, *, as_call: bool, model_server: ScriptedServer, tmp_path: Path
+    case: Case, *, as_call: bool, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     planned = await planned_from(case, model_server, tmp_path, as_call=as_call)
 
@@ -97,7 +97,7 @@ async def test_no_plan_comes_of_an_answer_that_must_be_refused(
 @as_text_or_call
 @pytest.mark.parametrize("case", of("valid", "repairable"), ids=name_of)
 async def test_an_answer_that_holds_a_plan_comes_out_as_that_plan_at_once(
-    case: Case, *, as_call: bool, model_server: ScriptedServer, tmp_path: Path
+    case: Case, *, as_call: bool, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     planned = await planned_from(case, model_server, tmp_path, as_call=as_call)
 
@@ -138,7 +138,7 @@ LOOK_UP = ToolSignature.model_validate(
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
 async def test_no_plan_comes_of_an_answer_of_ours_that_must_be_refused(
-    text: str, model_server: ScriptedServer, tmp_path: Path
+    text: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(text)
 
@@ -151,7 +151,7 @@ async def test_no_plan_comes_of_an_answer_of_ours_that_must_be_refused(
 
 @pytest.mark.parametrize("text", READ.values(), ids=READ)
 async def test_an_answer_of_ours_that_holds_a_plan_comes_out_as_that_plan(
-    text: str, model_server: ScriptedServer, tmp_path: Path
+    text: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(text)
 
@@ -165,7 +165,7 @@ async def test_an_answer_of_ours_that_holds_a_plan_comes_out_as_that_plan(
 
 
 async def test_a_plan_that_is_mended_in_the_third_round_is_taken(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     refused = REFUSED["a tool that is not"]
     model_server.answer(refused, refused, REFUSED["nothing"], READ["plain"])

@@ -15,18 +15,18 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.desk_project import take_calls
 from tests.support.note_worker import NOTE_WORKER
-from tests.support.scripted_model import (
+from tests.wire.asking import RUN, models_over, question
+from tests.wire.desk import ITS_PLAN, PLAN, TEMPLATE, Desk, review
+from wavewright.config.model_settings import BudgetsSection
+from wavewright.engine.fake_model.server import (
+    FakeModelServer,
     Reply,
-    ScriptedServer,
     Tokens,
     asked_for,
     delayed,
     silence,
     with_tokens,
 )
-from tests.wire.asking import RUN, models_over, question
-from tests.wire.desk import ITS_PLAN, PLAN, TEMPLATE, Desk, review
-from wavewright.config.model_settings import BudgetsSection
 from wavewright.executor.purse_sqlite import SqlitePurse
 from wavewright.planner.model_port import ModelError
 from wavewright.planner.spending import Account
@@ -39,7 +39,7 @@ MANY = 60
 @pytest.mark.anyio
 @pytest.mark.parametrize("claimed", [60, 400], ids=["as-reserved", "more-than-reserved"])
 async def test_calls_at_once_overshoot_a_budget_by_no_more_than_those_under_way(
-    claimed: int, model_server: ScriptedServer, tmp_path: Path
+    claimed: int, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     budget = 4_000
     model_server.answer(with_tokens(delayed("an answer", 0.02), Tokens(10, claimed)))
@@ -77,7 +77,7 @@ async def test_calls_at_once_overshoot_a_budget_by_no_more_than_those_under_way(
 @pytest.mark.anyio
 @pytest.mark.parametrize("scope", ["run", "job", "day"])
 async def test_a_budget_of_calls_is_never_overshot(
-    scope: str, model_server: ScriptedServer, tmp_path: Path
+    scope: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(Reply("an answer", delay=0.02))
     budgets = BudgetsSection.model_validate({scope: {"calls": 7}, "recovery_share": 0.0})
@@ -102,7 +102,7 @@ async def test_a_budget_of_calls_is_never_overshot(
 
 
 @pytest.mark.anyio
-async def test_money_is_counted_before_a_call_is_made(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_money_is_counted_before_a_call_is_made(model_server: FakeModelServer, tmp_path: Path) -> None:
     model_server.answer(with_tokens("an answer", Tokens(1_000, 500)))
     budgets = BudgetsSection.model_validate({"run": {"usd": 0.01}, "recovery_share": 0.0})
 
@@ -123,7 +123,7 @@ async def test_money_is_counted_before_a_call_is_made(model_server: ScriptedServ
 
 @pytest.mark.anyio
 async def test_a_model_of_unknown_price_is_not_asked_under_a_budget_of_money(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     budgets = BudgetsSection.model_validate({"run": {"usd": 1.0}})
     async with models_over(model_server, tmp_path, budgets=budgets, prices={}) as asking:
@@ -166,7 +166,7 @@ def write_notes(folder: Path, *, settings: str, worker: str = WORKER) -> None:
 
 
 def test_parallel_workers_of_a_run_stop_at_its_budget_and_leave_the_review_its_share(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -188,7 +188,7 @@ def test_parallel_workers_of_a_run_stop_at_its_budget_and_leave_the_review_its_s
 
 
 def test_workers_that_are_expected_to_go_over_the_budget_are_not_begun(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -225,7 +225,7 @@ asyncio.run(main())
 
 @pytest.mark.anyio
 async def test_a_kill_between_answer_and_settlement_leaves_the_reservation_charged(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     (tmp_path / "wavewright.yaml").write_text(
         "models: {max_output_tokens: 700}\nbudgets: {day: {tokens: 1000}, job: {calls: 3}}\njournal: j.sqlite\n"
@@ -250,7 +250,7 @@ async def test_a_kill_between_answer_and_settlement_leaves_the_reservation_charg
 
 
 def test_a_run_killed_while_it_waits_has_spent_what_it_may_have(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -282,7 +282,7 @@ def test_a_run_killed_while_it_waits_has_spent_what_it_may_have(
 
 
 def test_a_day_that_is_used_up_says_when_it_ends(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)

@@ -11,10 +11,10 @@ import pytest
 
 from tests.engine.conftest import Answer, CommandLine
 from tests.engine.equities_project import served_prices
-from tests.support.scripted_model import API_KEY, ScriptedServer, Wire
 from tests.tools.equities.price_service import Answer as Served
 from tests.tools.equities.price_service import serving
 from tests.wire.test_equities_over_a_model import PRICE_KEY, SETTINGS, ask_for_help, job_without_recipes
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, Wire
 from wavewright.planner.types import Json, JsonObject
 
 TIMES_AND_PLACES = {
@@ -39,7 +39,7 @@ class Runs:
     wavewright: CommandLine
     folder: Path
     monkeypatch: pytest.MonkeyPatch
-    server: ScriptedServer
+    server: FakeModelServer
 
     def record(self, wire: Wire = "chat") -> list[JsonObject]:
         """Run with a model that answers; return what lasts of the journal."""
@@ -85,7 +85,7 @@ def runs(
     wavewright: CommandLine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    model_server: ScriptedServer,
+    model_server: FakeModelServer,
     tape: Path,
 ) -> Runs:
     return Runs(wavewright, tmp_path, monkeypatch, model_server)

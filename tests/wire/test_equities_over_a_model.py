@@ -13,9 +13,9 @@ import pytest
 
 from tests.engine.conftest import Answer, CommandLine
 from tests.engine.equities_project import equities_job, served_prices
-from tests.support.scripted_model import API_KEY, WIRES, ScriptedServer, Wire, asked_for
 from tests.tools.equities.price_service import Answer as Served
 from tests.tools.equities.price_service import serving
+from wavewright.engine.fake_model.server import API_KEY, WIRES, FakeModelServer, Wire, asked_for
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.packaging import read_package
 from wavewright.reviewer.records import Package
@@ -82,7 +82,7 @@ PRICE_KEY = "sekrit-prices-0123456789"
 SETTINGS = "models: {prices: {scripted: {input: 1.0, output: 2.0}}}\n"
 
 
-def ask_for_help(monkeypatch: pytest.MonkeyPatch, server: ScriptedServer, wire: Wire) -> None:
+def ask_for_help(monkeypatch: pytest.MonkeyPatch, server: FakeModelServer, wire: Wire) -> None:
     monkeypatch.setenv("PRICE_KEY", PRICE_KEY)
     for name, value in server.environment(wire).items():
         monkeypatch.setenv(name, value)
@@ -115,7 +115,7 @@ def test_a_model_plans_and_mends_a_run_whose_data_was_stale(
     wire: Wire,
     wavewright: CommandLine,
     tmp_path: Path,
-    model_server: ScriptedServer,
+    model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "wavewright.yaml").write_text(SETTINGS)
@@ -144,7 +144,7 @@ def test_a_model_plans_and_mends_a_run_whose_data_was_stale(
 
 
 def test_what_each_call_cost_is_in_the_package_and_shown(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "wavewright.yaml").write_text(SETTINGS)
     ask_for_help(monkeypatch, model_server, "chat")
@@ -171,7 +171,7 @@ def test_what_each_call_cost_is_in_the_package_and_shown(
 
 
 def test_nothing_of_the_key_is_left_and_the_recovery_planner_saw_no_data(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask_for_help(monkeypatch, model_server, "chat")
 
@@ -189,7 +189,7 @@ def test_nothing_of_the_key_is_left_and_the_recovery_planner_saw_no_data(
 
 
 def test_what_a_model_would_send_out_anew_needs_a_persons_word(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask_for_help(monkeypatch, model_server, "chat")
 

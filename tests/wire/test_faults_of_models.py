@@ -9,10 +9,12 @@ from typing import Literal
 import anyio
 import pytest
 
-from tests.support.scripted_model import (
+from tests.wire.asking import models_over, question
+from tests.wire.fault_rows import LIST, ROWS, row
+from wavewright.engine.fake_model.server import (
     WIRES,
     Answer,
-    ScriptedServer,
+    FakeModelServer,
     Tokens,
     Wire,
     broken_arguments,
@@ -32,8 +34,6 @@ from tests.support.scripted_model import (
     slow_drip,
     with_tokens,
 )
-from tests.wire.asking import models_over, question
-from tests.wire.fault_rows import LIST, ROWS, row
 from wavewright.planner.model_port import LoopLimits, LoopTool, ModelError, Turn
 from wavewright.planner.types import Json, JsonObject
 
@@ -49,7 +49,7 @@ def test_every_fault_of_the_list_has_a_name_here() -> None:
 
 @row("ls01")
 async def test_a_server_that_asks_to_wait_is_asked_again_when_it_said(
-    row_id: str, model_server: ScriptedServer, tmp_path: Path
+    row_id: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(overloaded(retry_after=2), "forty-two")
     async with models_over(model_server, tmp_path) as asking:
@@ -65,7 +65,7 @@ async def test_a_server_that_asks_to_wait_is_asked_again_when_it_said(
 
 @row("ls02")
 async def test_a_server_that_always_fails_is_given_up_before_the_calls_time_is(
-    row_id: str, model_server: ScriptedServer, tmp_path: Path
+    row_id: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(failing(500))
     async with models_over(model_server, tmp_path, attempts=3) as asking:
@@ -83,7 +83,7 @@ async def test_a_server_that_always_fails_is_given_up_before_the_calls_time_is(
 @pytest.mark.parametrize("fault", [silence(), slow_drip("x" * 10_000, 0.01)], ids=["silence", "drip"])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 async def test_a_call_ends_with_its_time_whatever_comes_or_does_not(
-    row_id: str, fault: Answer, *, stream: bool, model_server: ScriptedServer, tmp_path: Path
+    row_id: str, fault: Answer, *, stream: bool, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(fault)
     pieces: list[str] = []
@@ -101,7 +101,7 @@ async def test_a_call_ends_with_its_time_whatever_comes_or_does_not(
 
 @pytest.mark.parametrize(("clock", "most"), [(None, 0.4), (20.0, 0.4), (0.4, 20.0)])
 async def test_a_call_takes_no_longer_than_its_ladder_or_the_settings_give_it(
-    clock: float | None, most: float, model_server: ScriptedServer, tmp_path: Path
+    clock: float | None, most: float, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(silence())
     async with models_over(model_server, tmp_path, request_seconds=most) as asking:
@@ -115,7 +115,7 @@ async def test_a_call_takes_no_longer_than_its_ladder_or_the_settings_give_it(
 @row("ls04")
 @every_wire
 async def test_a_stream_that_ends_without_a_reason_is_a_cut_answer(
-    row_id: str, wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    row_id: str, wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(cut_stream("so far, so good"))
     pieces: list[str] = []
@@ -129,7 +129,7 @@ async def test_a_stream_that_ends_without_a_reason_is_a_cut_answer(
 
 @every_wire
 async def test_an_answer_that_met_its_ceiling_says_that_it_is_cut(
-    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(cut_at_length("so far"))
     async with models_over(model_server, tmp_path, wire) as asking:
@@ -142,7 +142,7 @@ async def test_an_answer_that_met_its_ceiling_says_that_it_is_cut(
 
 @row("ls05")
 async def test_an_answer_without_a_choice_is_asked_for_again_and_counted(
-    row_id: str, model_server: ScriptedServer, tmp_path: Path
+    row_id: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(no_choices(), "here it is")
     async with models_over(model_server, tmp_path) as asking:
@@ -156,7 +156,7 @@ async def test_an_answer_without_a_choice_is_asked_for_again_and_counted(
 @row("ls06")
 @every_wire
 async def test_what_a_filter_stops_is_a_refusal_and_not_asked_again(
-    row_id: str, wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    row_id: str, wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(filtered())
     async with models_over(model_server, tmp_path, wire) as asking:
@@ -187,7 +187,7 @@ def noting(name: str, calls: list[JsonObject]) -> LoopTool:
 @row("ls08")
 @pytest.mark.parametrize("wire", ["chat", "responses"])
 async def test_a_call_whose_arguments_are_no_json_is_not_made(
-    row_id: str, wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    row_id: str, wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     calls: list[JsonObject] = []
     model_server.answer(broken_arguments("note", '{"number": 1'), calling("note", number=2), "done")
@@ -200,7 +200,9 @@ async def test_a_call_whose_arguments_are_no_json_is_not_made(
     assert answer.text == "done"
 
 
-async def test_a_tool_that_nobody_offered_is_not_called(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_a_tool_that_nobody_offered_is_not_called(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     calls: list[JsonObject] = []
     model_server.answer(calling("erase_everything", number=1), calling("note", number=2), "done")
     async with models_over(model_server, tmp_path) as asking:
@@ -216,7 +218,7 @@ async def test_a_tool_that_nobody_offered_is_not_called(model_server: ScriptedSe
 @row("ls09")
 @every_wire
 async def test_no_call_is_made_beyond_the_limit_of_an_answer_that_asks_for_too_many(
-    row_id: str, wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    row_id: str, wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     calls: list[JsonObject] = []
     model_server.answer(many_calls("note", 200), "done")
@@ -242,7 +244,7 @@ async def test_tokens_that_nobody_counted_are_estimated_and_charged(
     row_id: str,
     wire: Wire,
     claimed: Tokens | Literal["missing"],
-    model_server: ScriptedServer,
+    model_server: FakeModelServer,
     tmp_path: Path,
 ) -> None:
     model_server.answer(with_tokens("word " * 100, claimed))
@@ -262,7 +264,7 @@ async def test_tokens_that_nobody_counted_are_estimated_and_charged(
 )
 @every_wire
 async def test_a_negative_count_gives_nothing_back(
-    row_id: str, wire: Wire, claimed: Tokens, model_server: ScriptedServer, tmp_path: Path
+    row_id: str, wire: Wire, claimed: Tokens, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer("an answer before", with_tokens("an answer", claimed))
     async with models_over(model_server, tmp_path, wire) as asking:
@@ -278,7 +280,7 @@ async def test_a_negative_count_gives_nothing_back(
 
 @row("ls12")
 async def test_a_body_that_unpacks_to_ten_gigabytes_is_left_at_its_ceiling(
-    row_id: str, model_server: ScriptedServer, tmp_path: Path
+    row_id: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(gzip_bomb())
     async with models_over(model_server, tmp_path, attempts=1) as asking:
@@ -293,7 +295,7 @@ async def test_a_body_that_unpacks_to_ten_gigabytes_is_left_at_its_ceiling(
 @pytest.mark.parametrize("status", [401, 403])
 @every_wire
 async def test_a_denied_question_is_not_asked_again(
-    row_id: str, wire: Wire, status: int, model_server: ScriptedServer, tmp_path: Path
+    row_id: str, wire: Wire, status: int, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(denied(status), "too late")
     async with models_over(model_server, tmp_path, wire) as asking:
@@ -307,7 +309,7 @@ async def test_a_denied_question_is_not_asked_again(
 
 @every_wire
 async def test_a_question_too_large_for_the_model_says_so(
-    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(over_context(), "too late")
     async with models_over(model_server, tmp_path, wire) as asking:
@@ -320,7 +322,7 @@ async def test_a_question_too_large_for_the_model_says_so(
 
 @every_wire
 async def test_a_body_that_is_no_json_is_a_bad_answer(
-    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(no_json())
     async with models_over(model_server, tmp_path, wire, attempts=2) as asking:
@@ -333,7 +335,7 @@ async def test_a_body_that_is_no_json_is_a_bad_answer(
 
 
 async def test_a_connection_that_breaks_in_a_stream_never_looks_like_a_whole_answer(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(cut_stream("so far", connection=True))
     pieces: list[str] = []
@@ -346,7 +348,7 @@ async def test_a_connection_that_breaks_in_a_stream_never_looks_like_a_whole_ans
 
 
 async def test_nobody_at_the_address_is_unreachable(tmp_path: Path) -> None:
-    with ScriptedServer() as gone:
+    with FakeModelServer() as gone:
         pass
     async with models_over(gone, tmp_path, attempts=2) as asking:
         with pytest.raises(ModelError) as caught:
@@ -356,7 +358,7 @@ async def test_nobody_at_the_address_is_unreachable(tmp_path: Path) -> None:
 
 
 async def test_half_a_character_in_a_question_keeps_nobody_from_asking(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer("forty-two")
     turns = (Turn("half \udfff", "whole, please \ud800"),)
@@ -369,7 +371,7 @@ async def test_half_a_character_in_a_question_keeps_nobody_from_asking(
 
 @every_wire
 async def test_half_a_character_from_a_tool_keeps_no_agent_from_going_on(
-    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     async def call(arguments: JsonObject) -> Json:
         return {"said": ["half \ud83d"]}
@@ -385,7 +387,7 @@ async def test_half_a_character_from_a_tool_keeps_no_agent_from_going_on(
 
 @every_wire
 async def test_a_body_that_breaks_off_is_asked_for_again(
-    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(cut_stream("so far", connection=True), "all of it")
     async with models_over(model_server, tmp_path, wire) as asking:
@@ -398,7 +400,7 @@ async def test_a_body_that_breaks_off_is_asked_for_again(
 
 
 async def test_a_model_that_is_down_is_replaced_by_the_next_of_the_chain(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(failing(503), when=lambda request: request.model == "scripted")
     model_server.answer("from the other", when=lambda request: request.model == "other")

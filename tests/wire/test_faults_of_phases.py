@@ -9,10 +9,13 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.desk_project import take_calls
-from tests.support.scripted_model import (
+from tests.wire.asking import models_over, question
+from tests.wire.desk import ITS_PLAN, PLAN, TEMPLATE, Desk, review
+from tests.wire.fault_rows import row
+from wavewright.engine.fake_model.server import (
     API_KEY,
-    ScriptedRequest,
-    ScriptedServer,
+    FakeModelRequest,
+    FakeModelServer,
     asked_for,
     calling,
     echo,
@@ -23,15 +26,12 @@ from tests.support.scripted_model import (
     offering,
     refusing,
 )
-from tests.wire.asking import models_over, question
-from tests.wire.desk import ITS_PLAN, PLAN, TEMPLATE, Desk, review
-from tests.wire.fault_rows import row
 from wavewright.planner.types import Json, JsonObject
 
 
 @pytest.fixture
 def desk(
-    tmp_path: Path, wavewright: CommandLine, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> Desk:
     """The project, with the server as its model."""
     for name, value in model_server.environment().items():
@@ -41,13 +41,13 @@ def desk(
     return made
 
 
-def asked(server: ScriptedServer, schema: str) -> list[ScriptedRequest]:
+def asked(server: FakeModelServer, schema: str) -> list[FakeModelRequest]:
     return [request for request in server.requests if request.schema_name == schema]
 
 
 @row("ls05")
 def test_a_planner_that_is_given_nothing_asks_again_counts_it_and_leaves_the_templates_plan(
-    row_id: str, desk: Desk, model_server: ScriptedServer
+    row_id: str, desk: Desk, model_server: FakeModelServer
 ) -> None:
     desk.write(template=TEMPLATE + ITS_PLAN, settings="models: {attempts: 2}\n")
     model_server.answer(no_choices(), when=asked_for("plan"))
@@ -67,7 +67,7 @@ def test_a_planner_that_is_given_nothing_asks_again_counts_it_and_leaves_the_tem
 
 @row("ls06")
 def test_a_filtered_plan_is_on_record_as_refused_and_not_asked_for_again(
-    row_id: str, desk: Desk, model_server: ScriptedServer
+    row_id: str, desk: Desk, model_server: FakeModelServer
 ) -> None:
     desk.write(template=TEMPLATE + ITS_PLAN)
     model_server.answer(filtered(), when=asked_for("plan"))
@@ -86,7 +86,7 @@ def test_a_filtered_plan_is_on_record_as_refused_and_not_asked_for_again(
 
 @row("ls07")
 def test_a_refusal_in_words_ends_the_job_cleanly_after_few_questions(
-    row_id: str, desk: Desk, model_server: ScriptedServer
+    row_id: str, desk: Desk, model_server: FakeModelServer
 ) -> None:
     model_server.answer(refusing(), when=asked_for("plan"))
 
@@ -102,7 +102,7 @@ def test_a_refusal_in_words_ends_the_job_cleanly_after_few_questions(
 
 @row("ls02")
 def test_a_planner_whose_server_always_fails_leaves_the_templates_plan(
-    row_id: str, desk: Desk, model_server: ScriptedServer
+    row_id: str, desk: Desk, model_server: FakeModelServer
 ) -> None:
     desk.write(template=TEMPLATE + ITS_PLAN, settings="models: {attempts: 2}\n")
     model_server.answer(failing(503))
@@ -133,7 +133,7 @@ AGENT_PLAN: JsonObject = {
 
 @row("ls09")
 def test_an_agent_step_calls_no_more_than_it_may_and_nothing_that_writes(
-    row_id: str, desk: Desk, model_server: ScriptedServer
+    row_id: str, desk: Desk, model_server: FakeModelServer
 ) -> None:
     desk.write(template=AGENT_TEMPLATE)
     model_server.answer(AGENT_PLAN, when=asked_for("plan"))
@@ -161,7 +161,7 @@ KNOWN_SHAPE = "ghp_" + "0123456789abcdefABCDEF0123456789abcd"
 @pytest.mark.anyio
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 async def test_an_echo_has_no_secret_and_an_end(
-    row_id: str, *, stream: bool, model_server: ScriptedServer, tmp_path: Path
+    row_id: str, *, stream: bool, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     pieces: list[str] = []
     model_server.answer(echo)
@@ -180,7 +180,7 @@ async def test_an_echo_has_no_secret_and_an_end(
 
 @row("ls13")
 def test_an_echoed_secret_is_in_nothing_that_planning_leaves(
-    row_id: str, desk: Desk, model_server: ScriptedServer
+    row_id: str, desk: Desk, model_server: FakeModelServer
 ) -> None:
     (desk.folder / "prompts" / "planner").mkdir(parents=True)
     (desk.folder / "prompts" / "planner" / "instructions.md.j2").write_text(f"Plan. {API_KEY} {KNOWN_SHAPE}")
@@ -199,7 +199,7 @@ def test_an_echoed_secret_is_in_nothing_that_planning_leaves(
 @row("ls15")
 @pytest.mark.parametrize("confidence", ["0.9", 1.7, -0.1, None, True], ids=str)
 def test_a_review_whose_confidence_is_no_figure_is_asked_for_again_and_then_fails_safe(
-    row_id: str, confidence: Json, desk: Desk, model_server: ScriptedServer
+    row_id: str, confidence: Json, desk: Desk, model_server: FakeModelServer
 ) -> None:
     desk.write(template=TEMPLATE + "limits: {rounds: 0}\n")
     model_server.answer(PLAN, when=asked_for("plan"))
@@ -217,7 +217,7 @@ def test_a_review_whose_confidence_is_no_figure_is_asked_for_again_and_then_fail
     assert "confidence" in asked(model_server, "review")[1].last
 
 
-def test_a_review_that_is_right_at_its_second_try_counts(desk: Desk, model_server: ScriptedServer) -> None:
+def test_a_review_that_is_right_at_its_second_try_counts(desk: Desk, model_server: FakeModelServer) -> None:
     model_server.answer(PLAN, when=asked_for("plan"))
     model_server.answer(review(confidence="0.9"), review(), when=asked_for("review"))
 
@@ -232,7 +232,7 @@ def test_a_review_that_is_right_at_its_second_try_counts(desk: Desk, model_serve
 @row("ls16")
 @pytest.mark.parametrize("tool", ["run_shell", "erase_everything"])
 def test_a_tool_that_the_goal_does_not_have_is_refused_to_a_reviewer_and_logged(
-    row_id: str, tool: str, desk: Desk, model_server: ScriptedServer
+    row_id: str, tool: str, desk: Desk, model_server: FakeModelServer
 ) -> None:
     wish: JsonObject = {"action": "add_step", "step": "quotes", "tool": tool, "hint": "it knows more"}
     model_server.answer(PLAN, when=asked_for("plan"))

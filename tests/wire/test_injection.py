@@ -13,7 +13,6 @@ from typing import Final
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.support.scripted_model import Called, Reply, ScriptedRequest, ScriptedServer
 from tests.wire.hostile import (
     ALLOWED,
     CANARY,
@@ -28,6 +27,7 @@ from wavewright.config.settings import Settings, load_settings
 from wavewright.engine import toolbox
 from wavewright.engine.context import ApprovalRequest, Ports, RunContext, RunRequest
 from wavewright.engine.default_pipeline import default_pipeline
+from wavewright.engine.fake_model.server import Called, FakeModelRequest, FakeModelServer, Reply
 from wavewright.engine.session import ignore_event, utc_now
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.journal import MemoryJournal
@@ -232,7 +232,7 @@ async def test_in_a_thousand_runs_only_the_approved_plan_is_executed(
     assert seen["publish"] > RUNS / 20
 
 
-def obedient_reply(attacker: Attacker, request: ScriptedRequest) -> Reply:
+def obedient_reply(attacker: Attacker, request: FakeModelRequest) -> Reply:
     """Answer over the wire as the attacker says: as the output tool's arguments, or as text."""
     text = attacker.answer(request.schema_name)
     if request.output_tool and text.startswith("{"):
@@ -240,7 +240,7 @@ def obedient_reply(attacker: Attacker, request: ScriptedRequest) -> Reply:
     return Reply(text=text)
 
 
-def asked_for_patch(server: ScriptedServer) -> list[ScriptedRequest]:
+def asked_for_patch(server: FakeModelServer) -> list[FakeModelRequest]:
     return [request for request in server.requests if request.schema_name == "patch"]
 
 
@@ -255,7 +255,7 @@ def test_over_the_wire_too_and_nothing_hostile_is_shown_raw(
     is_planned: bool,
     wavewright: CommandLine,
     tmp_path: Path,
-    model_server: ScriptedServer,
+    model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment().items():

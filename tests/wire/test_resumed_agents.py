@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.support.scripted_model import ScriptedServer, asked_for, calling, silence
 from tests.wire.desk import PLAN, Desk, review
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling, silence
 
 TOOLS = '''
 from pathlib import Path
@@ -39,7 +39,7 @@ available_tools: [{name: look}, {name: agent}]
 
 @pytest.fixture
 def project(
-    tmp_path: Path, wavewright: CommandLine, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     del wavewright  # it clears the environment first
     for name, value in model_server.environment().items():
@@ -51,7 +51,7 @@ def project(
     return tmp_path
 
 
-def run_until(folder: Path, server: ScriptedServer, requests: int, job: str = "search.job.yaml") -> None:
+def run_until(folder: Path, server: FakeModelServer, requests: int, job: str = "search.job.yaml") -> None:
     """Start a run, and kill it as soon as the model was asked so often."""
     running = subprocess.Popen(
         [sys.executable, "-m", "wavewright.engine.main", "run", job],
@@ -66,7 +66,7 @@ def run_until(folder: Path, server: ScriptedServer, requests: int, job: str = "s
 
 
 def test_an_agent_goes_on_where_it_was_killed(
-    project: Path, wavewright: CommandLine, model_server: ScriptedServer
+    project: Path, wavewright: CommandLine, model_server: FakeModelServer
 ) -> None:
     model_server.answer(calling("look", place="attic"), calling("look", place="cellar"))
     model_server.answer(silence())
@@ -85,7 +85,7 @@ def test_an_agent_goes_on_where_it_was_killed(
 
 
 def test_a_planner_that_has_answered_is_not_asked_again(
-    tmp_path: Path, wavewright: CommandLine, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)

@@ -27,7 +27,10 @@ EXTRAS: Mapping[str, Extra] = {
     "otel": Extra(("opentelemetry.sdk", "opentelemetry.exporter"), "traces to a collector"),
     "parquet": Extra(("pyarrow",), "Parquet price files"),
     "postgres": Extra(("asyncpg",), "journal, jobs and budgets in PostgreSQL"),
-    "testing": Extra(("hypothesis", "pytest", "syrupy"), "tests and snapshots of plans, outputs for --stubs"),
+    "testing": Extra(
+        ("hypothesis", "pytest", "starlette", "syrupy", "uvicorn"),
+        "tests and snapshots of plans, outputs for --stubs, the fake model",
+    ),
 }
 
 

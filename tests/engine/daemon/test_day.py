@@ -11,9 +11,9 @@ import pytest
 
 from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.yard import Counterpart, Yard, job
-from tests.support.scripted_model import ScriptedServer, asked_for
 from wavewright.config.model_settings import BudgetsSection
 from wavewright.engine.daemon.day import Day, PausingPurse, instant, next_day
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.requests import JobRequest
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.brake import Brake
@@ -212,7 +212,7 @@ async def test_a_plan_is_held_against_a_whole_day_and_not_against_the_rest_of_on
 
 
 @pytest.fixture
-def model(yard: Yard, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def model(yard: Yard, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that reviews everything kindly."""
     model_server.answer(REVIEW, when=asked_for("review"))
     for name, value in model_server.environment().items():

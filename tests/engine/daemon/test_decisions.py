@@ -12,9 +12,9 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.yard import PATIENCE, Counterpart, Yard, job
-from tests.support.scripted_model import ScriptedServer, asked_for
 from wavewright.engine.approvals import APPROVAL_SECONDS
 from wavewright.engine.daemon.decisions import Renewal
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.requests import JobRequest, UserDecisionResponse
 from wavewright.executor.job_store.records import Alongside, Decision, DecisionId, DecisionMade, JobId, JobRow
 from wavewright.executor.journal_errors import JournalError
@@ -155,7 +155,7 @@ async def test_a_parked_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
 
 
 async def test_a_planners_question_parks_the_job_until_it_is_answered(
-    yard: Yard, counterpart: Counterpart, in_process: InProcess, model_server: ScriptedServer
+    yard: Yard, counterpart: Counterpart, in_process: InProcess, model_server: FakeModelServer
 ) -> None:
     yard.environment.update(model_server.environment())
     (yard.folder / "saying.yaml").write_text(TEMPLATE)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.yard import PATIENCE, Counterpart, Yard
-from tests.support.scripted_model import ScriptedServer, asked_for
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.requests import JobRequest, ValidationResult
 from wavewright.executor.job_store.records import JobId
@@ -201,7 +201,7 @@ async def test_a_rejection_survives_the_daemon(
 
 
 async def test_a_model_that_mends_sees_that_there_is_feedback_and_not_what_it_says(
-    judged: Yard, counterpart: Counterpart, in_process: InProcess, model_server: ScriptedServer
+    judged: Yard, counterpart: Counterpart, in_process: InProcess, model_server: FakeModelServer
 ) -> None:
     judged.environment.update(model_server.environment())
     review: JsonObject = {

@@ -10,8 +10,8 @@ import pytest
 
 from tests.engine.daemon.conftest import StartDaemon
 from tests.engine.daemon.yard import Counterpart, Yard
-from tests.support.model_answers import AnswerMaker
-from tests.support.scripted_model import ScriptedServer, asked_for, calling
+from wavewright.engine.fake_model.answers import AnswerMaker
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling
 from wavewright.engine.messages.requests import JobRequest
 from wavewright.planner.types import JsonObject
 
@@ -48,7 +48,7 @@ def searching(target: str) -> AnswerMaker:
 
 
 async def test_of_a_planner_an_agent_and_a_reviewer_no_answer_is_asked_for_twice_whatever_dies_between(
-    yard: Yard, counterpart: Counterpart, start: StartDaemon, model_server: ScriptedServer
+    yard: Yard, counterpart: Counterpart, start: StartDaemon, model_server: FakeModelServer
 ) -> None:
     yard.environment |= model_server.environment()
     yard.write(functions="say: {effects: [read]}, hold: {effects: [read]}")

@@ -10,11 +10,11 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.desk_project import JOB, TEMPLATE, take_calls, write_desk
 from tests.engine.recordings.conftest import Yes
-from tests.support.scripted_model import Failure, ScriptedServer, asked_for, denied
 from tests.wire import desk as planned
 from tests.wire.desk import PLAN, UNPLANNED, review
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import RunRequest, keep_back
+from wavewright.engine.fake_model.server import Failure, FakeModelServer, asked_for, denied
 from wavewright.engine.recordings.comparison import Comparison, compare
 from wavewright.engine.recordings.counterfactual import Replayed, replay_run
 from wavewright.engine.recordings.replay_settings import ReplayRefused, ReplayWish
@@ -69,8 +69,8 @@ def as_it_was(folder: Path, *, person: Person | None = None) -> tuple[Replayed, 
 
 @pytest.fixture
 def model(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> ScriptedServer:
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> FakeModelServer:
     """The desk project, planned by the server's model."""
     write_desk(tmp_path, template=planned.TEMPLATE, job=UNPLANNED)
     for name, value in model_server.environment("chat").items():
@@ -122,7 +122,7 @@ gates:
     ids=["pass", "fail", "no verdict that counts"],
 )
 def test_a_judge_says_again_what_it_said(
-    model: ScriptedServer, tmp_path: Path, verdict: str, quotes: list[str]
+    model: FakeModelServer, tmp_path: Path, verdict: str, quotes: list[str]
 ) -> None:
     write_desk(tmp_path, template=JUDGED, job=UNPLANNED)
     model.answer(PLAN, when=asked_for("plan"))
@@ -147,7 +147,7 @@ def test_a_judge_says_again_what_it_said(
     "answered", [pytest.param(denied(), id="no reviewer"), pytest.param("It is fine.", id="no review")]
 )
 def test_a_review_that_failed_fails_again(
-    model: ScriptedServer, tmp_path: Path, answered: str | Failure
+    model: FakeModelServer, tmp_path: Path, answered: str | Failure
 ) -> None:
     model.answer(PLAN, when=asked_for("plan"))
     model.answer(answered, when=asked_for("review"))
@@ -166,7 +166,7 @@ def test_a_review_that_failed_fails_again(
     assert found.costs[-1].before == found.costs[-1].after
 
 
-def test_a_planners_question_is_answered_as_it_was(model: ScriptedServer, tmp_path: Path) -> None:
+def test_a_planners_question_is_answered_as_it_was(model: FakeModelServer, tmp_path: Path) -> None:
     question: JsonObject = {"ask": {"question": "Which codes?", "options": []}}
     model.answer(question, PLAN, when=asked_for("plan"))
     model.answer(review(), when=asked_for("review"))
@@ -197,7 +197,7 @@ def test_what_a_person_refused_is_refused_again(wavewright: CommandLine, tmp_pat
 
 
 def test_a_given_plan_is_replaced_where_another_planner_is_named(
-    model: ScriptedServer, tmp_path: Path
+    model: FakeModelServer, tmp_path: Path
 ) -> None:
     write_desk(tmp_path, job=JOB)
     model.answer(PLAN, when=asked_for("plan"))

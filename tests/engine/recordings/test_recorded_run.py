@@ -9,8 +9,8 @@ import pytest
 
 from tests.engine.desk_project import take_calls, write_desk
 from tests.engine.testing.suites import Suite
-from tests.support.scripted_model import API_KEY, ScriptedServer, asked_for
 from tests.wire.desk import PLAN, TEMPLATE, UNPLANNED, review
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
 from wavewright.engine.recordings.lasting import lasting_text
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.recordings import RecordedRuns
@@ -38,7 +38,9 @@ def desk_suite(tmp_path: Path) -> Suite:
 
 
 @pytest.fixture
-def model(desk_suite: Suite, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> ScriptedServer:
+def model(
+    desk_suite: Suite, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> FakeModelServer:
     """Make the server the project's model; its key is in a variable that a suite is left with."""
     model_server.answer(PLAN, when=asked_for("plan"))
     model_server.answer(review(), when=asked_for("review"))
@@ -63,7 +65,7 @@ def failure_of(runs: RecordedRuns) -> str:
     return str(caught.value)
 
 
-def test_a_run_is_recorded_once_and_replayed_ever_after(desk_suite: Suite, model: ScriptedServer) -> None:
+def test_a_run_is_recorded_once_and_replayed_ever_after(desk_suite: Suite, model: FakeModelServer) -> None:
     recorded = desk_suite.run("--wavewright-record")
     made, asked = take_calls(desk_suite.folder), len(model.requests)
 
@@ -120,7 +122,7 @@ def test_whoever_records_looks_at_the_replay_so_what_is_pinned_then_holds_ever_a
     assert replayed.last_line.startswith("1 passed"), replayed.out
 
 
-def test_a_run_that_would_not_replay_is_not_kept(desk_suite: Suite, model: ScriptedServer) -> None:
+def test_a_run_that_would_not_replay_is_not_kept(desk_suite: Suite, model: FakeModelServer) -> None:
     runs_of(desk_suite, is_recording=True)("quotes.job.yaml")
     kept = desk_suite.folder / "tests" / "recordings" / "sheet.json"
     before = kept.read_bytes()
@@ -134,7 +136,7 @@ def test_a_run_that_would_not_replay_is_not_kept(desk_suite: Suite, model: Scrip
 
 
 def test_tests_of_one_name_in_two_classes_have_a_recording_each(
-    desk_suite: Suite, model: ScriptedServer
+    desk_suite: Suite, model: FakeModelServer
 ) -> None:
     body = "    def test_sheet(self, recorded_run):\n        recorded_run('quotes.job.yaml')\n"
     desk_suite.write("tests/test_desk.py", f"class TestOne:\n{body}\nclass TestTwo:\n{body}")
@@ -146,7 +148,7 @@ def test_tests_of_one_name_in_two_classes_have_a_recording_each(
 
 
 def test_the_journal_of_a_replay_is_that_of_the_recorded_run(
-    desk_suite: Suite, model: ScriptedServer
+    desk_suite: Suite, model: FakeModelServer
 ) -> None:
     recorded = runs_of(desk_suite, is_recording=True)("quotes.job.yaml")
 
@@ -157,7 +159,7 @@ def test_the_journal_of_a_replay_is_that_of_the_recorded_run(
     assert [call.step for call in replayed.calls()] == ["quotes", "quotes", "rate", "sheet"]
 
 
-def test_each_run_of_a_test_has_a_recording_of_its_own(desk_suite: Suite, model: ScriptedServer) -> None:
+def test_each_run_of_a_test_has_a_recording_of_its_own(desk_suite: Suite, model: FakeModelServer) -> None:
     runs = runs_of(desk_suite, is_recording=True)
     for name in (None, None, "named"):
         runs("quotes.job.yaml", name=name)
@@ -175,7 +177,7 @@ def test_without_a_recording_a_test_says_how_to_make_one(desk_suite: Suite) -> N
 
 
 def test_a_call_that_was_never_recorded_fails_the_test_with_the_nearest(
-    desk_suite: Suite, model: ScriptedServer
+    desk_suite: Suite, model: FakeModelServer
 ) -> None:
     runs_of(desk_suite, is_recording=True)("quotes.job.yaml")
     take_calls(desk_suite.folder)
@@ -192,7 +194,7 @@ def test_a_call_that_was_never_recorded_fails_the_test_with_the_nearest(
 
 
 def test_a_question_that_was_never_recorded_fails_the_test_with_the_difference(
-    desk_suite: Suite, model: ScriptedServer
+    desk_suite: Suite, model: FakeModelServer
 ) -> None:
     runs_of(desk_suite, is_recording=True)("quotes.job.yaml")
     desk_suite.replace("quotes.template.yaml", "Write down the quotes", "Write down all quotes")

@@ -15,11 +15,11 @@ from tests.engine.conftest import Answer, CommandLine
 from tests.engine.desk_project import take_calls, write_desk
 from tests.engine.equities_project import served_prices
 from tests.engine.recordings.conftest import events_of
-from tests.support.scripted_model import ScriptedRequest, ScriptedServer
 from tests.tools.equities.price_service import Answer as Served
 from tests.tools.equities.price_service import serving
 from tests.wire.desk import PLAN, TEMPLATE, UNPLANNED, review
 from tests.wire.test_equities_over_a_model import ask_for_help, job_without_recipes
+from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer
 from wavewright.engine.recordings.lasting import lasting_text
 from wavewright.executor.purse_sqlite import SqlitePurse
 from wavewright.planner.spending import Account, Spend
@@ -82,7 +82,7 @@ MODELS = "models: {prices: {scripted: {input: 1.0, output: 2.0}, other: {input: 
 def asked_of(model: str, schema: str) -> Any:
     """Match what a model is asked for."""
 
-    def fits(request: ScriptedRequest) -> bool:
+    def fits(request: FakeModelRequest) -> bool:
         return (request.model, request.schema_name) == (model, schema)
 
     return fits
@@ -90,7 +90,7 @@ def asked_of(model: str, schema: str) -> Any:
 
 @pytest.fixture
 def model_run(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """The desk project after one run that a model planned and reviewed."""
     write_desk(tmp_path, template=TEMPLATE, job=UNPLANNED)
@@ -117,7 +117,7 @@ def spent_today(folder: Path) -> Spend:
 
 
 def test_without_options_no_model_is_asked_and_its_answers_count_as_before(
-    wavewright: CommandLine, model_run: Path, model_server: ScriptedServer
+    wavewright: CommandLine, model_run: Path, model_server: FakeModelServer
 ) -> None:
     asked = len(model_server.requests)
 
@@ -132,7 +132,7 @@ def test_without_options_no_model_is_asked_and_its_answers_count_as_before(
 
 
 def test_a_run_that_a_model_mended_is_mended_again_from_the_record(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask_for_help(monkeypatch, model_server, "chat")
     with serving(Served(served_prices("2009-10")), Served(served_prices("2010-03"))) as prices:
@@ -152,7 +152,7 @@ def test_a_run_that_a_model_mended_is_mended_again_from_the_record(
 
 
 def test_another_reviewer_may_come_to_another_verdict_and_is_paid_from_the_purse(
-    wavewright: CommandLine, model_run: Path, model_server: ScriptedServer
+    wavewright: CommandLine, model_run: Path, model_server: FakeModelServer
 ) -> None:
     no = review(goal_achieved=False, summary="The sheet is too short.", missing_data=["more quotes"])
     model_server.answer(no, when=asked_of("other", "review"))
@@ -217,7 +217,7 @@ def renamed() -> JsonObject:
 
 
 def test_another_planner_is_told_by_what_its_plan_changes(
-    wavewright: CommandLine, model_run: Path, model_server: ScriptedServer
+    wavewright: CommandLine, model_run: Path, model_server: FakeModelServer
 ) -> None:
     model_server.answer(renamed(), when=asked_of("other", "plan"))
 
@@ -239,7 +239,7 @@ def test_another_planner_is_told_by_what_its_plan_changes(
 
 
 def test_a_call_that_was_never_recorded_is_a_miss_with_the_nearest_one(
-    wavewright: CommandLine, model_run: Path, model_server: ScriptedServer
+    wavewright: CommandLine, model_run: Path, model_server: FakeModelServer
 ) -> None:
     model_server.answer(plan_with(params={"code": "${item}", "force": True}), when=asked_of("other", "plan"))
 
@@ -255,7 +255,7 @@ def test_a_call_that_was_never_recorded_is_a_miss_with_the_nearest_one(
 
 
 def test_live_reads_what_was_never_recorded_and_still_writes_nothing(
-    wavewright: CommandLine, model_run: Path, model_server: ScriptedServer
+    wavewright: CommandLine, model_run: Path, model_server: FakeModelServer
 ) -> None:
     model_server.answer(plan_with(params={"code": "${item}", "force": True}), when=asked_of("other", "plan"))
 
@@ -269,7 +269,7 @@ def test_live_reads_what_was_never_recorded_and_still_writes_nothing(
 
 
 def test_other_prompts_are_what_the_model_is_asked_with(
-    wavewright: CommandLine, model_run: Path, model_server: ScriptedServer
+    wavewright: CommandLine, model_run: Path, model_server: FakeModelServer
 ) -> None:
     folder = model_run / "other" / "reviewer"
     folder.mkdir(parents=True)
@@ -290,7 +290,7 @@ def shown(answer: Answer) -> str:
 
 
 def test_the_text_tells_the_verdict_first_and_then_each_difference(
-    wavewright: CommandLine, model_run: Path, model_server: ScriptedServer, snapshot: SnapshotAssertion
+    wavewright: CommandLine, model_run: Path, model_server: FakeModelServer, snapshot: SnapshotAssertion
 ) -> None:
     model_server.answer(plan_with(params={"code": "${item}", "force": True}), when=asked_of("other", "plan"))
     no = review(goal_achieved=False, summary="There is no sheet.", missing_data=["the sheet"])
@@ -384,7 +384,7 @@ def test_what_cannot_be_replayed_is_refused_with_the_mend(
 
 
 def test_other_prompts_for_a_run_that_asked_no_model_are_refused(
-    wavewright: CommandLine, desk_run: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, desk_run: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in model_server.environment("chat").items():
         monkeypatch.setenv(name, value)
@@ -398,7 +398,7 @@ def test_other_prompts_for_a_run_that_asked_no_model_are_refused(
 
 
 def test_a_run_that_has_no_verdict_is_refused(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_desk(tmp_path, template=TEMPLATE, job=UNPLANNED)
     for name, value in model_server.environment("chat").items():
@@ -415,7 +415,7 @@ def test_a_run_that_has_no_verdict_is_refused(
 
 
 def test_a_planner_that_makes_no_sound_plan_is_what_the_replay_came_to(
-    wavewright: CommandLine, model_run: Path, model_server: ScriptedServer
+    wavewright: CommandLine, model_run: Path, model_server: FakeModelServer
 ) -> None:
     model_server.answer(plan_with(tool="fetsch"), when=asked_of("other", "plan"))
 

@@ -12,11 +12,11 @@ from tests.engine.conftest import CommandLine
 from tests.engine.desk_project import JOB, take_calls, write_desk
 from tests.engine.equities_project import served_prices
 from tests.engine.recordings.conftest import DeskMaker, Taping, events_of
-from tests.support.scripted_model import API_KEY, ScriptedServer
 from tests.tools.equities.price_service import Answer as Served
 from tests.tools.equities.price_service import serving
 from tests.wire.test_equities_over_a_model import PRICE_KEY, SETTINGS, ask_for_help, job_without_recipes
 from wavewright.config.redaction import Redactor
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer
 from wavewright.engine.recordings.lasting import lasting_text
 from wavewright.engine.recordings.recording_file import RecordingError, record_run, write_recording
 from wavewright.planner.types import StepId
@@ -164,7 +164,7 @@ def test_what_another_run_gave_to_the_recorded_one_is_given_again(
 
 
 def test_models_answer_again_without_the_model_the_key_and_the_network(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "wavewright.yaml").write_text(SETTINGS)
     ask_for_help(monkeypatch, model_server, "chat")
@@ -189,7 +189,7 @@ def test_models_answer_again_without_the_model_the_key_and_the_network(
 
 
 def test_a_question_to_a_model_that_was_not_recorded_is_told_with_the_difference(
-    wavewright: CommandLine, tmp_path: Path, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "wavewright.yaml").write_text(SETTINGS)
     ask_for_help(monkeypatch, model_server, "chat")

@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.testing.suites import Suite
-from tests.support.scripted_model import API_KEY, ScriptedServer, asked_for
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
 from wavewright.engine.testing import PlanRunner
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.planner.types import JsonObject
@@ -127,7 +127,7 @@ def new_folder(suite: Suite) -> Path:
 
 def test_a_live_test_asks_the_model_and_another_test_replays_its_answers(
     suite: Suite,
-    model_server: ScriptedServer,
+    model_server: FakeModelServer,
     as_live: PlanRunner,
     run_plan: PlanRunner,
     monkeypatch: pytest.MonkeyPatch,

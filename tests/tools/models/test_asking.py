@@ -7,11 +7,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.support.model_answers import RawBody
-from tests.support.scripted_model import (
+from tests.wire.asking import models_over, question, settings_for
+from wavewright.engine.fake_model.answers import RawBody
+from wavewright.engine.fake_model.server import (
     API_KEY,
     WIRES,
-    ScriptedServer,
+    FakeModelServer,
     Wire,
     calling,
     cut_stream,
@@ -22,7 +23,6 @@ from tests.support.scripted_model import (
     slow_drip,
     structured,
 )
-from tests.wire.asking import models_over, question, settings_for
 from wavewright.executor.purse import MemoryPurse
 from wavewright.planner.model_port import ModelError, ModelUse, NamedCall, Turn
 from wavewright.planner.types import Json, JsonSchema
@@ -43,7 +43,7 @@ every_wire = pytest.mark.parametrize("wire", WIRES)
 
 @every_wire
 async def test_a_conversation_is_sent_in_its_order(
-    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer("well")
     turns = (Turn("first answer", "first reply"), Turn("second answer", "second reply"))
@@ -65,7 +65,7 @@ async def test_a_conversation_is_sent_in_its_order(
 
 @every_wire
 async def test_an_answer_of_a_form_is_forced_and_comes_back_unparsed(
-    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(structured({"params": {"a": [1, None]}}))
     async with models_over(model_server, tmp_path, wire) as asking:
@@ -78,7 +78,7 @@ async def test_an_answer_of_a_form_is_forced_and_comes_back_unparsed(
 
 
 async def test_a_compatible_endpoint_is_made_to_call_the_answers_tool(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(structured({"verdict": "yes"}))
     async with models_over(model_server, tmp_path) as asking:
@@ -101,7 +101,7 @@ async def test_a_compatible_endpoint_is_made_to_call_the_answers_tool(
     ],
 )
 async def test_the_ceiling_is_sent_under_the_name_that_is_read(
-    model: str, name: str, model_server: ScriptedServer, tmp_path: Path
+    model: str, name: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer("well")
     settings = replace(settings_for(model_server, tmp_path), model=model)
@@ -114,7 +114,7 @@ async def test_the_ceiling_is_sent_under_the_name_that_is_read(
 
 
 async def test_arguments_that_are_no_json_come_back_as_they_came(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     broken = '{"verdict": "yes", '
     model_server.answer(
@@ -127,7 +127,7 @@ async def test_arguments_that_are_no_json_come_back_as_they_came(
 
 
 async def test_tools_that_are_called_instead_of_answering_are_told(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(calling("rm_rf", path="/"))
     async with models_over(model_server, tmp_path) as asking:
@@ -138,7 +138,7 @@ async def test_tools_that_are_called_instead_of_answering_are_told(
 
 
 async def test_words_instead_of_the_form_come_back_as_words(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     said = 'Sure! ```json\n{"verdict": "no"}\n```'
     model_server.answer(said)
@@ -150,7 +150,7 @@ async def test_words_instead_of_the_form_come_back_as_words(
 
 @pytest.mark.parametrize(("level", "is_forced"), [("medium", True), ("high", False)])
 async def test_a_model_that_cannot_think_and_be_forced_thinks_only_when_much_is_asked(
-    level: str, *, is_forced: bool, model_server: ScriptedServer, tmp_path: Path
+    level: str, *, is_forced: bool, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(structured({"params": {}}))
     async with models_over(model_server, tmp_path, "messages") as asking:
@@ -169,7 +169,7 @@ async def test_a_model_that_cannot_think_and_be_forced_thinks_only_when_much_is_
 @every_wire
 @pytest.mark.parametrize("is_structured", [False, True])
 async def test_an_answer_is_shown_while_it_is_written(
-    wire: Wire, *, is_structured: bool, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, *, is_structured: bool, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     lines: list[Json] = ["first " * 10 + "\n", "second " * 10 + "\n", "third"]
     model_server.answer(
@@ -187,7 +187,7 @@ async def test_an_answer_is_shown_while_it_is_written(
 
 
 async def test_the_models_that_stand_in_are_asked_in_turn_and_named(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(failing(500), when=lambda request: request.model == "scripted")
     model_server.answer(denied(), when=lambda request: request.model == "second")
@@ -207,7 +207,7 @@ async def test_the_models_that_stand_in_are_asked_in_turn_and_named(
     assert [(use.model, use.attempts, use.outcome) for use in uses] == [("openai-chat:third", 4, "answered")]
 
 
-async def test_a_refusal_is_taken_to_no_other_model(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_a_refusal_is_taken_to_no_other_model(model_server: FakeModelServer, tmp_path: Path) -> None:
     model_server.answer(filtered())
     settings = settings_for(model_server, tmp_path, fallbacks=["openai-chat:second"])
     async with (
@@ -222,7 +222,7 @@ async def test_a_refusal_is_taken_to_no_other_model(model_server: ScriptedServer
 
 
 async def test_where_no_model_answers_every_reason_is_told(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(denied(), when=lambda request: request.model == "scripted")
     model_server.answer(failing(503))
@@ -241,7 +241,7 @@ async def test_where_no_model_answers_every_reason_is_told(
 
 
 async def test_what_an_error_repeats_of_the_question_is_left_out(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     prompt = "The patient's name is Ada Lovelace, and she lives in Ockham Park."
     model_server.answer(replace(failing(400), message=f"cannot parse: {prompt}"))
@@ -253,7 +253,7 @@ async def test_what_an_error_repeats_of_the_question_is_left_out(
     assert "repeats what was asked" in str(caught.value)
 
 
-async def test_an_error_says_what_the_provider_said(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_an_error_says_what_the_provider_said(model_server: FakeModelServer, tmp_path: Path) -> None:
     model_server.answer(replace(failing(400), message="max_tokens is too large"))
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
@@ -267,7 +267,7 @@ async def test_an_error_says_what_the_provider_said(model_server: ScriptedServer
 @every_wire
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_key_that_a_model_repeats_is_taken_out_everywhere(
-    wire: Wire, *, streams: bool, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, *, streams: bool, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(f"my key is {API_KEY}, keep it")
     pieces: list[str] = []
@@ -283,7 +283,7 @@ async def test_a_key_that_a_model_repeats_is_taken_out_everywhere(
     assert not streams or "".join(pieces) == answer.text
 
 
-async def test_a_key_in_a_providers_error_is_taken_out(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_a_key_in_a_providers_error_is_taken_out(model_server: FakeModelServer, tmp_path: Path) -> None:
     model_server.answer(replace(denied(401), message=f"Incorrect API key provided: {API_KEY}"))
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
@@ -295,7 +295,7 @@ async def test_a_key_in_a_providers_error_is_taken_out(model_server: ScriptedSer
 
 
 async def test_an_answer_that_ignores_its_ceiling_is_cut_by_us(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer("long " * 1000)
     async with models_over(model_server, tmp_path) as asking:
@@ -307,7 +307,7 @@ async def test_an_answer_that_ignores_its_ceiling_is_cut_by_us(
 
 
 async def test_a_known_secret_is_told_to_no_model_and_what_only_looks_like_one_is(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer("noted")
     asked = question(
@@ -324,7 +324,7 @@ async def test_a_known_secret_is_told_to_no_model_and_what_only_looks_like_one_i
 
 
 async def test_a_key_that_lies_where_an_answer_is_cut_is_taken_out_before(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer("x" * 150 + " " + API_KEY + " long" * 1000)
     async with models_over(model_server, tmp_path) as asking:
@@ -334,7 +334,7 @@ async def test_a_key_that_lies_where_an_answer_is_cut_is_taken_out_before(
 
 
 async def test_a_key_that_lies_where_an_error_is_cut_is_taken_out(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(replace(denied(401), message="No. " * 73 + API_KEY + " is no key" * 10))
     async with models_over(model_server, tmp_path) as asking:
@@ -346,7 +346,7 @@ async def test_a_key_that_lies_where_an_error_is_cut_is_taken_out(
 
 
 async def test_a_stream_that_turns_strange_after_a_word_is_not_shown_from_the_start_again(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     chunk = {"index": 0, "delta": {"content": "first words\n"}, "finish_reason": None}
     begun = {
@@ -365,7 +365,7 @@ async def test_a_stream_that_turns_strange_after_a_word_is_not_shown_from_the_st
     assert (answer.text, answer.is_truncated, pieces) == ("first words\n", True, ["first words\n"])
 
 
-async def test_a_slow_stream_is_not_a_late_one(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_a_slow_stream_is_not_a_late_one(model_server: FakeModelServer, tmp_path: Path) -> None:
     model_server.answer(slow_drip("x" * 60, interval=0.02, piece=2))
     pieces: list[str] = []
     async with models_over(model_server, tmp_path, attempt_seconds=0.3, attempts=1) as asking:
@@ -382,7 +382,7 @@ async def test_a_slow_stream_is_not_a_late_one(model_server: ScriptedServer, tmp
 
 
 async def test_a_wait_longer_than_the_calls_time_is_told_and_not_waited_for(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(failing(429, retry_after=3600))
     async with models_over(model_server, tmp_path) as asking:
@@ -395,7 +395,7 @@ async def test_a_wait_longer_than_the_calls_time_is_told_and_not_waited_for(
 
 
 async def test_a_stream_that_breaks_before_a_word_is_asked_for_again(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(cut_stream("", connection=True), "whole")
     pieces: list[str] = []
@@ -406,7 +406,7 @@ async def test_a_stream_that_breaks_before_a_word_is_asked_for_again(
     assert [use.attempts for use in asking.uses] == [2]
 
 
-async def test_who_gives_up_leaves_no_request_behind(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_who_gives_up_leaves_no_request_behind(model_server: FakeModelServer, tmp_path: Path) -> None:
     model_server.answer(slow_drip("never comes", interval=5))
     uses: list[ModelUse] = []
     async with models_over(model_server, tmp_path) as asking:
@@ -420,7 +420,7 @@ async def test_who_gives_up_leaves_no_request_behind(model_server: ScriptedServe
 
 
 async def test_after_all_attempts_an_empty_answer_is_a_bad_one(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(no_choices())
     async with models_over(model_server, tmp_path, attempts=2) as asking:
@@ -433,7 +433,7 @@ async def test_after_all_attempts_an_empty_answer_is_a_bad_one(
 
 
 async def test_a_question_names_its_rung_its_step_and_its_size(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(lambda request: f"{len(request.messages)}")
     async with models_over(model_server, tmp_path) as asking:

@@ -5,15 +5,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.support.scripted_model import ScriptedServer, delayed
 from tests.wire.asking import models_over, question
+from wavewright.engine.fake_model.server import FakeModelServer, delayed
 from wavewright.tools.models.limits import Pace, Turnstile
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_no_more_questions_are_under_way_than_a_provider_lets(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(delayed("one", 0.02))
     limits = {"openai-chat": {"concurrency": 3}}
@@ -29,7 +29,7 @@ async def test_no_more_questions_are_under_way_than_a_provider_lets(
 
 
 async def test_a_limit_of_another_provider_holds_nobody_up(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(delayed("one", 0.1))
     limits = {"anthropic": {"concurrency": 1}}
@@ -96,7 +96,7 @@ async def test_who_gives_up_in_a_gate_gives_its_place_back() -> None:
             pass
 
 
-async def test_a_minutes_limit_counts_every_attempt(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_a_minutes_limit_counts_every_attempt(model_server: FakeModelServer, tmp_path: Path) -> None:
     model_server.answer("one")
     limits = {"openai-chat": {"requests_per_minute": 2}}
     async with models_over(model_server, tmp_path, providers=limits) as asking:

@@ -7,11 +7,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.support.scripted_model import (
+from tests.wire.asking import models_over, question
+from wavewright.config.model_settings import BudgetsSection
+from wavewright.engine.fake_model.server import (
     API_KEY,
     WIRES,
-    ScriptedRequest,
-    ScriptedServer,
+    FakeModelRequest,
+    FakeModelServer,
     Tokens,
     Wire,
     broken_arguments,
@@ -22,8 +24,6 @@ from tests.support.scripted_model import (
     overloaded,
     with_tokens,
 )
-from tests.wire.asking import models_over, question
-from wavewright.config.model_settings import BudgetsSection
 from wavewright.planner.model_port import LoopLimits, LoopTool, LoopToolError, ModelError
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 
@@ -59,13 +59,13 @@ class Desk:
         )
 
 
-def told(requests: Sequence[ScriptedRequest]) -> list[str]:
+def told(requests: Sequence[FakeModelRequest]) -> list[str]:
     return [one.text for one in requests[-1].messages if one.role == "tool"]
 
 
 @every_wire
 async def test_a_known_secret_that_a_tool_brings_is_told_to_no_model(
-    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk({"look": {API_KEY: [f"echo {API_KEY}"]}, "fail": LoopToolError(f"denied: {API_KEY}")})
     model_server.answer(calling("look"), calling("fail"), "done")
@@ -80,7 +80,7 @@ async def test_a_known_secret_that_a_tool_brings_is_told_to_no_model(
 
 @every_wire
 async def test_a_model_calls_tools_and_sees_what_they_gave_until_it_answers(
-    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk({"look": {"price": 42}})
     model_server.answer(calling("look", at="shelf"), calling("look", at="till"), "it costs 42")
@@ -98,7 +98,7 @@ async def test_a_model_calls_tools_and_sees_what_they_gave_until_it_answers(
 
 
 async def test_each_question_of_a_loop_is_paid_by_itself_and_the_answer_tells_the_sum(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(
         with_tokens(calling("look"), Tokens(100, 10)),
@@ -117,7 +117,9 @@ async def test_each_question_of_a_loop_is_paid_by_itself_and_the_answer_tells_th
     assert (spent.calls, spent.tokens) == (3, 330)
 
 
-async def test_what_a_tool_refuses_is_told_to_the_model(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_what_a_tool_refuses_is_told_to_the_model(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     desk = Desk({"look": LoopToolError("the shop is closed")})
     model_server.answer(calling("look"), "closed, it seems")
     async with models_over(model_server, tmp_path) as asking:
@@ -129,7 +131,7 @@ async def test_what_a_tool_refuses_is_told_to_the_model(model_server: ScriptedSe
 
 @every_wire
 async def test_a_tool_that_there_is_not_is_not_called_and_the_model_is_told(
-    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk()
     model_server.answer(calling("rm_rf", path="/"), "sorry")
@@ -143,7 +145,7 @@ async def test_a_tool_that_there_is_not_is_not_called_and_the_model_is_told(
 
 @pytest.mark.parametrize("arguments", ['{"at": "unfinished', "[1, 2]", '"words"', "17", "null", "not json"])
 async def test_arguments_that_are_no_object_are_not_taken_and_the_model_is_told(
-    arguments: str, model_server: ScriptedServer, tmp_path: Path
+    arguments: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk()
     model_server.answer(broken_arguments("look", arguments), calling("look", at="shelf"), "found")
@@ -156,7 +158,7 @@ async def test_arguments_that_are_no_object_are_not_taken_and_the_model_is_told(
 
 @pytest.mark.parametrize("count", [4, 5, 200])
 async def test_of_many_calls_at_once_none_is_made_beyond_the_limit(
-    count: int, model_server: ScriptedServer, tmp_path: Path
+    count: int, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk()
     model_server.answer(many_calls("look", count), calling("look", at="again"), "enough")
@@ -172,7 +174,7 @@ async def test_of_many_calls_at_once_none_is_made_beyond_the_limit(
 
 
 async def test_at_the_last_question_no_tool_can_be_called(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk()
     model_server.answer(
@@ -191,7 +193,7 @@ async def test_at_the_last_question_no_tool_can_be_called(
 
 
 async def test_a_model_that_calls_on_for_ever_ends_with_its_last_words(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk()
     said = replace(calling("look"), text="still looking")
@@ -204,7 +206,7 @@ async def test_a_model_that_calls_on_for_ever_ends_with_its_last_words(
 
 
 async def test_a_loop_that_ends_without_a_word_is_no_answer(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(calling("look"))
     async with models_over(model_server, tmp_path) as asking:
@@ -220,7 +222,7 @@ async def test_a_loop_that_ends_without_a_word_is_no_answer(
 
 @every_wire
 async def test_a_loop_ends_in_the_form_that_was_asked_for(
-    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk()
     answered = calling("tree", title="root", parts=[{"title": "leaf", "parts": []}])
@@ -237,7 +239,7 @@ async def test_a_loop_ends_in_the_form_that_was_asked_for(
 
 
 async def test_an_answer_that_is_no_object_is_asked_for_in_words(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(calling("look"), '["one", "two"]')
     schema: JsonSchema = {"type": "array", "items": {"type": "string"}}
@@ -252,7 +254,7 @@ async def test_an_answer_that_is_no_object_is_asked_for_in_words(
 
 
 async def test_words_in_place_of_the_form_are_asked_for_again_and_then_taken(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer('Here: {"title": "root"}')
     async with models_over(model_server, tmp_path) as asking:
@@ -265,7 +267,7 @@ async def test_words_in_place_of_the_form_are_asked_for_again_and_then_taken(
 
 
 async def test_a_loop_has_one_clock_for_all_its_questions(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(delayed(calling("look"), 0.1))
     async with models_over(model_server, tmp_path) as asking:
@@ -280,7 +282,7 @@ async def test_a_loop_has_one_clock_for_all_its_questions(
 
 
 async def test_a_budget_that_is_used_up_in_the_middle_ends_the_loop(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(calling("look"))
     budgets = BudgetsSection.model_validate({"run": {"calls": 2}, "recovery_share": 0})
@@ -294,7 +296,7 @@ async def test_a_budget_that_is_used_up_in_the_middle_ends_the_loop(
     assert caught.value.use.tokens == sum(use.tokens for use in asking.uses)
 
 
-async def test_a_denied_question_ends_the_loop(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_a_denied_question_ends_the_loop(model_server: FakeModelServer, tmp_path: Path) -> None:
     model_server.answer(calling("look"), denied())
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
@@ -305,7 +307,7 @@ async def test_a_denied_question_ends_the_loop(model_server: ScriptedServer, tmp
 
 
 async def test_a_key_that_a_model_learnt_goes_into_no_call(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk()
     model_server.answer(
@@ -318,7 +320,7 @@ async def test_a_key_that_a_model_learnt_goes_into_no_call(
     assert API_KEY not in f"{desk.called} {answer}"
 
 
-async def test_who_gives_up_a_loop_stops_its_tools(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_who_gives_up_a_loop_stops_its_tools(model_server: FakeModelServer, tmp_path: Path) -> None:
     model_server.answer(calling("wait"))
     started, ended = anyio.Event(), list[str]()
 

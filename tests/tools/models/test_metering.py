@@ -7,9 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.support.scripted_model import (
+from tests.wire.asking import RUN, models_over, question
+from wavewright.config.model_settings import BudgetsSection
+from wavewright.engine.fake_model.server import (
     Answer,
-    ScriptedServer,
+    FakeModelServer,
     Tokens,
     cut_at_length,
     delayed,
@@ -21,8 +23,6 @@ from tests.support.scripted_model import (
     silence,
     with_tokens,
 )
-from tests.wire.asking import RUN, models_over, question
-from wavewright.config.model_settings import BudgetsSection
 from wavewright.planner.model_port import ModelError, ModelUse
 from wavewright.planner.models import Budget
 from wavewright.planner.spending import Account, Spend
@@ -39,7 +39,7 @@ def budgets(**run: float) -> BudgetsSection:
 
 
 async def test_an_answer_is_charged_as_its_provider_counts(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(with_tokens("short", Tokens(read=100, written=20)))
     async with models_over(
@@ -65,7 +65,7 @@ async def test_an_answer_is_charged_as_its_provider_counts(
     ],
 )
 async def test_a_count_that_cannot_be_is_replaced_by_an_estimate(
-    tokens: Tokens, model_server: ScriptedServer, tmp_path: Path
+    tokens: Tokens, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(with_tokens("an answer of words", tokens))
     async with models_over(model_server, tmp_path) as asking:
@@ -79,7 +79,7 @@ async def test_a_count_that_cannot_be_is_replaced_by_an_estimate(
 
 
 async def test_what_is_asked_for_is_put_aside_while_it_is_asked(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(silence())
     aside = Spend()
@@ -95,7 +95,7 @@ async def test_what_is_asked_for_is_put_aside_while_it_is_asked(
 
 
 async def test_a_question_that_was_given_up_counts_as_all_that_was_put_aside(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(silence())
     async with models_over(model_server, tmp_path) as asking:
@@ -111,7 +111,7 @@ async def test_a_question_that_was_given_up_counts_as_all_that_was_put_aside(
 
 
 async def test_a_clock_that_ends_a_question_charges_it_in_full(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(silence())
     async with models_over(model_server, tmp_path) as asking:
@@ -126,7 +126,7 @@ async def test_a_clock_that_ends_a_question_charges_it_in_full(
 
 @pytest.mark.parametrize("fault", [overloaded(0), failing(500), denied()], ids=["429", "500", "403"])
 async def test_an_error_of_a_provider_costs_a_call_and_no_tokens(
-    fault: Answer, model_server: ScriptedServer, tmp_path: Path
+    fault: Answer, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(fault)
     async with models_over(model_server, tmp_path, attempts=1) as asking:
@@ -139,7 +139,7 @@ async def test_an_error_of_a_provider_costs_a_call_and_no_tokens(
 
 
 async def test_every_attempt_is_a_call_and_only_what_was_used_is_paid(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(overloaded(0), no_choices(), with_tokens("now", Tokens(read=50, written=5)))
     async with models_over(model_server, tmp_path) as asking:
@@ -153,7 +153,7 @@ async def test_every_attempt_is_a_call_and_only_what_was_used_is_paid(
 
 
 async def test_an_attempt_that_would_go_over_the_budget_is_not_made(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(overloaded(0))
     async with models_over(model_server, tmp_path, budgets=budgets(calls=2), attempts=5) as asking:
@@ -171,7 +171,7 @@ async def test_an_attempt_that_would_go_over_the_budget_is_not_made(
     ids=["tokens", "usd", "calls"],
 )
 async def test_what_may_cost_more_than_is_left_is_not_asked(
-    run: dict[str, float], said: str, model_server: ScriptedServer, tmp_path: Path
+    run: dict[str, float], said: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer("never")
     async with models_over(model_server, tmp_path, budgets=budgets(**run)) as asking:
@@ -187,7 +187,9 @@ async def test_what_may_cost_more_than_is_left_is_not_asked(
     assert [(use.outcome, use.attempts, use.tokens) for use in asking.uses] == [("over_budget", 0, 0)]
 
 
-async def test_a_budget_of_time_that_is_used_up_ends_it(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_a_budget_of_time_that_is_used_up_ends_it(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer(delayed("late", 0.15))
     async with models_over(model_server, tmp_path, budgets=budgets(seconds=0.1)) as asking:
         await asking.models.ask(question())
@@ -198,7 +200,7 @@ async def test_a_budget_of_time_that_is_used_up_ends_it(model_server: ScriptedSe
     assert len(model_server.requests) == 1
 
 
-async def test_a_steps_own_budget_holds_too(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_a_steps_own_budget_holds_too(model_server: FakeModelServer, tmp_path: Path) -> None:
     model_server.answer("never")
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
@@ -209,7 +211,7 @@ async def test_a_steps_own_budget_holds_too(model_server: ScriptedServer, tmp_pa
 
 
 async def test_a_model_without_a_price_is_not_asked_under_a_budget_of_money(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer("free?")
     async with models_over(model_server, tmp_path, prices={}) as asking:
@@ -224,7 +226,7 @@ async def test_a_model_without_a_price_is_not_asked_under_a_budget_of_money(
     assert len(model_server.requests) == 1
 
 
-async def test_questions_at_once_share_what_is_left(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_questions_at_once_share_what_is_left(model_server: FakeModelServer, tmp_path: Path) -> None:
     model_server.answer(with_tokens(delayed("one", 0.05), Tokens(read=10, written=10)))
     uses: list[ModelUse] = []
     refused: list[str] = []
@@ -260,7 +262,7 @@ async def test_questions_at_once_share_what_is_left(model_server: ScriptedServer
     ids=["answered", "cut", "filtered", "denied", "failing", "empty"],
 )
 async def test_every_question_is_told_once_and_as_it_ended(
-    answer: Answer | str, outcome: str, model_server: ScriptedServer, tmp_path: Path
+    answer: Answer | str, outcome: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(answer)
     async with models_over(model_server, tmp_path, attempts=1) as asking:
@@ -278,7 +280,7 @@ async def test_every_question_is_told_once_and_as_it_ended(
 
 
 async def test_past_seconds_are_those_of_answered_requests_alone(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(overloaded(0.3), delayed("one", 0.05))
     async with models_over(model_server, tmp_path) as asking:
@@ -291,7 +293,7 @@ async def test_past_seconds_are_those_of_answered_requests_alone(
 
 
 async def test_the_account_is_the_runs_the_jobs_and_the_roles(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(with_tokens("well", Tokens(read=7, written=3)))
     async with models_over(model_server, tmp_path) as asking:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scripted_model import WIRES, ScriptedServer, Wire, structured
 from tests.wire.asking import question, settings_for
 from wavewright.config.settings import load_settings
+from wavewright.engine.fake_model.server import WIRES, FakeModelServer, Wire, structured
 from wavewright.executor.purse import MemoryPurse
 from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelError
 from wavewright.planner.types import JsonSchema
@@ -53,7 +53,7 @@ async def test_what_is_wrong_is_found_before_anything_is_asked(
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_what_was_recorded_is_answered_again_without_a_key_or_a_server(
-    wire: Wire, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     calls = (question("one"), question("two", schema=FORM, schema_name="form"))
     model_server.answer(structured({"a": 1}), when="two")
@@ -93,7 +93,7 @@ async def test_whatever_is_opened_is_closed(model: str, tmp_path: Path) -> None:
 
 
 async def test_models_that_stay_open_can_be_asked_in_turn(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(lambda request: request.prompt)
     settings = settings_for(model_server, tmp_path)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scripted_model import ScriptedServer, calling
 from tests.wire.asking import RUN, Asking, question, settings_for
+from wavewright.engine.fake_model.server import FakeModelServer, calling
 from wavewright.executor.journal import MemoryJournal
 from wavewright.executor.memory import RunMemory
 from wavewright.executor.purse import MemoryPurse
@@ -25,7 +25,7 @@ class Crash(BaseException):
 
 
 @asynccontextmanager
-async def life(server: ScriptedServer, folder: Path, journal: MemoryJournal) -> AsyncGenerator[Asking]:
+async def life(server: FakeModelServer, folder: Path, journal: MemoryJournal) -> AsyncGenerator[Asking]:
     """Open the models in another process of the same run."""
     settings, memory = settings_for(server, folder), RunMemory(journal)
     await memory.learn(RUN)
@@ -37,7 +37,7 @@ async def life(server: ScriptedServer, folder: Path, journal: MemoryJournal) -> 
 
 
 async def test_a_question_is_answered_again_without_asking_and_costs_nothing(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer("Three.")
     journal = MemoryJournal()
@@ -54,7 +54,7 @@ async def test_a_question_is_answered_again_without_asking_and_costs_nothing(
 
 
 async def test_the_same_question_asked_twice_is_answered_in_the_order_of_the_first_life(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer("one", "two", "three")
     journal = MemoryJournal()
@@ -70,7 +70,7 @@ async def test_the_same_question_asked_twice_is_answered_in_the_order_of_the_fir
     "changed", [{"prompt": "How many?"}, {"step": StepId("other")}, {"index": 1}, {"name": "b"}]
 )
 async def test_another_question_is_asked(
-    model_server: ScriptedServer, tmp_path: Path, changed: dict[str, str]
+    model_server: FakeModelServer, tmp_path: Path, changed: dict[str, str]
 ) -> None:
     model_server.answer("Three.")
     journal = MemoryJournal()
@@ -82,7 +82,7 @@ async def test_another_question_is_asked(
     assert len(model_server.ledger) == 2
 
 
-async def test_what_has_no_run_is_never_remembered(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_what_has_no_run_is_never_remembered(model_server: FakeModelServer, tmp_path: Path) -> None:
     model_server.answer("Three.")
     journal = MemoryJournal()
     async with life(model_server, tmp_path, journal) as asking:
@@ -93,7 +93,7 @@ async def test_what_has_no_run_is_never_remembered(model_server: ScriptedServer,
 
 
 async def test_an_agent_that_is_killed_in_its_third_question_asks_only_that_one_again(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(calling("look", place=1), calling("look", place=2), "Found it.")
     journal = MemoryJournal()
@@ -119,7 +119,7 @@ async def test_an_agent_that_is_killed_in_its_third_question_asks_only_that_one_
 
 
 async def test_the_last_question_of_a_resumed_loop_is_the_last_of_all(
-    model_server: ScriptedServer, tmp_path: Path
+    model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(calling("look", place=1), "Enough.")
     journal = MemoryJournal()

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.support.model_answers import RawBody
-from tests.support.scripted_model import WIRES, ScriptedServer, Wire
 from tests.wire.asking import models_over, question
+from wavewright.engine.fake_model.answers import RawBody
+from wavewright.engine.fake_model.server import WIRES, FakeModelServer, Wire
 from wavewright.planner.model_port import ModelAnswer, ModelError
 from wavewright.planner.types import Json, JsonSchema
 
@@ -139,7 +139,7 @@ def streamed(body: Json) -> bytes:
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 async def test_a_strange_body_is_an_answer_or_a_model_error(
-    wire: Wire, *, is_streamed: bool, model_server: ScriptedServer, tmp_path: Path
+    wire: Wire, *, is_streamed: bool, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     bodies = strange_bodies(wire)
     kind = "text/event-stream" if is_streamed else "application/json"

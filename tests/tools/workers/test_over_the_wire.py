@@ -10,9 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.support.scripted_model import (
+from tests.tools.calling import request
+from tests.wire.asking import models_over, settings_for
+from wavewright.engine.fake_model.server import (
     WIRES,
-    ScriptedServer,
+    FakeModelServer,
     Wire,
     asked_for,
     calling,
@@ -21,8 +23,6 @@ from tests.support.scripted_model import (
     offering,
     structured,
 )
-from tests.tools.calling import request
-from tests.wire.asking import models_over, settings_for
 from wavewright.planner.goals import AvailableTool, Goal
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
@@ -37,13 +37,13 @@ QUESTION: JsonObject = {"text": "Arthas took it.", "record_schema": PERSON}
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer() as running:
+def server() -> Iterator[FakeModelServer]:
+    with FakeModelServer() as running:
         yield running
 
 
 def made(
-    server: ScriptedServer,
+    server: FakeModelServer,
     folder: Path,
     wire: Wire,
     make: Callable[[Services], Tool],
@@ -89,7 +89,7 @@ def agent(services: Services) -> Tool:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_worker_gets_its_answer_in_the_providers_own_way(
-    server: ScriptedServer, tmp_path: Path, wire: Wire
+    server: FakeModelServer, tmp_path: Path, wire: Wire
 ) -> None:
     server.answer(RECORDS, when=asked_for("extract_records"))
 
@@ -102,7 +102,7 @@ def test_a_worker_gets_its_answer_in_the_providers_own_way(
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_text_is_shown_while_it_is_written(server: ScriptedServer, tmp_path: Path, wire: Wire) -> None:
+def test_a_text_is_shown_while_it_is_written(server: FakeModelServer, tmp_path: Path, wire: Wire) -> None:
     words = "A long story made short, in more than a few words. " * 40
     server.answer(words.strip())
 
@@ -118,7 +118,7 @@ def test_a_text_is_shown_while_it_is_written(server: ScriptedServer, tmp_path: P
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_an_agent_passes_a_large_output_on_by_its_handle(
-    server: ScriptedServer, tmp_path: Path, wire: Wire
+    server: FakeModelServer, tmp_path: Path, wire: Wire
 ) -> None:
     server.answer(
         calling("list_letters", year=1999),
@@ -143,7 +143,7 @@ def test_an_agent_passes_a_large_output_on_by_its_handle(
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_an_agents_answer_has_the_form_that_was_asked_for(
-    server: ScriptedServer, tmp_path: Path, wire: Wire
+    server: FakeModelServer, tmp_path: Path, wire: Wire
 ) -> None:
     schema: JsonObject = {
         "type": "object",
@@ -161,7 +161,7 @@ def test_an_agents_answer_has_the_form_that_was_asked_for(
     assert output["answer"] == {"letters": 400}
 
 
-def test_an_answer_cut_at_its_length_is_asked_for_again(server: ScriptedServer, tmp_path: Path) -> None:
+def test_an_answer_cut_at_its_length_is_asked_for_again(server: FakeModelServer, tmp_path: Path) -> None:
     server.answer(cut_at_length('{"records": [{"record": {"name": "Art'), RECORDS)
 
     output, emitted = made(server, tmp_path, "chat", partial(worker, "extract_records"), QUESTION)
@@ -172,7 +172,7 @@ def test_an_answer_cut_at_its_length_is_asked_for_again(server: ScriptedServer, 
 
 
 def test_a_provider_that_is_down_fails_the_step_as_one_to_be_tried_again(
-    server: ScriptedServer, tmp_path: Path
+    server: FakeModelServer, tmp_path: Path
 ) -> None:
     server.answer(failing(503))
 

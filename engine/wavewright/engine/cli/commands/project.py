@@ -1,4 +1,4 @@
-"""Commands `tools`, `schema`, `doctor` and `init`: the project itself."""
+"""Commands `tools`, `schema`, `doctor`, `init` and `fake-model`: the project itself."""
 
 from __future__ import annotations
 
@@ -74,3 +74,20 @@ def init(
     from wavewright.engine.cli import init_command
 
     raise typer.Exit(init_command.write_project(folder))
+
+
+@group.command("fake-model")
+def fake_model(
+    script: Annotated[Path, typer.Option(metavar="FILE", help="Rules in YAML: which request, which answer.")],
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of 127.0.0.1; 0 takes any that is free.")
+    ] = 8765,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for each request.")] = False,
+) -> None:
+    """Serve scripted answers in place of a language model.
+
+    Speaks the APIs of OpenAI and Anthropic on loopback, to try a project out and to test it without a provider.
+    """
+    from wavewright.engine.cli import fake_model_command
+
+    raise typer.Exit(fake_model_command.serve_script(script, port=port, quiet=quiet))

@@ -1,4 +1,4 @@
-"""What a scripted server knows: its rules, and the ledger of what it was asked."""
+"""Rules of the fake model, and the ledger of the requests that it was sent."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tests.support.model_answers import Answer, AnswerLike, AnswerMaker
-from tests.support.model_request import ScriptedRequest
+from wavewright.engine.fake_model.answers import Answer, AnswerLike, AnswerMaker
+from wavewright.engine.fake_model.request import FakeModelRequest
 
-RuleTest: TypeAlias = Callable[[ScriptedRequest], bool]
+RuleTest: TypeAlias = Callable[[FakeModelRequest], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request, and what was done about it."""
+    """One request and its answer."""
 
     number: int
-    request: ScriptedRequest
+    request: FakeModelRequest
     rule: str
     """Name of the rule that answered; empty where none did."""
     answer: Answer
@@ -29,7 +29,7 @@ class Exchange:
 
 @dataclass(slots=True)
 class Rule:
-    """Which requests are answered, and with what."""
+    """A condition on requests, and the answers to those that meet it."""
 
     name: str
     test: RuleTest
@@ -46,7 +46,7 @@ class Rule:
 
 @dataclass(slots=True)
 class Ledger:
-    """What was asked, and who waits to see it."""
+    """The requests so far; `changed` is notified of each."""
 
     exchanges: list[Exchange] = field(default_factory=list[Exchange])
     changed: threading.Condition = field(default_factory=threading.Condition)

@@ -1,4 +1,4 @@
-"""Rules of the scripted model in YAML, to try things by hand.
+"""The form of a script: rules of the fake model in YAML.
 
     answers:
       - when: {schema: plan}              # name of the structured answer that is asked for
@@ -30,15 +30,15 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
-from tests.support import model_answers as made
-from tests.support.ledger import Exchange
-from tests.support.model_answers import Answer, Reply
-from tests.support.model_request import Called, ScriptedRequest
 from wavewright.config.documents import read_document_file
 from wavewright.config.shape import read_shape
+from wavewright.engine.fake_model import answers as made
+from wavewright.engine.fake_model.answers import Answer, Reply
+from wavewright.engine.fake_model.request import Called, FakeModelRequest
+from wavewright.engine.fake_model.rules import Exchange
 
 if TYPE_CHECKING:
-    from tests.support.scripted_model import ScriptedServer
+    from wavewright.engine.fake_model.server import FakeModelServer
 
 
 class _Section(BaseModel):
@@ -46,7 +46,7 @@ class _Section(BaseModel):
 
 
 class When(_Section):
-    """What a request must be; whatever is absent may be anything."""
+    """A condition on requests; a field that is absent matches any."""
 
     contains: str | None = None
     schema_: str | None = None
@@ -59,7 +59,7 @@ class When(_Section):
         frozen=True, extra="forbid", strict=True, alias_generator=lambda name: name.rstrip("_")
     )
 
-    def fits(self, request: ScriptedRequest) -> bool:
+    def fits(self, request: FakeModelRequest) -> bool:
         """Whether a request is like that."""
         return (
             (self.contains is None or self.contains in request.text)
@@ -97,7 +97,7 @@ FaultName: TypeAlias = Literal[
 
 
 class Fault(_Section):
-    """Something that goes wrong, and how."""
+    """A fault of the server or of its answer."""
 
     name: FaultName
     status: int | None = None
@@ -165,7 +165,7 @@ class Script(_Section):
     answers: list[WrittenRule]
 
 
-def add_script(server: ScriptedServer, path: Path) -> None:
+def add_script(server: FakeModelServer, path: Path) -> None:
     """Add the rules of a file to a server.
 
     Raises:
@@ -175,7 +175,7 @@ def add_script(server: ScriptedServer, path: Path) -> None:
         server.answer(rule.answer(), when=rule.when.fits, times=rule.times)
 
 
-def told(exchange: Exchange) -> str:
+def describe(exchange: Exchange) -> str:
     """Return one line about an exchange."""
     request = exchange.request
     asked = request.schema_name or ", ".join(request.tool_names) or "text"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from tests.support.model_answers import Failure, Reply, Tokens
-from tests.support.model_request import Called, ScriptedRequest
-from tests.support.pieces import Frame, pieces
+from wavewright.engine.fake_model.answers import Failure, Reply, Tokens
+from wavewright.engine.fake_model.frames import Frame, pieces
+from wavewright.engine.fake_model.request import Called, FakeModelRequest
 from wavewright.planner.types import Json, JsonObject
 
 _STOPS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
@@ -20,7 +20,7 @@ _KINDS = {
 }
 
 
-def messages_body(reply: Reply, request: ScriptedRequest, tokens: Tokens | None, number: int) -> JsonObject:
+def messages_body(reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int) -> JsonObject:
     """Return a whole message."""
     content: list[Json] = []
     if (reply.text or reply.refusal) and not reply.is_empty:
@@ -36,7 +36,7 @@ def messages_body(reply: Reply, request: ScriptedRequest, tokens: Tokens | None,
 
 
 def messages_frames(
-    reply: Reply, request: ScriptedRequest, tokens: Tokens | None, number: int
+    reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int
 ) -> Iterator[Frame]:
     """Yield the events of a streamed message; the last ones say why it ends, unless the stream is cut."""
     for content in _events(reply, request, tokens, number):
@@ -44,7 +44,7 @@ def messages_frames(
 
 
 def _events(
-    reply: Reply, request: ScriptedRequest, tokens: Tokens | None, number: int
+    reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int
 ) -> Iterator[JsonObject]:
     # The client's library wants a usage at the start of a stream; nothing counted is nothing claimed.
     read = tokens.read if tokens else 0
@@ -80,7 +80,7 @@ def anthropic_error(failure: Failure) -> JsonObject:
     return {"type": "error", "error": {"type": kind, "message": failure.message}}
 
 
-def _start(request: ScriptedRequest, number: int) -> JsonObject:
+def _start(request: FakeModelRequest, number: int) -> JsonObject:
     return {
         "id": f"msg_{number}",
         "type": "message",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.support.model_answers import Failure, Reply, Tokens
-from tests.support.model_request import Called, ScriptedRequest
-from tests.support.pieces import Frame, pieces
+from wavewright.engine.fake_model.answers import Failure, Reply, Tokens
+from wavewright.engine.fake_model.frames import Frame, pieces
+from wavewright.engine.fake_model.request import Called, FakeModelRequest
 from wavewright.planner.types import Json, JsonObject
 
 _KINDS = {
@@ -17,7 +17,7 @@ _KINDS = {
 }
 
 
-def chat_body(reply: Reply, request: ScriptedRequest, tokens: Tokens | None, number: int) -> JsonObject:
+def chat_body(reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int) -> JsonObject:
     """Return a whole completion."""
     message: JsonObject = {"role": "assistant", "content": reply.text or None}
     if reply.calls:
@@ -36,7 +36,7 @@ def chat_body(reply: Reply, request: ScriptedRequest, tokens: Tokens | None, num
 
 
 def chat_frames(
-    reply: Reply, request: ScriptedRequest, tokens: Tokens | None, number: int
+    reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int
 ) -> Iterator[Frame]:
     """Yield the chunks of a streamed completion; the last one says why it ends, unless the stream is cut."""
     start = _start("chat.completion.chunk", request, number)
@@ -71,7 +71,7 @@ def openai_error(failure: Failure) -> JsonObject:
     return {"error": error}
 
 
-def _start(kind: str, request: ScriptedRequest, number: int) -> JsonObject:
+def _start(kind: str, request: FakeModelRequest, number: int) -> JsonObject:
     return {"id": f"chatcmpl-{number}", "object": kind, "created": 1_700_000_000, "model": request.model}
 
 

@@ -28,11 +28,12 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from tests.support.model_script import add_script
-from tests.support.scripted_model import (
+from wavewright.config.documents import DocumentError
+from wavewright.engine.fake_model.script import add_script
+from wavewright.engine.fake_model.server import (
     API_KEY,
+    FakeModelServer,
     Reply,
-    ScriptedServer,
     Tokens,
     Wire,
     asked_for,
@@ -48,7 +49,6 @@ from tests.support.scripted_model import (
     slow_drip,
     with_tokens,
 )
-from wavewright.config.documents import DocumentError
 from wavewright.planner.types import JsonObject
 
 WIRES: tuple[Wire, ...] = ("chat", "responses", "messages")
@@ -65,7 +65,7 @@ every_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stre
 
 
 @asynccontextmanager
-async def model_over(wire: Wire, server: ScriptedServer) -> AsyncGenerator[Model]:
+async def model_over(wire: Wire, server: FakeModelServer) -> AsyncGenerator[Model]:
     """A provider's own client, without retries."""
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(httpx2.AsyncClient(timeout=5))
@@ -82,7 +82,7 @@ async def model_over(wire: Wire, server: ScriptedServer) -> AsyncGenerator[Model
 
 async def ask(
     wire: Wire,
-    server: ScriptedServer,
+    server: FakeModelServer,
     *,
     stream: bool = False,
     parameters: ModelRequestParameters | None = None,
@@ -113,7 +113,7 @@ def calls_of(response: ModelResponse) -> list[tuple[str, object]]:
 @every_way
 @every_wire
 async def test_a_text_reaches_the_client_with_its_tokens(
-    wire: Wire, *, stream: bool, model_server: ScriptedServer
+    wire: Wire, *, stream: bool, model_server: FakeModelServer
 ) -> None:
     words = "It is forty-two, give or take a little, and there is more to say about that."
     model_server.answer(words)
@@ -133,7 +133,7 @@ async def test_a_text_reaches_the_client_with_its_tokens(
 @every_way
 @every_wire
 async def test_an_object_is_given_by_the_tool_that_is_forced(
-    wire: Wire, *, stream: bool, model_server: ScriptedServer
+    wire: Wire, *, stream: bool, model_server: FakeModelServer
 ) -> None:
     model_server.answer({"sum": 42}, when=asked_for("add"))
     parameters = ModelRequestParameters(output_tools=[ADD], output_mode="tool", allow_text_output=False)
@@ -147,7 +147,7 @@ async def test_an_object_is_given_by_the_tool_that_is_forced(
 @pytest.mark.anyio
 @pytest.mark.parametrize("wire", ["chat", "responses"])
 async def test_an_object_is_json_where_a_response_format_is_asked_for(
-    wire: Wire, model_server: ScriptedServer
+    wire: Wire, model_server: FakeModelServer
 ) -> None:
     model_server.answer({"sum": 42}, when=asked_for("total"))
     form = OutputObjectDefinition(json_schema=SCHEMA, name="total")
@@ -162,7 +162,7 @@ async def test_an_object_is_json_where_a_response_format_is_asked_for(
 @every_way
 @every_wire
 async def test_a_model_may_call_a_tool_that_it_is_offered(
-    wire: Wire, *, stream: bool, model_server: ScriptedServer
+    wire: Wire, *, stream: bool, model_server: FakeModelServer
 ) -> None:
     model_server.answer(calling("add", sum=1), when=offering("add"))
 
@@ -183,7 +183,7 @@ async def test_a_model_may_call_a_tool_that_it_is_offered(
     ids=["length", "filter"],
 )
 async def test_a_reply_says_why_it_ends_early(
-    wire: Wire, *, stream: bool, fault: Reply, reason: str, model_server: ScriptedServer
+    wire: Wire, *, stream: bool, fault: Reply, reason: str, model_server: FakeModelServer
 ) -> None:
     model_server.answer(fault)
 
@@ -194,7 +194,7 @@ async def test_a_reply_says_why_it_ends_early(
 
 @pytest.mark.anyio
 @every_wire
-async def test_a_cut_stream_gives_no_reason_for_its_end(wire: Wire, model_server: ScriptedServer) -> None:
+async def test_a_cut_stream_gives_no_reason_for_its_end(wire: Wire, model_server: FakeModelServer) -> None:
     model_server.answer(cut_stream("so far"))
 
     try:
@@ -209,7 +209,7 @@ async def test_a_cut_stream_gives_no_reason_for_its_end(wire: Wire, model_server
 @pytest.mark.anyio
 @every_wire
 async def test_an_error_has_its_status_and_says_how_long_to_wait(
-    wire: Wire, model_server: ScriptedServer
+    wire: Wire, model_server: FakeModelServer
 ) -> None:
     model_server.answer(overloaded(7))
 
@@ -221,7 +221,7 @@ async def test_an_error_has_its_status_and_says_how_long_to_wait(
 
 
 @pytest.mark.anyio
-async def test_several_answers_are_a_queue_and_the_next_rule_follows(model_server: ScriptedServer) -> None:
+async def test_several_answers_are_a_queue_and_the_next_rule_follows(model_server: FakeModelServer) -> None:
     model_server.answer("one", "two", when="count")
     model_server.answer("many")
 
@@ -232,7 +232,9 @@ async def test_several_answers_are_a_queue_and_the_next_rule_follows(model_serve
 
 
 @pytest.mark.anyio
-async def test_a_rule_may_answer_a_number_of_times_and_by_what_is_asked(model_server: ScriptedServer) -> None:
+async def test_a_rule_may_answer_a_number_of_times_and_by_what_is_asked(
+    model_server: FakeModelServer,
+) -> None:
     model_server.answer(lambda request: request.prompt.upper(), times=1)
     model_server.answer("later")
 
@@ -241,12 +243,10 @@ async def test_a_rule_may_answer_a_number_of_times_and_by_what_is_asked(model_se
 
 
 @pytest.mark.anyio
-async def test_a_request_that_no_rule_fits_is_told_so(model_server: ScriptedServer) -> None:
+async def test_a_request_that_no_rule_fits_is_told_so(model_server: FakeModelServer) -> None:
     model_server.answer("never", when="another question")
 
-    with pytest.raises(
-        ModelAPIError, match=r"no rule of the scripted server fits .*'How much is it\?'.*rule 1"
-    ):
+    with pytest.raises(ModelAPIError, match=r"no rule of the fake model fits .*'How much is it\?'.*rule 1"):
         await ask("chat", model_server)
 
     assert [request.prompt for request in model_server.unmatched] == ["How much is it?"]
@@ -255,7 +255,7 @@ async def test_a_request_that_no_rule_fits_is_told_so(model_server: ScriptedServ
 @pytest.mark.anyio
 @every_wire
 async def test_the_ledger_knows_that_there_was_a_key_and_not_which(
-    wire: Wire, model_server: ScriptedServer
+    wire: Wire, model_server: FakeModelServer
 ) -> None:
     model_server.answer("yes")
 
@@ -267,7 +267,7 @@ async def test_the_ledger_knows_that_there_was_a_key_and_not_which(
 
 
 @pytest.mark.anyio
-async def test_a_silent_answer_ends_with_its_client_or_with_the_test(model_server: ScriptedServer) -> None:
+async def test_a_silent_answer_ends_with_its_client_or_with_the_test(model_server: FakeModelServer) -> None:
     model_server.answer(silence())
 
     with anyio.move_on_after(0.05) as scope:
@@ -278,7 +278,7 @@ async def test_a_silent_answer_ends_with_its_client_or_with_the_test(model_serve
 
 
 @pytest.mark.anyio
-async def test_a_drip_never_lets_a_read_time_out(model_server: ScriptedServer) -> None:
+async def test_a_drip_never_lets_a_read_time_out(model_server: FakeModelServer) -> None:
     model_server.answer(slow_drip("x" * 10_000, interval=0.01))
 
     with anyio.move_on_after(0.2) as scope:
@@ -288,7 +288,7 @@ async def test_a_drip_never_lets_a_read_time_out(model_server: ScriptedServer) -
 
 
 @pytest.mark.anyio
-async def test_a_bomb_is_small_on_the_wire_and_large_behind_it(model_server: ScriptedServer) -> None:
+async def test_a_bomb_is_small_on_the_wire_and_large_behind_it(model_server: FakeModelServer) -> None:
     model_server.answer(gzip_bomb(megabytes=100))
     packed = unpacked = 0
 
@@ -318,7 +318,7 @@ async def test_a_bomb_is_small_on_the_wire_and_large_behind_it(model_server: Scr
     ids=["empty", "no-usage", "lying-usage"],
 )
 async def test_a_fault_of_the_body_is_there_as_it_is_named(
-    fault: Reply, field: str, expected: object, model_server: ScriptedServer
+    fault: Reply, field: str, expected: object, model_server: FakeModelServer
 ) -> None:
     model_server.answer(fault)
 
@@ -329,7 +329,7 @@ async def test_a_fault_of_the_body_is_there_as_it_is_named(
 
 
 @pytest.mark.anyio
-async def test_the_server_counts_who_is_served_at_once(model_server: ScriptedServer) -> None:
+async def test_the_server_counts_who_is_served_at_once(model_server: FakeModelServer) -> None:
     model_server.answer(Reply("slow", delay=0.1))
 
     async with anyio.create_task_group() as group:
@@ -351,7 +351,7 @@ answers:
 
 
 @pytest.mark.anyio
-async def test_a_script_is_rules_in_yaml(model_server: ScriptedServer, tmp_path: Path) -> None:
+async def test_a_script_is_rules_in_yaml(model_server: FakeModelServer, tmp_path: Path) -> None:
     file = tmp_path / "answers.yaml"
     file.write_text(SCRIPT)
     add_script(model_server, file)
@@ -363,7 +363,9 @@ async def test_a_script_is_rules_in_yaml(model_server: ScriptedServer, tmp_path:
     assert text_of(await ask("chat", model_server)) == "Quite a lot."
 
 
-def test_a_script_with_two_answers_in_a_rule_is_refused(model_server: ScriptedServer, tmp_path: Path) -> None:
+def test_a_script_with_two_answers_in_a_rule_is_refused(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     file = tmp_path / "answers.yaml"
     file.write_text("answers:\n  - text: one\n    json: {two: 2}\n")
 

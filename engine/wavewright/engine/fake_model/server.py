@@ -1,37 +1,28 @@
-"""A model server on loopback that answers by rule: OpenAI's two APIs and Anthropic's, streams and faults included.
+"""A model server on loopback that answers by rules: OpenAI's two APIs and Anthropic's, streams and faults included.
 
-A *rule* says which requests it answers, by their provider-neutral form, and with what. The first rule that fits and
-has an answer left is taken; a request that no rule fits gets an error that says so. Everything asked is in the
-*ledger*, without any key.
+A *rule* has a condition on the request, in a form that is the same for all providers, and one or more answers. The
+first rule that fits and has an answer left is used; a request that no rule fits gets an error that names the rules.
+Every request is kept in the *ledger*, without its key.
 
-    with ScriptedServer() as server:
+    with FakeModelServer() as server:
         server.answer({"steps": []}, when=asked_for("plan"))
         server.answer(overloaded(), "now it works", when="Summarise")   # a queue: each once
         server.answer(lambda request: request.prompt.upper())
         environment = server.environment()
 
-In tests it is the fixture `model_server`. To try things by hand:
-
-    python -m tests.support.scripted_model --port 8765 --script answers.yaml
-
-(`tests/support/model_script.py` says what the file may hold.)
+`wavewright fake-model --script FILE` serves the rules of a file; `script.py` defines its form.
 """
 
 from __future__ import annotations
 
-import argparse
 import socket
-import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tests.support.ledger import Exchange, Ledger, Rule, RuleTest
-from tests.support.model_answers import (
+from wavewright.engine.fake_model.answers import (
     Answer,
     AnswerLike,
     AnswerMaker,
@@ -60,10 +51,11 @@ from tests.support.model_answers import (
     structured,
     with_tokens,
 )
-from tests.support.model_request import WIRES, Called, Message, OfferedTool, ScriptedRequest, Wire
+from wavewright.engine.fake_model.request import WIRES, Called, FakeModelRequest, Message, OfferedTool, Wire
+from wavewright.engine.fake_model.rules import Exchange, Ledger, Rule, RuleTest
 
 if TYPE_CHECKING:
-    from tests.support.playing import Stage
+    from wavewright.engine.fake_model.serving import ServerThread
 
 __all__ = [
     "WIRES",
@@ -71,11 +63,11 @@ __all__ = [
     "Called",
     "Exchange",
     "Failure",
+    "FakeModelRequest",
+    "FakeModelServer",
     "Message",
     "OfferedTool",
     "Reply",
-    "ScriptedRequest",
-    "ScriptedServer",
     "Tokens",
     "Wire",
     "asked_for",
@@ -116,29 +108,33 @@ def offering(tool: str) -> RuleTest:
     return lambda request: tool in request.tool_names
 
 
-class ScriptedServer:
-    """The server; a context manager that answers from its first line to its last."""
+class FakeModelServer:
+    """The server: a context manager that serves on loopback, in a thread of its own, while its block runs."""
 
     def __init__(self, port: int = 0) -> None:
         self._rules: list[Rule] = []
         self._ledger = Ledger()
         self._port = port
-        self._stage: Stage | None = None
+        self._thread: ServerThread | None = None
         self._url = ""
         self.broken: list[Exception] = []
-        """What callables of rules raised."""
+        """Exceptions that callables of rules raised."""
 
     def __enter__(self) -> Self:
-        # Bound here, so that the address is known and nobody is refused while the server comes up.
+        # Bound before the server starts: its address is known, and early requests wait instead of being refused.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", self._port))
+        try:
+            listener.bind(("127.0.0.1", self._port))
+        except OSError:
+            listener.close()
+            raise
         listener.listen(1024)
         self._url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        from tests.support.playing import Stage
+        from wavewright.engine.fake_model.serving import ServerThread
 
-        self._stage = Stage(listener, self.decide, self._track)
-        self._stage.start()
+        self._thread = ServerThread(listener, self.decide, self._track)
+        self._thread.start()
         return self
 
     def __exit__(
@@ -147,8 +143,8 @@ class ScriptedServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._stage is not None
-        self._stage.stop()
+        assert self._thread is not None
+        self._thread.stop()
 
     @property
     def url(self) -> str:
@@ -205,8 +201,8 @@ class ScriptedServer:
 
     def reset(self) -> None:
         """Forget rules and ledger, and let go of whoever is kept waiting."""
-        if self._stage is not None:
-            self._stage.release()
+        if self._thread is not None:
+            self._thread.release()
         with self._ledger.changed:
             self._rules.clear()
             self.broken.clear()
@@ -220,12 +216,12 @@ class ScriptedServer:
             return tuple(self._ledger.exchanges)
 
     @property
-    def requests(self) -> Sequence[ScriptedRequest]:
+    def requests(self) -> Sequence[FakeModelRequest]:
         """Every request so far, in order."""
         return tuple(exchange.request for exchange in self.ledger)
 
     @property
-    def unmatched(self) -> Sequence[ScriptedRequest]:
+    def unmatched(self) -> Sequence[FakeModelRequest]:
         """Requests that no rule fitted."""
         return tuple(exchange.request for exchange in self.ledger if not exchange.rule)
 
@@ -235,7 +231,7 @@ class ScriptedServer:
         with self._ledger.changed:
             return self._ledger.most_in_flight
 
-    def wait_for_requests(self, count: int, timeout: float = 20.0) -> Sequence[ScriptedRequest]:
+    def wait_for_requests(self, count: int, timeout: float = 20.0) -> Sequence[FakeModelRequest]:
         """Wait until so many requests have come, answered or not.
 
         Raises:
@@ -256,7 +252,7 @@ class ScriptedServer:
             if not self._ledger.changed.wait_for(lambda: self._ledger.in_flight == 0, timeout):
                 raise TimeoutError(f"{self._ledger.in_flight} requests are still under way")
 
-    def decide(self, request: ScriptedRequest) -> tuple[Answer, int]:
+    def decide(self, request: FakeModelRequest) -> tuple[Answer, int]:
         """Return the answer to a request and its number, and write both down."""
         with self._ledger.changed:
             rule = next((rule for rule in self._rules if rule.left != 0 and rule.test(request)), None)
@@ -268,12 +264,12 @@ class ScriptedServer:
             self._ledger.changed.notify_all()
         return answer, number
 
-    def _made(self, given: AnswerLike | AnswerMaker, request: ScriptedRequest) -> Answer:
+    def _made(self, given: AnswerLike | AnswerMaker, request: FakeModelRequest) -> Answer:
         try:
             return answer_of(given(request) if callable(given) else given)
-        except Exception as error:  # noqa: BLE001 - a rule of a test: the test is told, and the client gets an error
+        except Exception as error:  # noqa: BLE001 - the rule is the user's code: kept for the owner, and an error for the client
             self.broken.append(error)
-            return Failure(500, f"a rule of the scripted server broke: {error!r}", "broken_rule")
+            return Failure(500, f"a rule of the fake model broke: {error!r}", "broken_rule")
 
     def _track(self, change: int) -> None:
         with self._ledger.changed:
@@ -289,41 +285,9 @@ def _test(when: RuleTest | str | None) -> RuleTest:
     return when
 
 
-def _unmatched(request: ScriptedRequest, rules: Sequence[str]) -> Failure:
+def _unmatched(request: FakeModelRequest, rules: Sequence[str]) -> Failure:
     asked = (
         f"schema {request.schema_name!r}, tools {list(request.tool_names)}, prompt {request.prompt[:80]!r}"
     )
     had = ", ".join(rules) or "there is none"
-    return Failure(
-        500, f"no rule of the scripted server fits this request ({asked}); rules: {had}", "no_rule"
-    )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve a script until Ctrl-C."""
-    from tests.support.model_script import add_script, told
-
-    reader = argparse.ArgumentParser(
-        prog="python -m tests.support.scripted_model", description="A model server."
-    )
-    reader.add_argument("--port", type=int, default=8765, help="0: a free one")
-    reader.add_argument("--script", type=Path, required=True, help="YAML file of rules")
-    reader.add_argument("--quiet", action="store_true", help="tell nothing of the requests")
-    asked = reader.parse_args(arguments)
-    with ScriptedServer(asked.port) as server:
-        add_script(server, asked.script)
-        print(f"listening on {server.openai_url}", flush=True)
-        shown = 0
-        try:
-            while True:
-                server.wait_for_requests(shown + 1, timeout=threading.TIMEOUT_MAX)
-                for exchange in server.ledger[shown:]:
-                    shown += 1
-                    if not asked.quiet:
-                        print(told(exchange), flush=True)
-        except KeyboardInterrupt:
-            sys.exit(0)
-
-
-if __name__ == "__main__":
-    main()
+    return Failure(500, f"no rule of the fake model fits this request ({asked}); rules: {had}", "no_rule")

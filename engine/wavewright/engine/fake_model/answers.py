@@ -1,4 +1,4 @@
-"""What a scripted model answers: replies of a model, and everything that goes wrong on the wire.
+"""What the fake model answers: replies of a model, and every fault on the wire.
 
 An *answer* is a value that says what the client sees; the wire's own spelling comes later, so one answer serves all
 three wires. Every fault is a function here that returns an answer, and any answer may be queued, repeated or chosen
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from tests.support.model_request import Called, ScriptedRequest
+from wavewright.engine.fake_model.request import Called, FakeModelRequest
 from wavewright.planner.types import Json, JsonObject
 
 Finish: TypeAlias = Literal["stop", "length", "content_filter"]
@@ -64,7 +64,7 @@ class Failure:
     """An error of the API."""
 
     status: int
-    message: str = "the scripted server fails here"
+    message: str = "the fake model fails here"
     kind: str = ""
     """The provider's word for it; the usual one of the status where absent."""
     retry_after: float | None = None
@@ -92,7 +92,7 @@ class Silence:
 Answer: TypeAlias = Reply | Failure | RawBody | Silence
 AnswerLike: TypeAlias = str | JsonObject | Answer
 """A text is said; an object is the structured answer."""
-AnswerMaker: TypeAlias = Callable[[ScriptedRequest], AnswerLike]
+AnswerMaker: TypeAlias = Callable[[FakeModelRequest], AnswerLike]
 
 
 def answer_of(given: AnswerLike) -> Answer:
@@ -114,7 +114,7 @@ def calling(name: str, **arguments: Json) -> Reply:
     return Reply(calls=(Called(name, json.dumps(arguments)),))
 
 
-def spoken(reply: Reply, request: ScriptedRequest) -> Reply:
+def spoken(reply: Reply, request: FakeModelRequest) -> Reply:
     """Return a reply with its value spelled as the request wants it: the output tool's call, or JSON as text."""
     if not reply.has_value:
         return reply
@@ -224,6 +224,6 @@ def no_json(text: str = "<html><body>502 Bad Gateway</body></html>") -> RawBody:
     return RawBody(text.encode(), headers=(("content-type", "text/html"),))
 
 
-def echo(request: ScriptedRequest) -> Reply:
+def echo(request: FakeModelRequest) -> Reply:
     """Say everything that was asked, word for word."""
     return Reply(text=request.text)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.support.model_answers import Reply, Tokens
-from tests.support.model_request import Called, ScriptedRequest
-from tests.support.pieces import Frame, pieces
+from wavewright.engine.fake_model.answers import Reply, Tokens
+from wavewright.engine.fake_model.frames import Frame, pieces
+from wavewright.engine.fake_model.request import Called, FakeModelRequest
 from wavewright.planner.types import Json, JsonObject
 
 _REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
-def responses_body(reply: Reply, request: ScriptedRequest, tokens: Tokens | None, number: int) -> JsonObject:
+def responses_body(reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int) -> JsonObject:
     """Return a whole response."""
     output: list[Json] = [] if reply.is_empty else [*_items(reply, number)]
     return _response(reply, request, tokens, number, output)
 
 
 def responses_frames(
-    reply: Reply, request: ScriptedRequest, tokens: Tokens | None, number: int
+    reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int
 ) -> Iterator[Frame]:
     """Yield the events of a streamed response; the last holds the whole of it, unless the stream is cut."""
     for place, content in enumerate(_events(reply, request, tokens, number)):
@@ -27,7 +27,7 @@ def responses_frames(
 
 
 def _events(
-    reply: Reply, request: ScriptedRequest, tokens: Tokens | None, number: int
+    reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int
 ) -> Iterator[JsonObject]:
     begun = {
         **_response(reply, request, None, number, []),
@@ -122,7 +122,7 @@ def _part(kind: str, key: str, text: str) -> JsonObject:
 
 
 def _response(
-    reply: Reply, request: ScriptedRequest, tokens: Tokens | None, number: int, output: list[Json]
+    reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int, output: list[Json]
 ) -> JsonObject:
     reason = _REASONS.get(reply.finish)
     status = "incomplete" if reason else "completed"

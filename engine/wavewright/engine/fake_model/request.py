@@ -1,7 +1,7 @@
 """What a model server is asked, whatever the wire: one form for OpenAI's two APIs and Anthropic's.
 
-A *scripted request* is a provider's request read into the words that rules are written in. What a provider's form
-leaves out is empty here; nothing of a key is kept but whether there was one.
+Rules are written against this form. Fields that a provider's form lacks are empty; of a key only its presence and
+length are kept.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class ScriptedRequest:
+class FakeModelRequest:
     """One question to the model, provider-neutral."""
 
     wire: Wire
@@ -100,7 +100,7 @@ class ScriptedRequest:
         return len(self.text) + tools + calls + native
 
 
-def read_request(wire: Wire, body: JsonObject, headers: Mapping[str, str]) -> ScriptedRequest:
+def read_request(wire: Wire, body: JsonObject, headers: Mapping[str, str]) -> FakeModelRequest:
     """Return a provider's request in the common form."""
     keys = [value for name, value in headers.items() if name.lower() in KEY_HEADERS]
     masked = tuple(
@@ -113,7 +113,7 @@ def read_request(wire: Wire, body: JsonObject, headers: Mapping[str, str]) -> Sc
         schema_name = output_tool
         schema = next((tool.schema for tool in tools if tool.name == output_tool), None)
     limits = (body.get(name) for name in ("max_completion_tokens", "max_output_tokens", "max_tokens"))
-    return ScriptedRequest(
+    return FakeModelRequest(
         wire=wire,
         model=_str(body.get("model")),
         instructions=instructions,

@@ -1,7 +1,7 @@
-"""The scripted server's own half: uvicorn in a thread, and answers sent piece by piece.
+"""The HTTP side of the fake model: uvicorn in a thread, and answers sent piece by piece.
 
-A *stage* is a running server. It is up when `start` returns and gone when `stop` does; nobody who waits for a silent
-answer keeps it from ending.
+The server accepts requests once `start` returns and has ended when `stop` returns; a client that waits for a silent
+answer does not delay its end.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from tests.support.model_answers import Answer, Failure, RawBody, Reply, Silence, Tokens, spoken
-from tests.support.model_request import ScriptedRequest, Wire, read_request
-from tests.support.pieces import pieces
-from tests.support.wire_chat import chat_body, chat_frames, openai_error
-from tests.support.wire_messages import anthropic_error, messages_body, messages_frames
-from tests.support.wire_responses import responses_body, responses_frames
+from wavewright.engine.fake_model.answers import Answer, Failure, RawBody, Reply, Silence, Tokens, spoken
+from wavewright.engine.fake_model.frames import pieces
+from wavewright.engine.fake_model.request import FakeModelRequest, Wire, read_request
+from wavewright.engine.fake_model.wire_chat import chat_body, chat_frames, openai_error
+from wavewright.engine.fake_model.wire_messages import anthropic_error, messages_body, messages_frames
+from wavewright.engine.fake_model.wire_responses import responses_body, responses_frames
 from wavewright.planner.types import Json
 
-Decide: TypeAlias = Callable[[ScriptedRequest], tuple[Answer, int]]
+Decide: TypeAlias = Callable[[FakeModelRequest], tuple[Answer, int]]
 Track: TypeAlias = Callable[[int], None]
 
 _BODIES = {"chat": chat_body, "responses": responses_body, "messages": messages_body}
@@ -43,7 +43,7 @@ _PATHS: dict[str, Wire] = {
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it is up."""
+    """A server that sets `is_up` once it accepts requests."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -56,7 +56,7 @@ class _Server(uvicorn.Server):
         self.is_up.set()
 
 
-class Stage:
+class ServerThread:
     """A server in a thread of its own."""
 
     def __init__(self, listener: socket.socket, decide: Decide, track: Track) -> None:
@@ -76,13 +76,13 @@ class Stage:
             timeout_graceful_shutdown=1,
         )
         self._server = _Server(config)
-        self._thread = threading.Thread(target=self._run, name="scripted model", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="fake model", daemon=True)
 
     def start(self) -> None:
         """Serve from now on."""
         self._thread.start()
         if not self._server.is_up.wait(10):
-            raise RuntimeError("the scripted model server did not come up")
+            raise RuntimeError("the fake model server did not start within 10 s")
 
     def stop(self) -> None:
         """End every answer and the server."""
@@ -112,16 +112,16 @@ class Stage:
             return JSONResponse({"error": {"message": "the body is no JSON object"}}, status_code=400)
         request = read_request(wire, body, dict(http.headers))
         answer, number = self._decide(request)
-        return _Played(answer, request, number, self._track, self._waiting)
+        return _AnswerResponse(answer, request, number, self._track, self._waiting)
 
 
-class _Played(Response):
-    """Sends an answer as it is meant to come, until it ends or nobody listens."""
+class _AnswerResponse(Response):
+    """Sends an answer with its delays and cuts, until it ends or the client disconnects."""
 
     def __init__(
         self,
         answer: Answer,
-        request: ScriptedRequest,
+        request: FakeModelRequest,
         number: int,
         track: Track,
         waiting: set[anyio.Event],
@@ -134,16 +134,16 @@ class _Played(Response):
         self._waiting = waiting
         self._is_under_way = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI
         released = anyio.Event()
         self._waiting.add(released)
         self._is_under_way = True
         self._track(1)
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._end_with, partial(_gone, receive), group.cancel_scope)
+                group.start_soon(self._end_with, partial(_disconnected, receive), group.cancel_scope)
                 group.start_soon(self._end_with, released.wait, group.cancel_scope)
-                await self._play(send)
+                await self._send_answer(send)
                 group.cancel_scope.cancel()
         finally:
             self._waiting.discard(released)
@@ -159,7 +159,7 @@ class _Played(Response):
             self._is_under_way = False
             self._track(-1)
 
-    async def _play(self, send: Send) -> None:
+    async def _send_answer(self, send: Send) -> None:
         match self._answer:
             case Silence():
                 await anyio.sleep_forever()
@@ -227,7 +227,7 @@ class _Played(Response):
         await send({"type": "http.response.body", "body": content, "more_body": False})
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -241,7 +241,7 @@ async def _send_piece(send: Send, content: bytes) -> None:
     await send({"type": "http.response.body", "body": content, "more_body": True})
 
 
-def _tokens(reply: Reply, request: ScriptedRequest) -> Tokens | None:
+def _tokens(reply: Reply, request: FakeModelRequest) -> Tokens | None:
     """Return the count to claim: four characters make a token, unless the reply says otherwise."""
     if isinstance(reply.tokens, Tokens):
         return reply.tokens

@@ -1,0 +1,73 @@
+"""`wavewright fake-model`: a script served in place of a model."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.engine.conftest import CommandLine
+
+PROGRAM = [sys.executable, "-m", "wavewright.engine.main"]
+
+
+def test_a_project_runs_over_the_fake_model_until_it_is_interrupted(project: Path) -> None:
+    (project / "answers.yaml").write_text(
+        "answers: [{when: {contains: Answer with the one word}, text: ready}]\n", encoding="utf-8"
+    )
+    with subprocess.Popen(
+        [*PROGRAM, "fake-model", "--port", "0", "--script", "answers.yaml"],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        first = server.stdout.readline()
+        address = re.search(r"http://\S+", first)
+        assert address is not None, first
+        model = {
+            "WAVEWRIGHT_MODEL": "openai-chat:fake",
+            "WAVEWRIGHT_BASE_URL": address.group(),
+            "WAVEWRIGHT_API_KEY": "any",
+        }
+        asked = subprocess.run(
+            [*PROGRAM, "doctor"],
+            cwd=project,
+            env={**os.environ, **model},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        server.send_signal(signal.SIGINT)
+        told, _ = server.communicate(timeout=20)
+
+    assert "openai-chat:fake answered in" in asked.stdout
+    assert re.search(r"1  chat +fake: text, (streamed|whole), \d+ characters -> rule 1: reply", told)
+    assert server.returncode == 0
+
+
+def test_a_port_that_is_taken_is_named(wavewright: CommandLine, project: Path) -> None:
+    (project / "answers.yaml").write_text("answers: [{text: hello}]\n", encoding="utf-8")
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+
+        refused = wavewright("fake-model", "--script", "answers.yaml", "--port", str(port))
+
+    assert f"port {port} of 127.0.0.1 cannot be used" in refused.err
+    assert refused.code == 2
+
+
+def test_a_fault_of_the_script_is_told_with_its_line(wavewright: CommandLine, project: Path) -> None:
+    (project / "answers.yaml").write_text("answers:\n  - txt: hello\n", encoding="utf-8")
+
+    refused = wavewright("fake-model", "--script", "answers.yaml")
+
+    assert "answers.yaml:2" in refused.err
+    assert "txt" in refused.err
+    assert refused.code == 2
