@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from tests.engine.bus.pieces import MemoryOutbox, Notices, message, until
+from tests.engine.bus.test_outlet import declare_small, delete
 from tests.support.rabbitmq import LARGEST_MESSAGE, Broker, RunningBroker, contents
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
@@ -212,3 +213,35 @@ async def test_nothing_is_lost_while_the_network_fails_again_and_again(
     arrived = await contents(broker.url, topology.intake)
     assert {found.message_id for found in arrived} == {outgoing.message for outgoing in messages}
     assert {found.body for found in arrived} == {outgoing.body for outgoing in messages}
+
+
+async def test_a_full_queue_is_told_of_once_holds_up_no_other_and_gets_all_when_it_has_room(
+    broker: Broker | RunningBroker, bus: Bus, topology: Topology, notices: Notices
+) -> None:
+    full, status = f"{topology.exchange}.full", topology.outlets[1]
+    await declare_small(broker.url, full, topology.exchange)
+    arrived, faults, refusals = list[bytes](), list[str | None](), 0
+    try:
+        packages = [message(topology, number, key=full) for number in range(200)]
+        outbox = MemoryOutbox(packages)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(bus.relay, outbox)
+            await until(lambda: bool(notices.of("message_refused")))
+            for number in range(200, 260):
+                outbox.waiting.append(message(topology, number, key=status))
+                bus.nudge()
+                await until(lambda: outbox.waiting[-1].routing_key == full)
+            faults.append(bus.fault)
+            refusals = len(notices.of("message_refused"))
+            while outbox.waiting:
+                arrived += [found.body for found in await contents(broker.url, full)]
+            tasks.cancel_scope.cancel()
+        arrived += [found.body for found in await contents(broker.url, full)]
+    finally:
+        await delete(broker.url, full)
+
+    assert faults == [f"the queue is full that takes messages for '{full}'"]
+    assert refusals == 1
+    assert notices.names()[-1] == "queue_has_room"
+    assert bus.fault is None
+    assert sorted(map(int, arrived)) == list(range(200))

@@ -48,3 +48,28 @@ async def test_an_outbox_that_may_not_be_sent_is_told_of_and_stays_as_it_is(
     assert len(outbox.waiting) == 3
     [told] = notices.of("rights_missing")
     assert "ACCESS_REFUSED" in str(told["error"])
+
+
+async def test_a_user_who_must_write_and_may_not_is_told_at_the_start(
+    broker: Broker | RunningBroker, bus: Bus, topology: Topology
+) -> None:
+    settings = BusSettings(address_of(broker, DUMB), topology, checks_writing=True)
+    with pytest.raises(RightsMissing) as caught:
+        async with open_bus(settings):
+            pass
+
+    told = f"the user {DUMB!r} may not write to the exchange {topology.exchange!r}"
+    assert caught.value.message.startswith(told)
+    assert "rabbitmqctl set_permissions" in caught.value.mend
+
+
+async def test_looking_for_the_right_to_write_delivers_nothing(
+    broker: Broker | RunningBroker, topology: Topology
+) -> None:
+    settings = BusSettings(broker.url, topology, checks_writing=True)
+    async with open_bus(settings) as bus, bus.watch("#") as watcher:
+        async with open_bus(settings):
+            await bus.publish(message(topology, 7))
+        first = await anext(aiter(watcher))
+
+    assert first.message_id == message(topology, 7).message

@@ -11,6 +11,7 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import StartDaemon
 from tests.engine.daemon.yard import Yard
+from tests.support.rabbitmq import DUMB, Broker, RunningBroker
 from wavewright.engine.bus.bus import BusSettings, open_bus
 
 pytestmark = pytest.mark.anyio
@@ -109,4 +110,20 @@ async def test_every_place_that_refuses_the_daemon_is_told(yard: Yard, start: St
     assert f"queue '{yard.topology.intake}' is there in another form" in daemon.text
     assert "the file is not a journal" in daemon.text
     assert "Address already in use; set `daemon.health` to another place" in daemon.text
+    assert "Traceback" not in daemon.text
+
+
+async def test_a_user_of_the_broker_who_may_not_write_is_named_with_the_right_that_is_missing(
+    yard: Yard, broker: Broker | RunningBroker, start: StartDaemon
+) -> None:
+    if not isinstance(broker, Broker):
+        pytest.skip("the broker of WAVEWRIGHT_TEST_AMQP_URL has no user without rights")
+    async with open_bus(BusSettings(yard.url, yard.topology)):
+        pass
+    daemon = start(WAVEWRIGHT_AMQP_URL=broker.url_of(DUMB))
+    code = await daemon.ended()
+
+    assert code == 2
+    assert f"the user {DUMB!r} may not write to the exchange {yard.topology.exchange!r}" in daemon.text
+    assert "rabbitmqctl set_permissions" in daemon.text
     assert "Traceback" not in daemon.text

@@ -21,6 +21,7 @@ from wavewright.engine.bus.line import Line
 from wavewright.engine.bus.notices import Notice, unnoticed
 from wavewright.engine.bus.outlet import Outlet
 from wavewright.engine.bus.relay import PUBLISH_SECONDS, LastingOutbox, Outbox, Relay
+from wavewright.engine.bus.rights import check_writing
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.bus.trouble import Trouble
 from wavewright.engine.bus.watcher import Watcher
@@ -42,6 +43,8 @@ class BusSettings:
     """How long a broker that does not answer is waited for at the start."""
     name: str = "wavewright"
     """What the broker shows the connections as."""
+    checks_writing: bool = False
+    """Whether the right to write to every outlet and to the dead letters is looked for at the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +55,14 @@ class _Lines:
     inward: Line
     outward: Line
 
-    async def open(self, topology: Topology, seconds: float, notice: Notice) -> None:
+    async def open(self, settings: BusSettings, notice: Notice) -> None:
+        seconds = settings.connect_seconds
         is_first = True
         away = BusDown(f"no broker answered within {seconds:g} s", place=self.address.shown)
         with anyio.move_on_after(seconds):
             while True:
                 try:
-                    return await self._open_once(topology)
+                    return await self._open_once(settings)
                 except BusDown as error:
                     if is_first:
                         notice("broker_away", {"broker": self.address.shown, "error": error.message})
@@ -66,11 +70,14 @@ class _Lines:
                 await anyio.sleep(PAUSE)
         raise away
 
-    async def _open_once(self, topology: Topology) -> None:
+    async def _open_once(self, settings: BusSettings) -> None:
         for line in (self.inward, self.outward):
             if not line.is_up:
                 await line.open()
-        await declare_topology(await self.outward.connection(), topology, place=self.address.shown)
+        connection, topology, place = await self.outward.connection(), settings.topology, self.address.shown
+        await declare_topology(connection, topology, place=place)
+        if settings.checks_writing:
+            await check_writing(connection, topology.routes(), user=self.address.user, place=place)
 
     @asynccontextmanager
     async def kept(self) -> AsyncGenerator[None]:
@@ -110,7 +117,9 @@ class Bus:
     @property
     def fault(self) -> str | None:
         """What keeps messages from coming in or going out at this moment; none where nothing is known to."""
-        return self._trouble.reason if self.is_up else "there is no connection to the broker"
+        if not self.is_up:
+            return "there is no connection to the broker"
+        return self._trouble.reason or self._relay.full_queues.reason
 
     async def take(self) -> Delivery:
         """Return the next message of the intake, waiting for it, through losses of the connection, too.
@@ -192,7 +201,7 @@ async def open_bus(settings: BusSettings, notice: Notice = unnoticed) -> AsyncGe
         address, Line(address, f"{settings.name} in", notice), Line(address, f"{settings.name} out", notice)
     )
     try:
-        await lines.open(settings.topology, settings.connect_seconds, notice)
+        await lines.open(settings, notice)
         async with lines.kept():
             yield Bus(lines, settings.topology, notice)
     finally:

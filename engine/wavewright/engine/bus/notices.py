@@ -20,6 +20,7 @@ NoticeName: TypeAlias = Literal[
     "message_returned",
     "message_refused",
     "outbox_unreachable",
+    "queue_has_room",
     "rights_missing",
 ]
 

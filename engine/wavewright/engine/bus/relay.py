@@ -17,6 +17,7 @@ import anyio
 from aio_pika.abc import AbstractConnection
 
 from wavewright.engine.bus.errors import BusError, BusMisconfigured, MessageRefused, MessageReturned
+from wavewright.engine.bus.full_queues import FullQueues
 from wavewright.engine.bus.notices import Notice
 from wavewright.engine.bus.outlet import Outlet
 from wavewright.engine.bus.shipment import Parcel, Sending, is_too_large
@@ -31,6 +32,8 @@ IDLE_SECONDS: Final = 0.5
 PUBLISH_SECONDS: Final = 10.0
 RENEW_SECONDS: Final = 1.5
 """How often the leases of what is on its way are renewed; a fraction of what one lasts."""
+MOST_HELD: Final = 900
+"""Messages for full queues that are looked past to find others."""
 MARK_SECONDS: Final = 5.0
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
@@ -76,6 +79,9 @@ class Relay:
         self._user = user
         self._notice = notice
         self._trouble = trouble
+        self.full_queues = FullQueues(notice)
+        self._held = 0
+        """Messages that wait for a full queue."""
         self._nudged = anyio.Event()
         self._on_its_way: list[MessageId] = []
         self._released_on: AbstractConnection | None = None
@@ -141,12 +147,19 @@ class Relay:
             await outbox.release(mendable)
 
     async def send_batch(self, outbox: Outbox) -> tuple[int, int]:
-        """Send what waits, at most a batch of it; return how many messages were found, and how many settled."""
+        """Send what waits and what its queue has room for, at most a batch of it.
+
+        Returns:
+            How many messages were found that can be sent now, and how many settled.
+        """
         try:
-            waiting = await outbox.pending(BATCH)
+            waiting = await outbox.pending(BATCH + self._held)
         except JournalError as error:
             self._notice("outbox_unreachable", {"error": error.message})
             return 1, 0
+        due = [*self.full_queues.due(waiting)][:BATCH]
+        # Those held back for a full queue leave room for as many others.
+        self._held, waiting = min(len(waiting) - len(due), MOST_HELD), due
         settled = 0
         self._on_its_way = [outgoing.message for outgoing in waiting]
         sending = Sending([self._parcel(outgoing) for outgoing in waiting])
@@ -176,12 +189,13 @@ class Relay:
             outgoing = waiting[number]
             match fate:
                 case None:
+                    self.full_queues.confirm(outgoing)
                     sent.append(outgoing.message)
                 case MessageReturned():
                     returned.append((outgoing, fate.message))
                 case MessageRefused():
                     # A full queue is emptied some day: the message stays in the outbox and is tried again.
-                    self._notice("message_refused", _fields(outgoing) | {"error": fate.message})
+                    self.full_queues.refuse(outgoing, fate.message)
                 case BusMisconfigured():
                     self._trouble.meet("out", fate)
                 case _:

@@ -58,6 +58,10 @@ class Topology:
         """Return the exchanges; all are durable topic exchanges."""
         return (self.exchange, self.dead_exchange)
 
+    def routes(self) -> tuple[tuple[str, str], ...]:
+        """Return the exchanges that whoever takes from the intake writes to, each with a routing key."""
+        return (*((self.exchange, name) for name in self.outlets), (self.dead_exchange, self.intake))
+
     def queues(self) -> Iterator[QueueForm]:
         """Return the queues, each with its binding; all are durable quorum queues."""
         yield QueueForm(

@@ -19,7 +19,7 @@ from wavewright.engine.bus.line import Line
 from wavewright.engine.bus.notices import Notice, NoticeName, unnoticed
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.daemon.daemon import bus_settings_of
+from wavewright.engine.daemon.daemon import bus_settings_of, daemon_bus_settings
 
 PATIENCE: Final = 10.0
 """Seconds for a broker to answer somebody who sits and waits; a daemon waits longer."""
@@ -32,6 +32,15 @@ def reached_bus(section: DaemonSection, name: str) -> AbstractAsyncContextManage
         BusError: when it is entered, as `open_bus` says.
     """
     return open_bus(replace(bus_settings_of(section, name), connect_seconds=PATIENCE), _waiting())
+
+
+def reached_daemon_bus(section: DaemonSection) -> AbstractAsyncContextManager[Bus]:
+    """Return the bus as a daemon has it, to be entered: its user must be able to write.
+
+    Raises:
+        BusError: when it is entered, as `open_bus` says.
+    """
+    return open_bus(replace(daemon_bus_settings(section), connect_seconds=PATIENCE), _waiting())
 
 
 def _waiting() -> Notice:

@@ -18,7 +18,7 @@ from wavewright.config.documents import DocumentError
 from wavewright.config.settings import Settings, sound_settings
 from wavewright.engine.bus.errors import BusError
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.cli.broker import connected, reached_bus, told_of_bus
+from wavewright.engine.cli.broker import connected, reached_daemon_bus, told_of_bus
 from wavewright.engine.cli.doctor_prompts import prompt_findings
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.daemon.faults import refuse_faulty_settings
@@ -62,9 +62,7 @@ class Looked:
             found += await _refused(open_stores(self.settings))
         if section.amqp_url is not None:
             is_named = "daemon" not in self.unsound
-            found += await _refused(
-                reached_bus(section, section.agent) if is_named else connected(section.amqp_url)
-            )
+            found += await _refused(reached_daemon_bus(section) if is_named else connected(section.amqp_url))
         return [as_told(fault) for fault in found]
 
 

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import anyio
@@ -72,6 +72,11 @@ def bus_settings_of(section: DaemonSection, name: str) -> BusSettings:
     """Return what the bus must know, under the name that the broker shows."""
     assert section.amqp_url is not None, "checked before"
     return BusSettings(section.amqp_url, topology_of(section), name=name)
+
+
+def daemon_bus_settings(section: DaemonSection) -> BusSettings:
+    """Return what the daemon's own bus must know: it must be able to write, too."""
+    return replace(bus_settings_of(section, section.agent), checks_writing=True)
 
 
 async def run_daemon(
@@ -135,7 +140,7 @@ async def _serve(
             PausingPurse(WarningPurse(stores.purse, watch.log, clock), day),
             RunMemory(stores.journal),
         ) as opened,
-        open_bus(bus_settings_of(section, section.agent), _notice_of(watch)) as bus,
+        open_bus(daemon_bus_settings(section), _notice_of(watch)) as bus,
     ):
         workshop = Workshop(
             settings=settings,
