@@ -10,6 +10,8 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from tests.support.rabbitmq import Broker, RunningBroker
     from wavewright.engine.fake_model.server import FakeModelServer
 
+_NUMBERS = count()
+
 settings.register_profile(
     "suite", derandomize=True, deadline=None, database=None, suppress_health_check=PATIENT
 )
@@ -32,6 +36,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # So a shell starts what it runs in the background, and every program inherits it: Ctrl-C would do nothing here.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a test's runs without a project are kept, in place of the tester's own folder; nothing lies there yet."""
+    folder = tmp_path_factory.getbasetemp() / f"state-{next(_NUMBERS)}"
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Settings: where a project keeps things, and how its runs behave unless a job says otherwise.
 
-A *project* is the folder that holds `wavewright.yaml`, found from the working directory upwards; without such a file
-it is the working directory. What the environment says goes before the file, and the file before the defaults. Paths
+A *project* is the folder that holds `wavewright.yaml`, found from a folder upwards; without such a file it is that
+folder. What the environment says goes before the file, and the file before the defaults. Paths
 in the file are relative to the project, so that a command does the same wherever in it one stands. All faults are
 told at once, those of the file and those of the environment.
 """
@@ -121,26 +121,45 @@ class Settings:
         return tuple(url for url in urls if url is not None)
 
 
-def load_settings(start: Path, environment: Mapping[str, str] = os.environ) -> Settings:
+def load_settings(
+    start: Path,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    near: Path | None = None,
+    default_state: Path | None = None,
+) -> Settings:
     """Return the settings of the project that a folder lies in.
+
+    Args:
+        start: The folder; relative paths in the environment are relative to it.
+        environment: The environment variables.
+        near: A folder whose project is taken where `start` lies in none.
+        default_state: The state folder where there is no settings file; `.wavewright` in `start` if absent.
 
     Raises:
         DocumentError: the settings file or the environment is wrong; the fault names the line or the variable.
     """
-    settings, faulty = sound_settings(start, environment)
+    settings, faulty = sound_settings(start, environment, near=near, default_state=default_state)
     if faulty:
         raise together(faulty)
     return settings
 
 
 def sound_settings(
-    start: Path, environment: Mapping[str, str] = os.environ
+    start: Path,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    near: Path | None = None,
+    default_state: Path | None = None,
 ) -> tuple[Settings, list[DocumentError]]:
     """Return what is sound of the settings, and all that is not, for whoever looks on for more that is wrong."""
     folder = start.absolute()
     file = find_settings_file(folder)
+    if file is None and near is not None:
+        file = find_settings_file(near.absolute())
     document, given, from_environment, faulty = _read_both(file, environment)
-    return _worked_out(folder, file, document, given, from_environment), faulty
+    state = default_state if file is None else None
+    return _worked_out(folder, file, document, given, from_environment, state), faulty
 
 
 def _worked_out(
@@ -149,10 +168,12 @@ def _worked_out(
     document: Document | None,
     given: SettingsFile,
     from_environment: GivenByEnvironment,
+    default_state: Path | None,
 ) -> Settings:
     root = folder if file is None else file.parent
     # A path from the environment is relative to where the command is given, as paths on a command line are.
-    state = _path("state_dir", from_environment, folder) or root / Path(given.state_dir).expanduser()
+    own_state = default_state or root / Path(given.state_dir).expanduser()
+    state = _path("state_dir", from_environment, folder) or own_state
     return Settings(
         root=root,
         file=file,

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import chdir
 from copy import copy
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -38,12 +40,31 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def common(
+    context: typer.Context,
+    directory: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-C", metavar="DIR", help="Work as if started in DIR; each further one is relative to it."
+        ),
+    ] = None,
     version: Annotated[
         bool,
         typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Take the options that stand before a command.
+
+    Raises:
+        CommandError: a folder of `-C` cannot be entered.
+    """
+    del version  # its callback has answered
+    for folder in directory or ():
+        try:
+            context.with_resource(chdir(folder))
+        except OSError as error:
+            from wavewright.engine.cli.failures import CommandError
+
+            raise CommandError(f"-C: {str(folder)!r} cannot be entered: {error.strerror}") from error
 
 
 for _group in (running, planning, records, project, service, decisions):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from wavewright.config.documents import Source
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.checking import Checked, CheckOptions, check_plan
+from wavewright.engine.cli.project import warn_of_foreign_job
 from wavewright.engine.document_kinds import is_template
 from wavewright.planner.graph import PlanGraph
 
@@ -28,6 +29,8 @@ def check_files(options: Sequence[CheckOptions], *, output_format: str, fixing: 
     """
     found: list[tuple[Checked, Mending | None]] = []
     for one in options:
+        if one.tools is None:
+            warn_of_foreign_job(one.file)
         checked, mending = _check(one, fixing)
         found.append((checked, mending))
         if output_format == "text":

@@ -106,7 +106,7 @@ def check_plan(options: CheckOptions) -> Checked:
             text = read_plan(content, name, limits=limits)  # which says what is wrong as the plan's faults
         else:
             if is_job(document) or is_template(document):
-                return _check_order(document, options, _settings())
+                return _check_order(document, options, _settings(options))
             text = plan_of(document)
     plan = text.plan or (text.partial.plan if text.partial is not None else None)
     if plan is None:
@@ -219,11 +219,11 @@ def _check_partial(
     return Checked(text, None, tuple(place([*text.diagnostics, *further], text.document)))
 
 
-def _settings() -> Settings:
+def _settings(options: CheckOptions) -> Settings:
     """Return the project's settings: a plan that is checked against a file of tools alone is of no project."""
     from wavewright.engine.cli.project import project_settings
 
-    return project_settings()
+    return project_settings(options.file)
 
 
 def _content(options: CheckOptions) -> tuple[bytes, str]:
@@ -252,7 +252,7 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
     from wavewright.engine.jobs import stem
     from wavewright.engine.unspent import unspent
 
-    return unspent(plan, goal, _settings(), job=goal.job if goal is not None else stem(options.file))
+    return unspent(plan, goal, _settings(options), job=goal.job if goal is not None else stem(options.file))
 
 
 def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal | None:
@@ -261,7 +261,7 @@ def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal 
     from wavewright.engine.jobs import goal_of_file
     from wavewright.engine.named_templates import named_template
 
-    settings = _settings()
+    settings = _settings(options)
     file = named_template(options.goal, settings) or Path(options.goal)
     return goal_of_file(file, plan, document, settings)
 
@@ -278,7 +278,7 @@ def _tools(options: CheckOptions, plan: Plan | None, goal: Goal | None) -> Mappi
             raise misuse_of(error) from error
     from wavewright.engine.toolbox import gather_tools, signatures_to_check, tools_of_plan
 
-    settings = _settings()
+    settings = _settings(options)
     if goal is not None and plan is not None:
         return signatures_to_check(plan, goal, settings)
     if goal is not None:

@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from wavewright.config.user_state import user_state_dir
+
 _MOST = 50
 _SETTINGS_FILES = ("wavewright.yaml", "wavewright.yml")
 
@@ -42,7 +44,7 @@ def template_names(incomplete: str) -> list[str]:
 
 
 def _template_names() -> Iterator[str]:
-    project = _project() / "config" / "goals"
+    project = (_project() or Path.cwd()) / "config" / "goals"
     if project.is_dir():
         yield from (path.stem for path in project.glob("*.yaml"))
     from importlib.resources import files
@@ -57,13 +59,15 @@ def _journal() -> Path:
     """Return the journal where the environment or the default puts it; the settings file is not read for this."""
     if journal := os.environ.get("WAVEWRIGHT_JOURNAL"):
         return Path(journal).absolute()
-    state = os.environ.get("WAVEWRIGHT_STATE")
-    return (Path(state).absolute() if state else _project() / ".wavewright") / "journal.sqlite"
+    if state := os.environ.get("WAVEWRIGHT_STATE"):
+        return Path(state).absolute() / "journal.sqlite"
+    project = _project()
+    return (user_state_dir() if project is None else project / ".wavewright") / "journal.sqlite"
 
 
-def _project() -> Path:
+def _project() -> Path | None:
     here = Path.cwd()
     for folder in (here, *here.parents):
         if any((folder / name).is_file() for name in _SETTINGS_FILES):
             return folder
-    return here
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 from typing import Final
@@ -46,7 +47,7 @@ def serve(*, slots: int | None = None, health: str | None = None, log_level: str
     log.take_over()
     begun = list[bool]()
     try:
-        with taking_output(log), exporting_traces():
+        with contextlib.chdir(settings.root), taking_output(log), exporting_traces():
             anyio.run(_serve, settings, Watch(log), begun)
     except OF_PLACES as fault:
         others = [] if begun else anyio.run(looked.faults_of_places)

@@ -16,6 +16,7 @@ from pathlib import Path
 from wavewright.config.daemon_settings import sound_place
 from wavewright.config.documents import DocumentError
 from wavewright.config.settings import Settings, sound_settings
+from wavewright.config.user_state import user_state_dir
 from wavewright.engine.bus.errors import BusError
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.broker import connected, reached_daemon_bus, told_of_bus
@@ -71,7 +72,7 @@ def look(*, slots: int | None = None, health: str | None = None, log_level: str 
 
     Nothing is opened.
     """
-    settings, unsound = sound_settings(Path.cwd())
+    settings, unsound = sound_settings(Path.cwd(), default_state=user_state_dir())
     told = " ".join(fault.message for error in unsound for fault in error.faults).lower()
     faults = [*unsound, *_faults_of_settings(settings, told)]
     given: dict[str, int | str | None] = {"slots": slots, "log_level": log_level}

@@ -36,7 +36,7 @@ def diff(before: str, after: str | None, *, output_format: str) -> int:
     Raises:
         CommandError, DocumentError: a name stands for no plan, or the patch cannot be applied.
     """
-    settings = project_settings()
+    settings = project_settings(Path(before) if _is_file(before) else None)
     if after is None:
         if _is_file(before):
             msg = f"there is nothing to compare {before!r} with"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from wavewright.config.documents import DocumentError, read_document_file
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.cli.project import project_settings
+from wavewright.engine.cli.project import project_settings, warn_of_foreign_job
 from wavewright.engine.document_kinds import is_sealed_plan
 from wavewright.engine.dry_run import DryRun, forecast
 from wavewright.engine.dry_run_outlook import gather_outlook
@@ -84,7 +84,9 @@ def named_job(job: Path | None) -> Path:
 
 
 def _look(options: DryRunOptions) -> _Looked:
-    settings = project_settings()
+    if options.job is not None:
+        warn_of_foreign_job(options.job)
+    settings = project_settings(options.job)
     if options.run is not None:
         return _look_at_run(options, options.run, settings)
     if options.patch is not None:

@@ -19,7 +19,7 @@ from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.plan_progress import PlanProgress
 from wavewright.engine.cli.plan_report import report_json, report_text, sound_plan
 from wavewright.engine.cli.plan_text import plan_as_json, plan_as_yaml
-from wavewright.engine.cli.project import project_settings
+from wavewright.engine.cli.project import project_settings, warn_of_foreign_job
 from wavewright.engine.context import RunRequest
 from wavewright.engine.planning_session import plan_request
 from wavewright.reviewer.files import FileNotWrittenError, write_whole
@@ -51,8 +51,9 @@ def plan(options: PlanOptions, *, output_format: str) -> int:
     """
     if options.out is not None:
         _refuse_unusable(options.out)
+    warn_of_foreign_job(options.job)
     request = RunRequest(job_file=options.job, as_of=instant_of(options.as_of))
-    report = anyio.run(_plan, request, project_settings(), options.answers)
+    report = anyio.run(_plan, request, project_settings(options.job), options.answers)
     made = sound_plan(report)
     if made is not None and options.out is not None:
         _keep(made, options.out)

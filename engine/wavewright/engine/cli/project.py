@@ -1,11 +1,18 @@
-"""The project that a command works in: its settings and its journal."""
+"""The project that a command works in: its settings and its journal.
+
+It is the project around the working directory; where that lies in none, the project around the job that the command
+names. Tools run in the project's root. Without any project they run in the working directory, and runs are kept in the
+user's state folder, so that no command leaves anything in a folder that is no project.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.settings import load_settings
+from wavewright.config.settings import find_settings_file, load_settings
+from wavewright.config.user_state import user_state_dir
 from wavewright.engine.cli.failures import CommandError
 
 if TYPE_CHECKING:
@@ -14,9 +21,47 @@ if TYPE_CHECKING:
     from wavewright.executor.postgres.journal import PostgresJournal
 
 
-def project_settings() -> Settings:
-    """Return the settings of the project around the working directory."""
-    return load_settings(Path.cwd())
+def project_settings(job: Path | None = None) -> Settings:
+    """Return the settings of the project that a command works in; `job` is the file that it names.
+
+    Raises:
+        DocumentError: the settings file or the environment is wrong.
+    """
+    near = None if job is None else job.parent.resolve()
+    return load_settings(Path.cwd(), near=near, default_state=user_state_dir())
+
+
+def project_notes(settings: Settings, job: Path | None = None) -> list[str]:
+    """Return what a person should know of the project of a run: that there is none, or that it is not the expected."""
+    here = Path.cwd()
+    if settings.file is None:
+        kept = settings.journal_url is None and f", and runs are kept in {settings.state_dir}"
+        return [f"no project: no wavewright.yaml in {here} or above; tools run there{kept or ''}"]
+    if job is None:
+        return []
+    if not here.is_relative_to(settings.root):
+        return [f"project {settings.root}, found from the job: {here} lies in no project"]
+    return foreign_job_notes(job)
+
+
+def foreign_job_notes(job: Path) -> list[str]:
+    """Return a warning where a job lies in another project than the one whose settings and tools are used."""
+    own, other = find_settings_file(Path.cwd()), find_settings_file(job.parent.resolve())
+    if own is None or other is None or own.samefile(other):
+        return []
+    message = f"{str(job)!r} lies in the project {other.parent}, but settings and tools are of {own.parent}"
+    return [f"warning: {message}; `wavewright -C {other.parent} ...` uses those of the job"]
+
+
+def warn_of_foreign_job(job: Path) -> None:
+    """Print the warning of `foreign_job_notes` to standard error."""
+    for line in foreign_job_notes(job):
+        sys.stderr.write(f"{line}\n")
+
+
+def from_root(path: Path | None, settings: Settings) -> Path | None:
+    """Return a path of the command line so that it means the same in the project's root, where tools run."""
+    return path if path is None or Path.cwd() == settings.root else path.absolute()
 
 
 def has_journal(settings: Settings) -> bool:

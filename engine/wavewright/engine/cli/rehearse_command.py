@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.cli.project import project_settings
+from wavewright.engine.cli.project import project_settings, warn_of_foreign_job
 from wavewright.engine.jobs import no_plan, read_order
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def rehearse(options: RehearsalOptions, *, output_format: str, output: Path | No
     if output_format not in ("text", "json"):
         msg = f"a rehearsal has no form {output_format!r}"
         raise CommandError(msg, hint="use --format text or --format json with --stubs")
-    settings = project_settings()
+    warn_of_foreign_job(options.job)
+    settings = project_settings(options.job)
     order = read_order(options.job, options.plan, settings)
     if order.draft is None:
         raise no_plan(order.goal, order.source)

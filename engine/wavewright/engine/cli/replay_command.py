@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.cli.project import project_settings
+from wavewright.engine.cli.project import from_root, project_settings
 from wavewright.engine.cli.stored_runs import load_run
 
 if TYPE_CHECKING:
@@ -33,7 +35,9 @@ def replay(run: str | None, wish: ReplayWish, *, output_format: str) -> int:
 
     settings = project_settings()
     try:
-        replayed = anyio.run(_replay, run, settings, wish)
+        wish = replace(wish, prompt_dir=from_root(wish.prompt_dir, settings))
+        with contextlib.chdir(settings.root):  # where tools run
+            replayed = anyio.run(_replay, run, settings, wish)
     except ReplayRefused as refused:
         raise CommandError(str(refused), hint=refused.hint) from refused
     found = compare(replayed)

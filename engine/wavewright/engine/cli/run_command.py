@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,14 @@ from wavewright.engine.cli.dates import instant_of
 from wavewright.engine.cli.failures import CommandError, print_error
 from wavewright.engine.cli.interrupting import Interruption
 from wavewright.engine.cli.progress import Progress, progress_for
-from wavewright.engine.cli.project import has_journal, no_journal, open_journal, project_settings
+from wavewright.engine.cli.project import (
+    from_root,
+    has_journal,
+    no_journal,
+    open_journal,
+    project_notes,
+    project_settings,
+)
 from wavewright.engine.cli.stored_runs import find_run
 from wavewright.engine.context import RunContext, RunRequest
 from wavewright.engine.owned_runs import job_of_run
@@ -91,11 +99,20 @@ def run(request: RunRequest, *, approve: str, answers: Sequence[str], as_json: b
     Raises:
         CommandError: the folder for the package cannot be used, or the run to resume has ended.
     """
-    settings = project_settings()
+    settings = project_settings(request.job_file)
+    request = replace(
+        request,
+        job_file=from_root(request.job_file, settings),
+        plan_file=from_root(request.plan_file, settings),
+        output_dir=from_root(request.output_dir, settings),
+    )
+    notes = project_notes(settings, request.job_file)
     progress = progress_for(as_json=as_json, at_work=models_at_work(settings))
     interruption = Interruption(progress.say)
     try:
-        with progress:
+        with progress, contextlib.chdir(settings.root):  # where tools run
+            for line in notes:
+                progress.say(line)
             people = People(
                 approver_of(approve, progress, interruption), asker_of(answers, progress, interruption)
             )

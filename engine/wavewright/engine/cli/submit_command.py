@@ -65,7 +65,7 @@ def submit(
     """
     if most is not None and not waits:
         raise CommandError("--timeout says how long --wait waits", hint="give --wait, too")
-    settings = project_settings()
+    settings = project_settings(job)
     refuse_no_broker(settings)
     refuse_sender(sender, settings.daemon)
     if job_id is not None and not re.fullmatch(UUID_PATTERN, job_id):

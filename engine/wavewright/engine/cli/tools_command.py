@@ -24,7 +24,7 @@ WIDTH = 80
 
 def list_tools(job: Path | None, *, output_format: str) -> int:
     """Print each tool as `name(params) -> result`, or all signatures as JSON (which `check --tools` reads)."""
-    settings = project_settings()
+    settings = project_settings(job)
     if job is None:
         registry = all_tools(settings)
     else:
