@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from wavewright.config.redaction import Redactor, known_secrets
+from wavewright.config.settings import Settings
 from wavewright.engine.approvals import (
     TAKEN,
     WANTED,
@@ -17,16 +19,15 @@ from wavewright.engine.approvals import (
     with_nonce,
 )
 from wavewright.engine.context import ApprovalRequest, Ports, RunContext
+from wavewright.engine.phases.approval_text import CallTexts
 from wavewright.engine.pipeline import StepResult, branch, go_on, halt
 from wavewright.engine.recording import end_interrupted, note, record
 from wavewright.executor.events import Noted, RunFinished
 from wavewright.planner.models import Step
 from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.rendering import printable
-from wavewright.planner.types import Json, JsonObject, StepId
-
-_MOST_SHOWN = 4_000
-"""Characters of one parameter that whoever approves is shown."""
+from wavewright.planner.types import JsonObject, StepId
+from wavewright.reviewer.assessment import run_instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Approve:
         needs = _needs(context, asked)
         if not needs:
             return go_on(context)
-        text = _text(context, tuple(asked))
+        text = _text(context, tuple(asked), self.ports.settings)
         assert context.candidate is not None
         binding = binding_of(context.run, context.candidate, tuple(asked))
         request = ApprovalRequest("patch" if context.patch else "plan", text, needs, binding)
@@ -131,20 +132,16 @@ def _is_second_reading(step: Step, context: RunContext) -> bool:
     )
 
 
-def _text(context: RunContext, asked: Collection[StepId]) -> str:
-    """Return what would happen; of the steps that are asked for, everything that their tools would be given."""
+def _text(context: RunContext, asked: Collection[StepId], settings: Settings) -> str:
+    """Return what would happen; of the steps that are asked for, or else all new ones, what their tools get."""
     assert context.candidate is not None
     if context.plan is not None:
         lines = str(diff_plans(context.plan, context.candidate, context.signatures)).split("\n")
     else:
         lines = [f"{step.id}: {step.tool}" for step in context.candidate.steps]
-    for step_id in asked:
-        step = context.candidate.step(step_id)
-        lines += ["", f"{step.id} calls {step.tool} with"]
-        lines += [f"    {name}: {_whole(value)}" for name, value in step.params.items()]
+    redactor = Redactor(known_secrets(settings, os.environ))
+    calls = CallTexts(context.candidate, context.state, run_instant(context.state), redactor)
+    known = {step.id for step in context.plan.steps} if context.plan else set[StepId]()
+    for step_id in asked or [step.id for step in context.candidate.steps if step.id not in known]:
+        lines += ["", *calls.lines(context.candidate.step(step_id))]
     return "\n".join(printable(line) for line in lines)
-
-
-def _whole(value: Json) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text):,} characters in all)"
