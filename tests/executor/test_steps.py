@@ -316,18 +316,6 @@ async def test_a_tool_that_keeps_its_output_cannot_change_it_afterwards() -> Non
     assert outputs(state) == {"a": ["first"], "b": ["first", "first"]}
 
 
-@pytest.mark.parametrize(
-    "error", [ValueError("no"), SystemExit(3), RecursionError(), ExceptionGroup("g", [OSError()])]
-)
-async def test_whatever_a_tool_raises_is_a_failure_and_not_a_crash(error: BaseException) -> None:
-    def answer(call: ToolCall) -> Json:
-        raise error
-
-    state = await bench().add(answer, "wild").run(plan_of({"id": "a", "tool": "wild"}, {"id": "b"}))
-
-    assert statuses(state) == {"a": "failed", "b": "ok"}
-
-
 async def test_a_tool_that_cancels_itself_fails() -> None:
     import asyncio
 

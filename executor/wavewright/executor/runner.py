@@ -7,6 +7,7 @@ has passed the tool's output schema before anybody else sees it.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import hashlib
 from collections.abc import Awaitable, Iterator, Sequence
@@ -21,6 +22,7 @@ from wavewright.executor.events import GateRecord, ItemFinished, StepError, Step
 from wavewright.executor.json_values import NotJsonError, clean_json, copy_json
 from wavewright.executor.keys import KeyMaker
 from wavewright.executor.ports import GateRecords, Verify
+from wavewright.executor.process_exceptions import is_of_process
 from wavewright.executor.program import CompiledStep, CompiledTool, Program
 from wavewright.executor.retry import Failure, describe_failure, timeout_failure
 from wavewright.planner.cel_paths import kind_of
@@ -147,13 +149,19 @@ class StepRunner:
             emit=partial(self._emissions.emit, call, call.attempt),
         )
         call.is_under_way = True
+        task = asyncio.current_task()
         try:
             output = await self.deadlines.limit(tool.call(request), compiled.timeout)
         except DeadlinePassed:
             return timeout_failure(compiled.timeout)
         except CallCancelledItself:
             return Failure("tool", "the tool cancelled itself")
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the edge of a tool call: a failure is a result
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            # The edge of a tool call: a failure is a result, whatever class its author has chosen for it.
+            if is_of_process(error, task):
+                raise
             return describe_failure(error, self._clock.wall())
         finally:
             self._emissions.end(call)

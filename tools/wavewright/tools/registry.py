@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from wavewright.planner.models import Retry
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema
-from wavewright.tools.calls import Tool, ToolCall, ToolFunction
+from wavewright.tools.calls import Tool, ToolCall, ToolError, ToolFunction
 from wavewright.tools.functions import Contract, ToolDefinitionError, UserFunction, read_contract
 from wavewright.tools.threads import threads_of
 
@@ -165,13 +165,28 @@ def _caller(function: UserFunction, contract: Contract) -> ToolFunction:
             result = await function(**arguments)
         else:
             result = await anyio.to_thread.run_sync(
-                partial(function, **arguments), abandon_on_cancel=True, limiter=threads_of(request.run)
+                partial(_in_thread, function, arguments),
+                abandon_on_cancel=True,
+                limiter=threads_of(request.run),
             )
             if inspect.isawaitable(result):  # a plain function that hands back a coroutine
                 result = await result
         return contract.to_json(result)
 
     return call
+
+
+def _in_thread(function: UserFunction, arguments: Mapping[str, object]) -> object:
+    """Call a plain function in a worker thread.
+
+    Raises:
+        ToolError: in place of what the event loop would take for its own: the closing of a coroutine, or Ctrl-C.
+    """
+    try:
+        return function(**arguments)
+    except (GeneratorExit, KeyboardInterrupt) as error:
+        text = str(error)
+        raise ToolError(f"{type(error).__name__}: {text}" if text else type(error).__name__) from error
 
 
 def _reserved_arguments(request: ToolCall, reserved: frozenset[str]) -> dict[str, object]:
