@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import anyio
 import pytest
 
@@ -20,6 +22,8 @@ from tests.executor.job_examples import (
     told,
     verdict,
 )
+from wavewright.executor.events import Event, Noted, StepStarted, StepStatus
+from wavewright.executor.job_store.blame import Blame, has_advanced
 from wavewright.executor.job_store.port import MOST_ATTEMPTS
 from wavewright.executor.job_store.records import (
     Alongside,
@@ -30,6 +34,7 @@ from wavewright.executor.job_store.records import (
 from wavewright.executor.job_store.rules import TRUSTED_ATTEMPTS
 from wavewright.executor.journal_errors import JournalError, JournalNotWritten, RunLost
 from wavewright.executor.stores import Stores
+from wavewright.planner.types import StepId, StepKey
 
 
 @pytest.mark.anyio
@@ -102,6 +107,48 @@ class AttemptsContract(StoresCase):
         assert (row.state, row.attempts, row.owner) == ("dead", MOST_ATTEMPTS, None)
         assert row.reason == "begun 5 times, and never came to an end"
         assert await told(other) == ["dead"]
+
+    async def test_a_call_that_ends_its_process_is_not_cleared_by_its_siblings_nor_by_busy_neighbours(
+        self, daemons: Daemons, other: Stores
+    ) -> None:
+        for number in (1, 2):
+            await other.jobs.receive(request_of(number))
+        for attempt in range(MOST_ATTEMPTS):
+            stores = await daemons.open()
+            sibling = f"sibling {attempt}"
+            await attempt_cut_off(stores, 1, begun=["kill", sibling], ended=[sibling])
+            if attempt < TRUSTED_ATTEMPTS:
+                await attempt_cut_off(stores, 2, begun=["busy"])
+            await daemons.bury(stores)
+
+        await attempt_cut_off(other, 2, begun=["busy"], ended=["busy"])
+
+        poison, busy = await row_of(other, 1), await row_of(other, 2)
+        assert (poison.state, poison.attempts) == ("dead", MOST_ATTEMPTS)
+        assert (busy.state, busy.attempts) == ("running", 1)
+
+    async def test_steps_that_were_only_cancelled_are_no_progress(
+        self, daemons: Daemons, other: Stores
+    ) -> None:
+        await other.jobs.receive(request_of(1))
+        for _ in range(MOST_ATTEMPTS):
+            stores = await daemons.open()
+            await attempt_cut_off(stores, 1, begun=["a", "b"], ended=["a", "b"], status="cancelled")
+            await daemons.bury(stores)
+
+        assert await other.jobs.claim() is None
+        assert (await row_of(other, 1)).state == "dead"
+
+    async def test_a_job_whose_owner_is_killed_at_another_call_each_time_is_never_dead(
+        self, daemons: Daemons, other: Stores
+    ) -> None:
+        await other.jobs.receive(request_of(1))
+        for attempt in range(2 * MOST_ATTEMPTS):
+            stores = await daemons.open()
+            await attempt_cut_off(stores, 1, begun=[f"call {attempt}"])
+            await daemons.bury(stores)
+
+        assert (await claimed(other, 1)).attempts < MOST_ATTEMPTS
 
     async def test_a_job_that_could_not_even_be_given_up_is_begun_again_by_its_own_daemon(
         self, one: Stores, other: Stores, daemons: Daemons
@@ -194,6 +241,30 @@ class AttemptsContract(StoresCase):
         job = await claimed(one, 2)
         assert job.attempts == 1
         assert await told(one) == ["dead"]
+
+
+async def attempt_cut_off(
+    stores: Stores,
+    number: int,
+    *,
+    begun: Sequence[str],
+    ended: Sequence[str] = (),
+    status: StepStatus = "ok",
+) -> None:
+    """Work on a job as a daemon does until its process dies: calls are made, and some come to an end."""
+    job = await claimed(stores, number)
+    blame = Blame().after(await stores.journal.load(job.run))
+    first = Noted(1.0, "resumed", {"announced": True}) if job.attempts > 1 else run_started(job.run)
+    events: list[Event] = [
+        first,
+        *(StepStarted(2.0, StepId(call), StepKey(call)) for call in begun),
+        *(step_finished(call, key=call, status=status) for call in ended),
+    ]
+    for event in events:
+        after = blame.after([event])
+        change = JobChange(job.job, "running", has_advanced=has_advanced(blame, [event], after))
+        await stores.journal.append(job.run, [event], Alongside(change=change))
+        blame = after
 
 
 async def _claimed_at_once(stores: Stores) -> list[JobRow]:

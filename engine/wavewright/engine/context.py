@@ -135,6 +135,8 @@ class Ports:
     watch_target: WatchTarget = watch_no_target
     validation: Validation | None = None
     """Who looks at the packages of targets; nobody where absent."""
+    announces_calls: bool = False
+    """Whether the start of every call is journaled: the process of an earlier attempt has died."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ async def note(ports: Ports, context: RunContext, topic: str, body: JsonObject) 
     return await record(ports, context, Noted(ports.clock().timestamp(), topic, body))
 
 
+async def note_resumed(ports: Ports, context: RunContext) -> RunContext:
+    """Journal that another attempt begins, and whether it announces its calls."""
+    return await note(ports, context, "resumed", {"announced": True} if ports.announces_calls else {})
+
+
 async def end_interrupted(ports: Ports, context: RunContext, reason: str) -> RunContext:
     """Journal that the run was stopped before its end and can be resumed."""
     if context.state.is_interrupted:

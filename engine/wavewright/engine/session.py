@@ -56,6 +56,7 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
     watch_target: WatchTarget = watch_no_target,
     validation: Validation | None = None,
     opened: OpenServices | None = None,
+    announces_calls: bool = False,
 ) -> PipelineRun[RunContext]:
     """Run or resume what the request asks for and return the last context.
 
@@ -74,6 +75,7 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
         watch_target: Gives whoever is told of the events of one target's run.
         validation: Who looks at the packages of targets; nobody where absent.
         opened: Models and purse, where several runs share them; opened for this run alone where absent.
+        announces_calls: Journal the start of every call before it is made.
 
     Raises:
         DocumentError, PlanError: a job, a template or a plan is faulty.
@@ -102,6 +104,7 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
             people_of=people_of,
             watch_target=watch_target,
             validation=validation,
+            announces_calls=announces_calls,
         )
         try:
             return await default_pipeline(ports).run(RunContext(request), observe)

@@ -108,6 +108,11 @@ class Waves:
             name for name, sent in self.packages.items() if not sent.is_judged and name not in self.ends
         )
 
+    def is_in_hand(self, target: str) -> bool:
+        """Whether a target was begun, has not ended and awaits no verdict."""
+        sent = self.packages.get(target)
+        return target in self.runs and target not in self.ends and (sent is None or sent.is_judged)
+
     def summary(self) -> str:
         """Return what came of it, in a sentence."""
         known = self.known()

@@ -50,6 +50,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     graph: PlanGraph | None = None,
     prior: RunState | None = None,
     retry_failed: bool = False,
+    announces: bool = False,
     on_event: Callable[[Event], None] | None = None,
     clock: Clock | None = None,
     brake: Brake | None = None,
@@ -69,6 +70,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         graph: The plan's graph, where the caller has it.
         prior: The run so far. What ended in it, under the same step id and with the same key, is not called again.
         retry_failed: Call failed steps of `prior` again; without it a failure stands until a patch replaces it.
+        announces: Journal the start of every call before it is made, and not only of those that write.
         on_event: Called with every event once it is journaled.
         clock: Time and chance.
         brake: Lets whoever stops the run first let it come to rest.
@@ -104,6 +106,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         limits=limits,
         prior=prior,
         retry_failed=retry_failed,
+        announces=announces,
         clock=clock,
         brake=brake or Brake(),
     )

@@ -48,6 +48,7 @@ class Performer:
         *,
         prior: RunState,
         retry_failed: bool,
+        announces: bool,
         clock: Clock,
     ) -> None:
         self._stage = stage
@@ -56,6 +57,7 @@ class Performer:
         self._journal = journal
         self._prior = prior
         self._retry_failed = retry_failed
+        self._announces = announces
         self._clock = clock
         self._reuse = ReuseIndex(prior)
 
@@ -110,7 +112,11 @@ class Performer:
                 )
             )
         else:
-            call.is_cleared = await self._may_change(call, compiled, key)
+            call.is_cleared = self._may_change(call, compiled, key)
+        if call.is_cleared and (self._announces or compiled.tool.signature.writes):
+            self._ledger.record(StepStarted(self._clock.wall(), call.step.id, key))
+            self._stage.commit_at_once()
+            await self._ledger.committed()
         return call.is_cleared
 
     def _is_kept(self, call: Call, key: StepKey) -> bool:
@@ -162,12 +168,10 @@ class Performer:
             self._serve(follower, stored.output, reason)
         return True
 
-    async def _may_change(self, call: Call, compiled: CompiledStep, key: StepKey) -> bool:
-        """Journal that a call that may change something is about to be made; refuse to repeat an unclear one."""
+    def _may_change(self, call: Call, compiled: CompiledStep, key: StepKey) -> bool:
+        """Whether a call that may change something can be made; one that may have been made already is refused."""
         tool = compiled.tool.signature
-        if not tool.writes:
-            return True
-        if (call.step.id, key) in self._prior.begun and not tool.idempotent:
+        if tool.writes and not tool.idempotent and (call.step.id, key) in self._prior.begun:
             self._fail(
                 call,
                 StepError(
@@ -178,9 +182,6 @@ class Performer:
                 ),
             )
             return False
-        self._ledger.record(StepStarted(self._clock.wall(), call.step.id, key))
-        self._stage.commit_at_once()
-        await self._ledger.committed()
         return True
 
     # -- how a call ends

@@ -47,6 +47,7 @@ class Scheduler:
         limits: Limits,
         prior: RunState,
         retry_failed: bool,
+        announces: bool,
         clock: Clock,
         brake: Brake,
     ) -> None:
@@ -61,7 +62,14 @@ class Scheduler:
         self._is_admitting = False
         self._is_stopped = False
         self._performer = Performer(
-            self, runner, ledger, journal, prior=prior, retry_failed=retry_failed, clock=clock
+            self,
+            runner,
+            ledger,
+            journal,
+            prior=prior,
+            retry_failed=retry_failed,
+            announces=announces,
+            clock=clock,
         )
         self._pool = Pool(
             self._performer.perform,
@@ -110,7 +118,7 @@ class Scheduler:
         What ended in an earlier part of the run stays as it was, although nobody has come to it again by now.
         """
         self._is_stopped = True
-        written = {step_id for step_id, _ in self._ledger.state.begun}
+        written = {step_id for step_id, _ in self._ledger.state.begun if self._writes(step_id)}
         for step_id in self._program.graph.steps:
             if self._readiness.has_ended(step_id):
                 continue
@@ -121,6 +129,11 @@ class Scheduler:
                 )
                 self._ledger.record(ending)
             self._readiness.end(step_id, "cancelled")
+
+    def _writes(self, step_id: StepId) -> bool:
+        step = self._program.graph.steps.get(step_id)
+        tool = None if step is None else self._program.tools.get(step.tool)
+        return tool is not None and tool.signature.writes
 
     def visible(self, step_id: StepId) -> JsonObject:
         """Return the outputs that a step may read."""

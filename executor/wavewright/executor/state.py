@@ -75,7 +75,7 @@ class RunState:
     items: Map[StepId, Map[int, ItemFinished]] = _NO_ITEMS
     """Items of `for_each` steps, by position."""
     begun: Map[tuple[StepId, StepKey], StepStarted] = _NO_CALLS
-    """Calls of writing tools that were started and whose end is not known."""
+    """Calls whose start was journaled, as that of a writing tool always is, and whose end is not known."""
     wave_records: Map[tuple[int, int], WaveRecord] = _NO_WAVES
     """By round and wave."""
     notes: tuple[Noted, ...] = ()

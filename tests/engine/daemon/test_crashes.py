@@ -13,8 +13,58 @@ import pytest
 from tests.engine.daemon.conftest import StartDaemon
 from tests.engine.daemon.yard import Counterpart, DaemonProcess, Yard, job
 from wavewright.engine.messages.requests import JobRequest
+from wavewright.planner.types import Json, JsonObject
 
 pytestmark = pytest.mark.anyio
+
+KILLING = '''
+
+def die_late() -> str:
+    """End this process once four more texts were said, and most of that was journaled."""
+    _note("die late")
+    while True:
+        calls = (_HERE / "calls.txt").read_text().splitlines()
+        deaths = calls.count("die late")
+        if sum(call.startswith("say") for call in calls) >= 4 * deaths:
+            os._exit(9)
+        time.sleep(0.01)
+
+
+def linger(text: str) -> str:
+    """Take a while to say a text."""
+    time.sleep(0.3)
+    return text
+'''
+RAISING = '''
+
+class OwnEnd(BaseException):
+    """What its author has made no `Exception`."""
+
+
+def own() -> str:
+    """Raise a class of its own."""
+    raise OwnEnd("enough")
+
+
+def closed() -> str:
+    """Raise what closes a generator."""
+    raise GeneratorExit
+
+
+async def interrupted() -> str:
+    """Raise what Ctrl-C raises."""
+    raise KeyboardInterrupt
+
+
+def grouped() -> str:
+    """Raise a group of what ends a program."""
+    raise BaseExceptionGroup("of a tool", [SystemExit(3), KeyboardInterrupt()])
+
+
+async def async_grouped() -> str:
+    """Raise such a group on the event loop."""
+    raise BaseExceptionGroup("of a tool", [SystemExit(3), KeyboardInterrupt()])
+'''
 
 
 async def test_a_killed_daemon_is_gone_on_for_by_the_next_and_no_finished_step_runs_again(
@@ -145,6 +195,62 @@ async def test_a_job_that_ends_its_process_is_laid_aside_after_five_attempts(
     assert "5" in str(failed["reason"])
     assert str(letter.headers["x-wavewright-reason"]).startswith("max_deliveries")
     assert json.loads(letter.body)["payload"] == {"job_id": poison, "job": job("die")}
+
+
+@pytest.mark.timeout(180)
+async def test_a_step_that_ends_its_process_is_laid_aside_after_five_deaths_beside_siblings_and_neighbours(
+    yard: Yard, counterpart: Counterpart, start: StartDaemon
+) -> None:
+    poison, busy = str(uuid4()), [str(uuid4()) for _ in range(3)]
+    with (yard.folder / "yard.py").open("a") as file:
+        file.write(KILLING)
+    yard.write(functions="say: {}, linger: {}, die_late: {}")
+    says: list[Json] = [
+        {"id": f"s{number}", "tool": "say", "params": {"text": str(number)}} for number in range(30)
+    ]
+    siblings: JsonObject = {
+        "name": "a step that kills",
+        "plan": {"steps": [{"id": "kill", "tool": "die_late"}, *says], "result": "${steps.s0}"},
+        "overrides": {"limits": {"concurrency": 3}},
+    }
+    last = start()
+    await last.started()
+    await counterpart.send(JobRequest(job_id=poison, job=siblings))
+    for one in busy:
+        calls = [("linger", f"{one} {number}") for number in range(6)]
+        await counterpart.send(JobRequest(job_id=one, job=job(*calls)))
+    for _ in range(5):
+        await last.ended()
+        last = start()
+    await counterpart.until_told(poison, "JOB_FAILED")
+    for one in busy:
+        await counterpart.until_told(one, "JOB_COMPLETED")
+
+    assert yard.calls()["die late"] == 5
+    assert last.process.poll() is None
+
+
+async def test_whatever_a_tool_raises_fails_its_step_and_the_daemon_goes_on(
+    yard: Yard, counterpart: Counterpart, start: StartDaemon
+) -> None:
+    with (yard.folder / "yard.py").open("a") as file:
+        file.write(RAISING)
+    names = ("own", "closed", "interrupted", "grouped", "async_grouped")
+    yard.write(functions=", ".join(f"{name}: {{}}" for name in ("say", *names)))
+    daemon = start()
+    await daemon.started()
+    jobs = {name: str(uuid4()) for name in names}
+    for name, one in jobs.items():
+        await counterpart.send(JobRequest(job_id=one, job=job(name)))
+    good = str(uuid4())
+    await counterpart.send(JobRequest(job_id=good, job=job(("say", "well"))))
+
+    await counterpart.until_told(good, "JOB_COMPLETED")
+    for one in jobs.values():
+        await counterpart.until_told(one, "JOB_PARTIALLY_COMPLETED")
+    daemon.signal(signal.SIGTERM)
+
+    assert await daemon.ended() == 0
 
 
 async def is_done_before_it_ends(daemon: DaemonProcess, yard: Yard) -> bool:

@@ -25,7 +25,7 @@ from wavewright.engine.daemon.target_accounts import (
     tell_target,
 )
 from wavewright.engine.messages.ids import package_id
-from wavewright.engine.target_waves import STARTED, WANTED, Waves, after, begun
+from wavewright.engine.target_waves import WANTED, Waves, after, begun
 from wavewright.executor.events import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
 from wavewright.executor.job_store.records import (
     Alongside,
@@ -79,7 +79,6 @@ class _Telling:
     change: JobChange | None = None
     sent: tuple[SentPackage, ...] = ()
     """Packages of targets."""
-    has_advanced: bool = False
     last_step: StepFinished | None = None
 
 
@@ -96,10 +95,13 @@ def tell(
     reporter: Reporter,
     package: Package | None,
     of_targets: Mapping[str, Package] = _NO_PACKAGES,
+    *,
+    has_advanced: bool = False,
 ) -> tuple[Account, Alongside | None]:
     """Return the account after events that are to be journaled now, and what is written with them.
 
-    `package` is what the run has built, where these events end it; `of_targets` what the runs of its targets have.
+    `package` is what the run has built, where these events end it; `of_targets` what the runs of its targets have;
+    `has_advanced` whether the job comes further with these events than the attempts that were cut off.
     """
     telling = _Telling([], [], [])
     # How the run begins is told of a job with several targets otherwise, and it begins in one batch.
@@ -111,13 +113,12 @@ def tell(
         if isinstance(event, Noted) and event.topic in TOPICS and account.waves is not None:
             telling.messages += tell_target(account.job, account.waves, event, reporter, of_targets)
             telling.sent += sent_with(account.job, account.waves, event)
-            telling.has_advanced |= event.topic != STARTED
     # One report for a batch, however many steps ended in it.
     if telling.last_step is not None and _is_worth_telling(account):
         telling.messages.insert(0, _progress(account, telling.last_step, reporter))
         account = replace(account, told=len(account.ended))
     # A job that a neighbour keeps from its end time and again is not the one that ends the process.
-    has_advanced = (telling.last_step is not None or telling.has_advanced) and account.job.attempts > 1
+    has_advanced = has_advanced and account.job.attempts > 1
     if telling.change is None and (has_advanced or telling.sent):
         telling.change = JobChange(account.job.job, "running", has_advanced=has_advanced, sent=telling.sent)
         attempts = 1 if has_advanced else account.job.attempts

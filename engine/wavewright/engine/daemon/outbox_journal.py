@@ -16,8 +16,9 @@ from immutables import Map
 from wavewright.engine.approvals import TAKEN, WANTED
 from wavewright.engine.daemon.accounts import Account, recall, tell
 from wavewright.engine.daemon.reports import Reporter
-from wavewright.engine.target_waves import COMPLETED, FAILED, SENT
+from wavewright.engine.target_waves import COMPLETED, FAILED, JUDGED, SENT
 from wavewright.executor.events import Event, Noted, PlanAccepted, StepFinished
+from wavewright.executor.job_store.blame import Blame, has_advanced
 from wavewright.executor.job_store.records import Alongside, Decision, JobId, JobRow
 from wavewright.executor.journal import Journal, StoredOutput
 from wavewright.executor.journal_runs import RunRow
@@ -28,6 +29,8 @@ QUESTIONS: Final = frozenset({"question", WANTED})
 """Topics of notes that ask people."""
 ANSWERS: Final = frozenset({"answer", TAKEN})
 """Topics of notes that act on what they said."""
+ENDED_TARGET: Final = frozenset({SENT, JUDGED, COMPLETED, FAILED})
+"""Topics of notes by which a job with targets comes further, whatever their runs do."""
 
 
 class OutboxJournal:
@@ -42,6 +45,8 @@ class OutboxJournal:
         self._of_targets = dict[str, Package]()
         self._accounts = dict[RunId, Account]()
         """Of the targets whose runs were begun and have not ended."""
+        self._blames = dict[RunId, Blame]()
+        """Of the job's own run and of those of its targets, as far as they were loaded or begun here."""
         self.has_told = False
         """Whether something was put into the outbox since this was last set back."""
         self.has_ended = False
@@ -92,22 +97,43 @@ class OutboxJournal:
         self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
     ) -> Awaitable[None]:
         """Write the events with what they mean for the job."""
+        advanced = self._advance(run, events)
         if run != self._run:
-            return self._journal.append(run, events, self._of_target(run, events))
+            return self._journal.append(run, events, self._of_target(run, events, has_advanced=advanced))
         assert alongside is None, "what goes with a job's events is worked out here"
-        self._account, told = tell(self._account, events, self._reporter, self._package, self._of_targets)
+        self._account, told = tell(
+            self._account,
+            events,
+            self._reporter,
+            self._package,
+            self._of_targets,
+            has_advanced=advanced,
+        )
         self._forget(events)
         if told is not None:
             self.has_told = True
             self.has_ended = told.change is not None and told.change.state != "running"
         return self._journal.append(run, events, told)
 
-    def _of_target(self, run: RunId, events: Sequence[Event]) -> Alongside | None:
+    def _advance(self, run: RunId, events: Sequence[Event]) -> bool:
+        """Take note of whom these events blame; answer whether the job has come further than when it was cut off."""
+        before = self._blames.get(run, Blame())
+        after = self._blames[run] = before.after(events)
+        waves = self._account.waves
+        if waves is None:
+            return has_advanced(before, events, after)
+        in_hand = [begun for name, begun in waves.runs.items() if waves.is_in_hand(name)]
+        if not all(one in self._blames and self._blames[one].is_clear for one in in_hand):
+            return False
+        has_ended = any(isinstance(event, Noted) and event.topic in ENDED_TARGET for event in events)
+        return has_ended or (run != self._run and has_advanced(before, events, after))
+
+    def _of_target(self, run: RunId, events: Sequence[Event], *, has_advanced: bool) -> Alongside | None:
         """Return what goes with the events of a target's run: its progress, what it asks, and what it was answered."""
         told_of = [event for event in events if _is_told(event)]
-        if not told_of:
+        if not told_of and not has_advanced:
             return None
-        account, told = tell(self._account_of(run), told_of, self._reporter, None)
+        account, told = tell(self._account_of(run), told_of, self._reporter, None, has_advanced=has_advanced)
         self._keep_account(run, account)
         self.has_told = told is not None or self.has_told
         return told
@@ -141,6 +167,7 @@ class OutboxJournal:
     async def load(self, run: RunId) -> list[Event]:
         """Return the run's events, and take up the job's account where they leave it."""
         events = await self._journal.load(run)
+        self._blames[run] = Blame().after(events)
         if run == self._run:
             self._account = recall(Account(self._account.job), events)
         else:

@@ -139,6 +139,7 @@ class Workshop:
                     watch_target=watching,
                     validation=validation_of(job, self.settings.daemon),
                     opened=self.opened,
+                    announces_calls=job.attempts > 1,
                 )
             except JournalError:
                 raise

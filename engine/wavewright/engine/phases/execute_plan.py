@@ -64,6 +64,7 @@ class ExecutePlan:
             prior=context.state,
             on_event=self.ports.on_event,
             brake=brake,
+            announces=self.ports.announces_calls,
         )
 
     def _has_judges(self, context: RunContext) -> bool:

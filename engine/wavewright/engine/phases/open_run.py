@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.pipeline import StepResult, go_on
-from wavewright.engine.recording import draft_note, note, record
+from wavewright.engine.recording import draft_note, note_resumed, record
 from wavewright.engine.version import __version__
 from wavewright.executor.events import RunStarted
 from wavewright.executor.journal_runs import new_run_id
@@ -26,7 +26,7 @@ class OpenRun:
         assert context.goal is not None
         if context.state.started is not None:
             self._limit_spending(context, context.run)
-            return go_on(await note(self.ports, context, "resumed", {}))
+            return go_on(await note_resumed(self.ports, context))
         now = self.ports.clock()
         run = context.request.run or new_run_id(now.timestamp())
         self._limit_spending(context, run)

@@ -15,7 +15,7 @@ from wavewright.engine.feedback import Feedback, Verdict, goal_after, noted_feed
 from wavewright.engine.lasting_faults import LASTING_FAULTS, told
 from wavewright.engine.model_phases import only_failure
 from wavewright.engine.pipeline import Pipeline, StepResult, halt
-from wavewright.engine.recording import STOPPED, draft_note, end_interrupted, note, record
+from wavewright.engine.recording import STOPPED, draft_note, end_interrupted, note_resumed, record
 from wavewright.engine.target_expansion import found_targets, refuse_unsound
 from wavewright.engine.target_root import TargetRoot, order_for, tokens_of
 from wavewright.engine.target_waves import (
@@ -89,7 +89,7 @@ class RunTargets:
 
     async def _open(self, context: RunContext) -> RunContext:
         if context.state.started is not None:
-            return await note(self.ports, context, "resumed", {})
+            return await note_resumed(self.ports, context)
         order, now = context.order, self.ports.clock()
         assert order is not None
         assert order.targets is not None

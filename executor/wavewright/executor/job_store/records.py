@@ -156,8 +156,8 @@ class JobChange:
     """For `queued`: whether the attempt counts against the job, because it failed; one that was only put off (the
     daemon is stopped, a budget is spent) does not."""
     has_advanced: bool = False
-    """For `running`: whether this attempt has come further than those before it, which then count no more; what ended
-    their process may have been a neighbour's fault."""
+    """For `running`: whether the calls that earlier attempts were cut off in have come to their end, so that those
+    attempts count no more; what ended their process may have been a neighbour's fault."""
     sent: tuple[SentPackage, ...] = ()
     """Packages of targets that go out with this change, each to await a verdict of its own."""
 
