@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from wavewright.executor import events
 from wavewright.executor.events import Event, RunFinished, RunStarted, StepFinished, StepStatus
 from wavewright.planner.ladder import RungRecord
+from wavewright.planner.memory import Question
 from wavewright.planner.model_port import ModelUse, Outcome, Role
 from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, PlanHash, RunId, StepId, StepKey
 from wavewright.tools.calls import LoopCall
@@ -36,6 +37,9 @@ errors = st.builds(
     message=texts,
     attempts=counts,
     hint=st.none() | texts,
+    frames=st.lists(
+        st.builds(events.Frame, file=texts, line=counts, function=texts, code=texts), max_size=2
+    ).map(tuple),
 )
 gates = st.builds(
     events.GateRecord,
@@ -89,7 +93,27 @@ loop_calls = st.builds(
 )
 any_event: st.SearchStrategy[Event] = st.one_of(
     st.builds(events.ModelCalled, at=seconds, use=uses),
-    st.builds(events.AnswerKept, at=seconds, key=texts, answer=json_objects),
+    st.builds(
+        events.AnswerKept,
+        at=seconds,
+        key=texts,
+        answer=json_objects,
+        question=st.none()
+        | st.builds(
+            Question, role=texts, name=texts, text=texts, step=st.none() | step_ids, index=st.none() | counts
+        ),
+    ),
+    st.builds(
+        events.AttemptLogged,
+        at=seconds,
+        step=step_ids,
+        attempt=counts,
+        index=indices,
+        traceback=texts,
+        stdout=texts,
+        stderr=texts,
+        log=texts,
+    ),
     st.builds(events.RungTaken, at=seconds, rung=rung_records, step=st.none() | step_ids, index=indices),
     st.builds(events.OutputStreamed, at=seconds, step=step_ids, text=texts, index=indices),
     st.builds(events.LoopToolCalled, at=seconds, step=step_ids, call=loop_calls, index=indices),

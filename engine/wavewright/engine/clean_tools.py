@@ -26,6 +26,11 @@ def without_known_secrets(tools: Mapping[str, Tool], settings: Settings) -> Regi
     return Registry(_cleaned(tool, redactor) if known else tool for tool in tools.values())
 
 
+def redactor_of(settings: Settings) -> Redactor:
+    """Return what takes the secrets of settings and environment out of texts."""
+    return _redactor(known_secrets(settings, os.environ))
+
+
 @lru_cache(maxsize=4)
 def _redactor(known: tuple[str, ...]) -> Redactor:
     return Redactor(known)

@@ -35,6 +35,7 @@ KINDS: Final[Mapping[str, type[Event]]] = {
     "rung_taken": events.RungTaken,
     "output_streamed": events.OutputStreamed,
     "loop_tool_called": events.LoopToolCalled,
+    "attempt_logged": events.AttemptLogged,
     "answer_kept": events.AnswerKept,
     "noted": events.Noted,
     "run_finished": events.RunFinished,

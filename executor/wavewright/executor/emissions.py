@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -18,6 +19,7 @@ from wavewright.executor.calls import Call
 from wavewright.executor.clock import Clock, Timer
 from wavewright.executor.codec import decode, encode
 from wavewright.executor.events import (
+    AttemptLogged,
     Event,
     LoopToolCalled,
     ModelCalled,
@@ -34,6 +36,10 @@ PIECE_SECONDS: Final = 0.25
 """Text is told of at most so often …"""
 PIECE_CHARS: Final = 2_000
 """… or as soon as there is so much of it."""
+
+_NOTHING: Final[Mapping[str, str]] = {}
+MOST_LOGGED: Final = 50
+"""Attempts of one step whose traceback, output and log records are kept: a step of many items has many attempts."""
 
 _Told: TypeAlias = Event | str
 """An event, or text that becomes one."""
@@ -58,6 +64,7 @@ class Emissions:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._texts = dict[Call, _Text]()
+        self._logged = Counter[StepId]()
 
     def emit(self, call: Call, attempt: int, emission: Emission) -> None:
         """Let something be known; bound to its call and attempt, this is `ToolCall.emit`. Never waits.
@@ -76,11 +83,19 @@ class Emissions:
             # The loop is closed: the run has ended long ago.
             return
 
-    def end(self, call: Call) -> None:
-        """Tell what is left of the call's text, and drop whatever it still emits."""
+    def end(self, call: Call, printed: Mapping[str, str] = _NOTHING, traceback: str = "") -> None:
+        """Tell what is left of the attempt's text, and what it printed and raised; drop whatever it still emits."""
         call.is_under_way = False
         if self._texts and call in self._texts:
             self._tell_text(call)
+        if (printed or traceback) and self._logged[call.step.id] < MOST_LOGGED:
+            self._logged[call.step.id] += 1
+            index = None if call.index < 0 else call.index
+            self._record(
+                AttemptLogged(
+                    self._clock.wall(), call.step.id, call.attempt, index, traceback=traceback, **printed
+                )
+            )
 
     def _told(self, call: Call, emission: Emission) -> _Told:
         if isinstance(emission, TextPiece):

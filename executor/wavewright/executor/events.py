@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from wavewright.planner.ladder import RungRecord
+from wavewright.planner.memory import Question
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, PlanHash, RunId, StepId, StepKey
 from wavewright.tools.calls import LoopCall
@@ -25,6 +26,18 @@ ErrorKind: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """One line of a traceback."""
+
+    file: str
+    """Relative to the working directory where it lies in there."""
+    line: int
+    function: str
+    code: str = ""
+    """The line's text, without secrets; empty where the file cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
 class StepError:
     """Why a step or an item failed."""
 
@@ -32,6 +45,8 @@ class StepError:
     message: str
     attempts: int = 1
     hint: str | None = None
+    frames: tuple[Frame, ...] = ()
+    """Where the exception was raised: the last frames of the tool's own code, the innermost last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +205,25 @@ class LoopToolCalled:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptLogged:
+    """What one attempt of a call raised, printed and logged; there is none of an attempt that did nothing of these.
+
+    Every text is without secrets and of bounded size: the end of it where it was longer.
+    """
+
+    at: float
+    step: StepId
+    attempt: int
+    index: int | None = None
+    traceback: str = ""
+    """As Python prints it, from the tool's own code on; empty where nothing was raised."""
+    stdout: str = ""
+    stderr: str = ""
+    log: str = ""
+    """Log records, a line each: time (UTC), level, logger and message."""
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerKept:
     """A model's answer, or an output that an agent got, as it stands in the journal for a run that is resumed.
 
@@ -201,6 +235,8 @@ class AnswerKept:
     """What was asked, as `tools/models/remembering.py` makes it."""
     answer: JsonObject
     """Without secrets."""
+    question: Question | None = None
+    """What the model was asked; none where it is a tool's output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +269,7 @@ Event: TypeAlias = (
     | RungTaken
     | OutputStreamed
     | LoopToolCalled
+    | AttemptLogged
     | AnswerKept
     | Noted
     | RunFinished

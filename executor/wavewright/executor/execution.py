@@ -12,7 +12,9 @@ from typing import cast
 
 import anyio
 
+from wavewright.config.redaction import Redactor
 from wavewright.executor.brake import Brake
+from wavewright.executor.capture import capturing, uncaptured
 from wavewright.executor.clock import Clock, LoopClock
 from wavewright.executor.emissions import Emissions
 from wavewright.executor.events import Event, GateRecord, RunFinished, RunStarted
@@ -20,6 +22,7 @@ from wavewright.executor.journal import Journal
 from wavewright.executor.ledger import Ledger
 from wavewright.executor.ports import GateView, Verify
 from wavewright.executor.program import Program
+from wavewright.executor.retry import environment_redactor
 from wavewright.executor.runner import StepRunner
 from wavewright.executor.scheduler import Scheduler
 from wavewright.executor.state import RunState
@@ -54,6 +57,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     on_event: Callable[[Event], None] | None = None,
     clock: Clock | None = None,
     brake: Brake | None = None,
+    redactor: Redactor | None = None,
 ) -> RunState:
     """Run every step of a bound plan that can be run, and return the state of the run after it.
 
@@ -74,6 +78,8 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         on_event: Called with every event once it is journaled.
         clock: Time and chance.
         brake: Lets whoever stops the run first let it come to rest.
+        redactor: Takes secrets out of what calls raise, print and log; one that knows those of the environment where
+            absent.
 
     Raises:
         JournalError: the journal cannot be written; what it holds is whole.
@@ -85,8 +91,9 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     ledger = Ledger(run, journal, prior, on_event, clock)
 
     def tell(event: Event) -> None:
-        ledger.record(event)
-        scheduler.commit_at_once()
+        with uncaptured():
+            ledger.record(event)
+            scheduler.commit_at_once()
 
     runner = StepRunner(
         program,
@@ -96,6 +103,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         verify=verify,
         emissions=Emissions(tell, clock),
         clock=clock,
+        redactor=redactor or environment_redactor(),
     )
     scheduler = Scheduler(
         program,
@@ -111,7 +119,8 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         brake=brake or Brake(),
     )
     try:
-        await _run_to_end(scheduler, ledger, limits.run_timeout, clock)
+        with capturing():
+            await _run_to_end(scheduler, ledger, limits.run_timeout, clock)
     except BaseExceptionGroup as group:
         raise _first_cause(group) from None
     finally:

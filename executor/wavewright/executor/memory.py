@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from wavewright.executor.events import AnswerKept
 from wavewright.executor.journal import Journal
+from wavewright.planner.memory import Question
 from wavewright.planner.types import JsonObject, RunId
 
 
@@ -45,10 +46,10 @@ class RunMemory:
         kept = self._known.get(run, {}).get(key)
         return kept.popleft() if kept else None
 
-    async def keep(self, run: RunId, key: str, answer: JsonObject) -> None:
-        """Keep an answer.
+    async def keep(self, run: RunId, key: str, answer: JsonObject, question: Question | None = None) -> None:
+        """Keep an answer, and what was asked.
 
         Raises:
             JournalError: it could not be written, or the run has another owner.
         """
-        await self._journal.append(run, [AnswerKept(self._clock(), key, answer)])
+        await self._journal.append(run, [AnswerKept(self._clock(), key, answer, question)])

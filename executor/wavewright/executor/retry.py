@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from wavewright.config.redaction import Redactor, known_secrets
-from wavewright.executor.events import ErrorKind, StepError
+from wavewright.executor.events import ErrorKind, Frame, StepError
+from wavewright.executor.tracebacks import last_frames, traceback_text
 from wavewright.planner.models import Retry
 from wavewright.tools.calls import ToolError
 
@@ -39,10 +40,12 @@ class Failure:
     """Seconds that the other side asked for."""
     is_final: bool = False
     """Whether it is known that no other attempt would help."""
+    frames: tuple[Frame, ...] = ()
+    traceback: str = ""
 
     def as_error(self, attempts: int) -> StepError:
         """Return the failure as it is journaled."""
-        return StepError(self.kind, self.message, attempts=attempts, hint=self.hint)
+        return StepError(self.kind, self.message, attempts=attempts, hint=self.hint, frames=self.frames)
 
 
 class FailedBefore(Exception):
@@ -60,23 +63,33 @@ def timeout_failure(seconds: float) -> Failure:
     )
 
 
-def describe_failure(error: BaseException, wall: float) -> Failure:
+def describe_failure(error: BaseException, wall: float, redactor: Redactor | None = None) -> Failure:
     """Return what an exception out of a tool means.
 
     Args:
         error: What the tool raised.
         wall: The time now, which a `Retry-After` that names a date is measured from.
+        redactor: Takes secrets out of every text; one that knows those of the environment where absent.
     """
     cause = _only_cause(error)
     if isinstance(cause, FailedBefore):
-        return Failure(cause.error.kind, cause.error.message, cause.error.hint, is_final=True)
+        known = cause.error
+        return Failure(known.kind, known.message, known.hint, is_final=True, frames=known.frames)
+    redactor = redactor or environment_redactor()
     return Failure(
         kind="transient" if is_transient(cause) else "tool",
-        message=_message(cause),
+        message=_message(cause, redactor),
         hint=cause.hint if isinstance(cause, ToolError) else None,
         names=frozenset(_class_names(cause)),
         retry_after=_retry_after(cause, wall),
+        frames=last_frames(cause, redactor),
+        traceback=traceback_text(cause, redactor),
     )
+
+
+def environment_redactor() -> Redactor:
+    """Return what takes the secrets of the environment out of texts."""
+    return Redactor(known_secrets(None, os.environ))
 
 
 def is_transient(error: BaseException) -> bool:
@@ -129,16 +142,16 @@ def _parts(error: BaseException) -> tuple[BaseException, ...]:
     return cast("BaseExceptionGroup[BaseException]", error).exceptions
 
 
-def _message(error: BaseException) -> str:
+def _message(error: BaseException, redactor: Redactor) -> str:
     if parts := _parts(error):
-        text = "; ".join(map(_message, parts))
+        text = "; ".join(_message(part, redactor) for part in parts)
     elif isinstance(error, ToolError):
         text = str(error)
     else:
         words = str(error)
         text = f"{type(error).__name__}: {words}" if words else type(error).__name__
     # Libraries put addresses and headers into their words, and whatever failed is journaled and told.
-    text = Redactor(known_secrets(None, os.environ)).redact(text)
+    text = redactor.redact(text)
     return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
 
 

@@ -14,7 +14,9 @@ from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from wavewright.config.redaction import Redactor
 from wavewright.executor.calls import Call, Fan, new_fan
+from wavewright.executor.capture import CURRENT, Capture
 from wavewright.executor.clock import Clock
 from wavewright.executor.deadlines import CallCancelledItself, DeadlinePassed, Deadlines
 from wavewright.executor.emissions import Emissions
@@ -67,6 +69,7 @@ class StepRunner:
         verify: Verify,
         emissions: Emissions,
         clock: Clock,
+        redactor: Redactor,
     ) -> None:
         self.deadlines = Deadlines(clock)
         self._program = program
@@ -79,6 +82,7 @@ class StepRunner:
         self._verify = verify
         self._emissions = emissions
         self._clock = clock
+        self._redactor = redactor
 
     def begin(self, call: Call) -> CompiledStep | Fan | Skip | StepError:
         """Compile a step and ask its condition; spread it where it has items."""
@@ -150,22 +154,28 @@ class StepRunner:
         )
         call.is_under_way = True
         task = asyncio.current_task()
+        output: object = None
+        failure: Failure | None = None
+        capture = Capture()
+        token = CURRENT.set(capture)
         try:
             output = await self.deadlines.limit(tool.call(request), compiled.timeout)
         except DeadlinePassed:
-            return timeout_failure(compiled.timeout)
+            failure = timeout_failure(compiled.timeout)
         except CallCancelledItself:
-            return Failure("tool", "the tool cancelled itself")
+            failure = Failure("tool", "the tool cancelled itself")
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             # The edge of a tool call: a failure is a result, whatever class its author has chosen for it.
             if is_of_process(error, task):
                 raise
-            return describe_failure(error, self._clock.wall())
+            failure = describe_failure(error, self._clock.wall(), self._redactor)
         finally:
-            self._emissions.end(call)
-        return checked_output(output, tool)
+            CURRENT.reset(token)
+            texts = capture.close(self._redactor)
+            self._emissions.end(call, texts, failure.traceback if failure is not None else "")
+        return failure or checked_output(output, tool)
 
     def ask_gates(
         self, call: Call, output: Json, items: Sequence[tuple[int, Json]] | None
@@ -275,6 +285,7 @@ def _fan_error(endings: list[ItemFinished], succeeded: int) -> StepError:
         message=f"{succeeded} of {len(endings)} items succeeded; item {first.index}: {first.error.message}",
         attempts=sum(ending.attempts for ending in endings),
         hint=first.error.hint,
+        frames=first.error.frames,
     )
 
 

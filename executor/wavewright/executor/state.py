@@ -15,6 +15,7 @@ from immutables import Map
 
 from wavewright.executor.events import (
     AnswerKept,
+    AttemptLogged,
     Event,
     GateRecord,
     ItemFinished,
@@ -61,6 +62,9 @@ _NO_USES: Map[int, ModelUse] = Map()
 _NO_RUNGS: Map[int, RungTaken] = Map()
 _NO_LOOP_CALLS: Map[StepId, Map[int, LoopToolCalled]] = Map()
 _NO_LOOP_CALLS_OF_STEP: Map[int, LoopToolCalled] = Map()
+_NO_FAULTS: Map[tuple[StepId, int | None], AttemptLogged] = Map()
+MOST_FAULTS = 50
+"""Failed calls whose last attempt a state holds whole; the journal has the others."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,6 +89,8 @@ class RunState:
     """Every rung of a fallback ladder that was tried, numbered from 0: a run of many items takes many."""
     loop_records: Map[StepId, Map[int, LoopToolCalled]] = _NO_LOOP_CALLS
     """Tools that agents called inside their steps, numbered from 0 in each step."""
+    faults: Map[tuple[StepId, int | None], AttemptLogged] = _NO_FAULTS
+    """What the last failed attempt of a call raised and printed, by step and item; of `MOST_FAULTS` calls at most."""
     finished: RunFinished | None = None
     """How the run ended; `None` again as soon as a resumed run does anything."""
 
@@ -217,6 +223,8 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
             made = state.loop_records.get(event.step, _NO_LOOP_CALLS_OF_STEP)
             calls = state.loop_records.set(event.step, made.set(len(made), event))
             return replace(state, loop_records=calls, finished=None)
+        case AttemptLogged():
+            return _with_fault(state, event)
         case OutputStreamed() | AnswerKept():
             return state if state.finished is None else replace(state, finished=None)
         case Noted():
@@ -255,6 +263,7 @@ def _with_step(state: RunState, ending: StepFinished) -> RunState:
         state.uses,
         state.rung_records,
         state.loop_records,
+        state.faults,
     )
 
 
@@ -276,6 +285,7 @@ def _with_steps(state: RunState, endings: Iterable[StepFinished]) -> RunState:
         state.uses,
         state.rung_records,
         state.loop_records,
+        state.faults,
     )
 
 
@@ -286,6 +296,13 @@ def _without(
     if ending.key is None or ending.status == "cancelled" or (ending.step, ending.key) not in begun:
         return begun
     return begun.delete((ending.step, ending.key))
+
+
+def _with_fault(state: RunState, event: AttemptLogged) -> RunState:
+    place = (event.step, event.index)
+    if not event.traceback or (place not in state.faults and len(state.faults) >= MOST_FAULTS):
+        return state if state.finished is None else replace(state, finished=None)
+    return replace(state, faults=state.faults.set(place, event), finished=None)
 
 
 def _in_order(numbered: Map[int, _E]) -> tuple[_E, ...]:

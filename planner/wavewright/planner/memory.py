@@ -7,9 +7,31 @@ run asks the same again. What was never kept is asked for.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, Protocol
 
-from wavewright.planner.types import JsonObject, RunId
+from wavewright.planner.model_port import ModelCall
+from wavewright.planner.rendering import cut_middle
+from wavewright.planner.types import JsonObject, RunId, StepId
+
+MAX_QUESTION_CHARS: Final = 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a model was asked, for whoever reads the journal."""
+
+    role: str
+    name: str
+    text: str
+    """Without secrets; beginning and end where it is longer than `MAX_QUESTION_CHARS`."""
+    step: StepId | None = None
+    index: int | None = None
+
+
+def question_of(call: ModelCall, text: str) -> Question:
+    """Return the question that a call puts with this text, which holds no secret."""
+    return Question(call.role, call.name, cut_middle(text, MAX_QUESTION_CHARS), call.step, call.index)
 
 
 class Memory(Protocol):
@@ -27,8 +49,8 @@ class Memory(Protocol):
         """Return the next kept answer of the run under the key, which then is given out no more; None for none."""
         ...
 
-    async def keep(self, run: RunId, key: str, answer: JsonObject) -> None:
-        """Keep an answer that was got now; it is durable when this returns."""
+    async def keep(self, run: RunId, key: str, answer: JsonObject, question: Question | None = None) -> None:
+        """Keep an answer that was got now, and what was asked; it is durable when this returns."""
         ...
 
 
@@ -46,7 +68,7 @@ class NoMemory:
         del run, key
         return None
 
-    async def keep(self, run: RunId, key: str, answer: JsonObject) -> None:
+    async def keep(self, run: RunId, key: str, answer: JsonObject, question: Question | None = None) -> None:
         """Keep nothing."""
 
 

@@ -95,6 +95,15 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
+def cut_middle(text: str, limit: int) -> str:
+    """Return a text of about `limit` characters at most: its beginning and, twice as long, its end."""
+    if len(text) <= limit:
+        return text
+    head = limit // 3
+    left_out = len(text) - limit
+    return f"{text[:head]}\n… {left_out:,} characters left out …\n{text[head + left_out :]}"
+
+
 def columns_of(char: str) -> int:
     """Return how many columns of a terminal a character takes."""
     if unicodedata.combining(char):

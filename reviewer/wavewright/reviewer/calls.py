@@ -42,7 +42,7 @@ class _Maker:
     now: dt.datetime
 
     def params_of(self, index: int | None) -> JsonObject | None:
-        """Return the parameters of a call, large values as shapes; none where they can no longer be made."""
+        """Return the parameters of a call; none where they can no longer be made."""
         variables = self.visible
         if index is not None:
             if index >= len(self.items):
@@ -52,9 +52,15 @@ class _Maker:
             params = self.params(variables, self.now)
         except ExpressionFault:
             return None
-        if not isinstance(params, dict):
-            return None
-        return abridged_params(params)
+        return params if isinstance(params, dict) else None
+
+
+def params_of_call(
+    plan: Plan, state: RunState, step: Step, index: int | None, now: dt.datetime
+) -> JsonObject | None:
+    """Return the resolved parameters of one call, whole; none where they can no longer be made."""
+    maker = _maker(step, plan, PlanGraph.of(plan), state.outputs(), now)
+    return maker.params_of(index) if maker is not None else None
 
 
 def list_calls(
@@ -115,6 +121,7 @@ def _report(
 ) -> CallReport:
     index = ending.index if isinstance(ending, ItemFinished) else None
     place = step.id if index is None else f"{step.id}/{index}"
+    params = maker.params_of(index) if maker else None
     return CallReport(
         id=f"{state.run}/{place}",
         step=step.id,
@@ -122,7 +129,7 @@ def _report(
         tool=step.tool,
         worker_type=tool.worker_type,
         config=tool.config,
-        params=maker.params_of(index) if maker else None,
+        params=abridged_params(params) if params is not None else None,
         key=ending.key,
         timeout=step.timeout or (signature.timeout if signature else None),
         status=ending.status,

@@ -29,6 +29,7 @@ from wavewright.reviewer.calls import list_calls
 from wavewright.reviewer.caps import cap_stated
 from wavewright.reviewer.costs import list_loop_calls, list_rungs, sum_uses, token_shares
 from wavewright.reviewer.evidence import superseded_steps
+from wavewright.reviewer.failed_attempts import list_failed_attempts
 from wavewright.reviewer.files import write_whole
 from wavewright.reviewer.harvest import harvest
 from wavewright.reviewer.items import item_labels
@@ -109,6 +110,7 @@ def build_package(
         patches=tuple(_patches(state, tools)),
         execution_log=_execution_log(plan, goal, state, now),
         calls=list_calls(plan, goal, state, tools, now),
+        failed_attempts=list_failed_attempts(state),
         timings=_timings(state),
         model_uses=sum_uses(state),
         orchestrator_tokens=orchestrator_tokens,

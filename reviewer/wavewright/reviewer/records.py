@@ -217,6 +217,18 @@ class CallReport(Record):
     error_kind: ErrorKind | None = None
 
 
+class AttemptReport(Record):
+    """What the last attempt of a failed call raised, printed and logged: the end of each text, without secrets."""
+
+    step: StepId
+    index: int | None = None
+    attempt: int
+    traceback: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    log: str = ""
+
+
 class PatchReport(Record):
     """One recovery patch: what it said, what it changed, what became of it."""
 
@@ -271,6 +283,8 @@ class Package(Record):
     patches: tuple[PatchReport, ...] = ()
     execution_log: tuple[StepReport, ...] = ()
     calls: tuple[CallReport, ...] = ()
+    failed_attempts: tuple[AttemptReport, ...] = ()
+    """Of the first calls that failed; the journal has the others."""
     timings: Timings = Timings()
     model_uses: ModelUses = ModelUses()
     """What language models cost; all noughts where none was asked."""

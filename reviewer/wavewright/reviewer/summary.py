@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from wavewright.reviewer.costs import cost_lines
+from wavewright.reviewer.failed_attempts import frame_line
 from wavewright.reviewer.records import Package, StepReport
 from wavewright.reviewer.result_text import result_lines
 from wavewright.reviewer.times import duration_text
@@ -16,6 +17,7 @@ from wavewright.reviewer.values import shorten, visible
 
 _WIDTH = 100
 _MOST = 12
+_MOST_FAILURES = 5
 _LEAST = 8
 """Characters below which a reason is not begun."""
 _VERDICTS = {
@@ -58,6 +60,7 @@ def _lines(package: Package) -> Iterator[str]:
     yield from _result(package)
     yield ""
     yield from _steps(package.execution_log)
+    yield from _failures(package)
     if review:
         yield ""
         yield "Confidence"
@@ -110,6 +113,22 @@ def _steps(log: tuple[StepReport, ...]) -> Iterator[str]:
         )
         room = _WIDTH - len(line) - 2
         yield f"{line}  {shorten(reason, room)}".rstrip() if room >= _LEAST else line.rstrip()
+
+
+def _failures(package: Package) -> Iterator[str]:
+    """Yield where in the user's own code steps failed."""
+    failed = [entry for entry in package.execution_log if entry.error is not None and entry.error.frames]
+    if not failed:
+        return
+    yield ""
+    yield "Failed"
+    for entry in failed[:_MOST_FAILURES]:
+        assert entry.error is not None
+        yield f"  {entry.id}: {shorten(entry.error.message, _WIDTH - len(entry.id) - 4)}"
+        yield from (f"    {shorten(frame_line(frame), _WIDTH - 4)}" for frame in entry.error.frames)
+    if len(failed) > _MOST_FAILURES:
+        yield f"  and {len(failed) - _MOST_FAILURES} more"
+    yield f"  more on a step: wavewright show {package.run} {failed[0].id}"
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from wavewright.engine.cli.at_work import AtWork, phase_words
 from wavewright.engine.cli.model_lines import amount_words
-from wavewright.engine.cli.progress import gate_lines, lines_of, print_outcome
+from wavewright.engine.cli.progress import frame_lines, gate_lines, lines_of, print_outcome, step_line
 from wavewright.executor.events import (
     Event,
     Noted,
@@ -123,6 +123,9 @@ class LiveProgress:
             self._streamed[event.step] = (self._streamed.pop(event.step, "") + event.text)[-_TAIL:]
         elif isinstance(event, StepFinished):
             self._streamed.pop(event.step, None)
+            if event.error is not None and event.error.frames:
+                for line in (step_line(event), *frame_lines(event)):
+                    self.say(line)
         elif isinstance(event, (Noted, RungTaken)):
             for line in lines_of(event):
                 self.say(line)

@@ -29,6 +29,7 @@ from wavewright.executor.events import (
 )
 from wavewright.executor.state import SUCCESSES
 from wavewright.planner.rendering import printable
+from wavewright.reviewer.failed_attempts import frame_line
 
 if TYPE_CHECKING:
     from wavewright.engine.cli.at_work import AtWork
@@ -170,6 +171,7 @@ def lines_of(event: Event) -> Iterator[str]:
             yield f"wave {event.wave + 1}: {', '.join(event.steps)}"
         case StepFinished():
             yield step_line(event)
+            yield from frame_lines(event)
             yield from (f"    {line}" for line in gate_lines(event.gates))
         case Noted(topic="recovery"):
             # A model may have written it.
@@ -197,6 +199,12 @@ def step_line(event: StepFinished) -> str:
     return (
         f"  {event.step:<24}{event.status}{items}  {event.seconds:.2f} s{attempts}{'  ' + why if why else ''}"
     )
+
+
+def frame_lines(event: StepFinished) -> Iterator[str]:
+    """Yield where in the user's own code a step failed, the innermost frame last."""
+    for frame in event.error.frames if event.error is not None else ():
+        yield f"    at {printable(frame_line(frame))}"
 
 
 def gate_lines(records: Sequence[GateRecord]) -> list[str]:

@@ -55,7 +55,8 @@ def package_report(
         package_id=name,
         iteration=iteration,
         target=target,
-        package=package.model_dump(mode="json"),
+        # What tools print is for whoever runs them.
+        package=package.model_dump(mode="json", exclude={"failed_attempts"}),
     )
 
 

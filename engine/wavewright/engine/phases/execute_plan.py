@@ -6,6 +6,7 @@ import datetime as dt
 import time
 from dataclasses import dataclass, replace
 
+from wavewright.engine.clean_tools import redactor_of
 from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.model_phases import Recorder, recording
 from wavewright.engine.pipeline import StepResult, go_on, halt
@@ -65,6 +66,7 @@ class ExecutePlan:
             on_event=self.ports.on_event,
             brake=brake,
             announces=self.ports.announces_calls,
+            redactor=redactor_of(self.ports.settings),
         )
 
     def _has_judges(self, context: RunContext) -> bool:

@@ -16,6 +16,7 @@ from itertools import groupby
 from wavewright.executor.codec import to_json
 from wavewright.executor.events import (
     AnswerKept,
+    AttemptLogged,
     Event,
     ItemFinished,
     LoopToolCalled,
@@ -30,8 +31,8 @@ from wavewright.executor.events import (
 )
 from wavewright.planner.types import Json, JsonObject
 
-_OF_TIME = frozenset({"at", "started", "seconds", "attempts", "versions", "usd"})
-"""Members of events, of errors, of uses and of rungs that are left out; prices change with time, too."""
+_OF_TIME = frozenset({"at", "started", "seconds", "attempts", "versions", "usd", "frames"})
+"""Members of events, of errors, of uses and of rungs that are left out; prices and code change with time."""
 _OF_PLACE: Mapping[str, str] = {"root": "<path>", "file": "<path>"}
 _NOT_LASTING = frozenset({"package", "resumed"})
 """Topics of notes that say where the run's files went, or that it was stopped in between."""
@@ -69,7 +70,9 @@ def _lasting(events: Iterable[Event], names: _Names) -> Iterator[Json]:
 
 def _is_of_one_life(event: Event) -> bool:
     """Whether an event is there for whoever resumes the run, and says nothing of what it did."""
-    return isinstance(event, AnswerKept) or (isinstance(event, Noted) and event.topic in _NOT_LASTING)
+    return isinstance(event, AnswerKept | AttemptLogged) or (
+        isinstance(event, Noted) and event.topic in _NOT_LASTING
+    )
 
 
 def _is_work(event: Event) -> bool:

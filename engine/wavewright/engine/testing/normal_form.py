@@ -76,8 +76,8 @@ def _events_form(value: object) -> JsonObject:
     from wavewright.executor.codec import to_json
 
     events = _events_of(value)
-    # What is kept for whoever resumes the run says nothing of what it did.
-    told = [event for event in events if type(event).__name__ != "AnswerKept"]
+    # What is kept for whoever resumes the run, or looks for a fault, says nothing of what it did.
+    told = [event for event in events if type(event).__name__ not in {"AnswerKept", "AttemptLogged"}]
     shown = [to_json(event) for event in _in_order(told)]
     return {"events": [_event(body) for body in shown]}
 

@@ -26,8 +26,9 @@ from markupsafe import Markup
 
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer.costs import money_words
+from wavewright.reviewer.failed_attempts import frame_line
 from wavewright.reviewer.files import write_whole
-from wavewright.reviewer.records import Confidence, Document, Package, StepReport
+from wavewright.reviewer.records import AttemptReport, Confidence, Document, Package, StepReport
 from wavewright.reviewer.report.charts import draw_chart
 from wavewright.reviewer.report.dag import Node, draw_plan, statuses
 from wavewright.reviewer.report.gantt import draw_gantt
@@ -116,6 +117,7 @@ def render_report(package: Package) -> str:
             replaced=replaced,
             red_steps=defaultdict(str, red_steps(gates)),
             labels=_labelled(package),
+            failures=_failures(package),
             models=show_models(package),
             several_rounds=any(entry.round for entry in log),
             gates=gates,
@@ -175,6 +177,7 @@ def _environment() -> Environment:
         "shape": _shape,
         "brief": brief,
         "cut": shorten,
+        "frame": frame_line,
         "subline": _subline,
         "difflines": _diff_lines,
     }
@@ -234,6 +237,7 @@ def _sections(package: Package, *, has_charts: bool) -> list[tuple[str, str]]:
         ("documents", _result_title(package), bool(package.documents) or package.result is not None),
         ("confidence", "Confidence", review is not None),
         ("plan", "Plan", True),
+        ("failures", "Failures", bool(_failures(package))),
         ("models", "Models", package.model_uses.total.calls > 0),
         ("gates", "Gates", bool(package.gates)),
         ("warnings", "Warnings", bool(package.warnings or package.conflicts)),
@@ -247,6 +251,18 @@ def _sections(package: Package, *, has_charts: bool) -> list[tuple[str, str]]:
 def _shown(document: Document) -> ShownDocument:
     html = markdown_to_html(document.markdown) if document.markdown is not None else None
     return ShownDocument(document.title, document.tags, document.step, html, _pretty(document.content))
+
+
+def _failures(package: Package) -> list[tuple[StepReport, list[AttemptReport]]]:
+    """Return the failed steps of whose failure more is known than its message, each with its attempts."""
+    attempts: dict[StepId, list[AttemptReport]] = defaultdict(list)
+    for attempt in package.failed_attempts:
+        attempts[attempt.step].append(attempt)
+    return [
+        (entry, attempts[entry.id])
+        for entry in package.execution_log
+        if entry.error is not None and (entry.error.frames or attempts[entry.id])
+    ][:_MOST_LINES]
 
 
 def _rows(log: Sequence[StepReport]) -> Sequence[StepReport]:

@@ -20,7 +20,7 @@ from pydantic_ai.settings import ModelSettings
 
 from wavewright.config.redaction import Redactor
 from wavewright.config.settings import Settings
-from wavewright.planner.memory import NO_MEMORY, Memory
+from wavewright.planner.memory import NO_MEMORY, Memory, question_of
 from wavewright.planner.model_port import (
     LoopLimits,
     LoopTool,
@@ -98,7 +98,7 @@ class ProviderModels:
         if (kept := self.memory.recall(call.run, key)) is not None:
             return recalled_answer(kept)
         answer = await self._ask(call, on_use, on_text)
-        await self.memory.keep(call.run, key, kept_answer(answer))
+        await self.memory.keep(call.run, key, kept_answer(answer), question_of(call, _said(call)))
         return answer
 
     async def _ask(self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None) -> ModelAnswer:
@@ -291,6 +291,12 @@ def messages_of(call: ModelCall) -> list[ModelMessage]:
 
 def _request(text: str, instructions: str | None) -> ModelRequest:
     return ModelRequest(parts=[UserPromptPart(whole_text(text))], instructions=instructions)
+
+
+def _said(call: ModelCall) -> str:
+    """Return the texts of a call, one after another."""
+    turns = (text for turn in call.turns for text in (turn.answer, turn.reply))
+    return "\n\n".join(text for text in (call.instructions, call.prompt, *turns) if text)
 
 
 def what_is_sent(call: ModelCall, tools: Sequence[LoopTool] = ()) -> str:

@@ -24,6 +24,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
+from wavewright.planner.memory import question_of
 from wavewright.planner.model_port import (
     LoopLimits,
     LoopTool,
@@ -196,7 +197,7 @@ class _LoopModel(WrapperModel):
             response = await self._answered(meter, messages, settings, parameters)
             kept = kept_response(response, parameters, self._models.redactor)
             if run is not None:
-                await memory.keep(run, key, kept)
+                await memory.keep(run, key, kept, question_of(self.call, _text_of(messages)))
         # Also where it was answered now: what follows is the same in a run that is resumed.
         return recalled_response(kept, parameters, f"{self._asked}")
 

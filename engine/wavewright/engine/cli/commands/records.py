@@ -1,4 +1,4 @@
-"""Commands `runs`, `show` and `diff`: what the journal and two plans say."""
+"""Commands `runs`, `show`, `logs` and `diff`: what the journal and two plans say."""
 
 from __future__ import annotations
 
@@ -29,12 +29,36 @@ def runs(
 @group.command()
 def show(
     run: RunArgument = None,
+    step: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STEP",
+            help="Only this step: parameters, output, attempts, model calls.",
+            show_default=False,
+        ),
+    ] = None,
     format: Annotated[ShowFormat, typer.Option("--format", "-f")] = ShowFormat.text,  # noqa: A002
 ) -> None:
-    """Show a run: steps, gates, confidence, verdict."""
+    """Show a run, or one of its steps."""
+    if step is not None:
+        from wavewright.engine.cli import show_step
+
+        raise typer.Exit(show_step.show_step(run, step, output_format=format.value))
     from wavewright.engine.cli import journal_commands
 
     raise typer.Exit(journal_commands.show_run(run, output_format=format.value))
+
+
+@group.command()
+def logs(
+    run: RunArgument = None,
+    step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="Only this step's.")] = None,
+    format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
+) -> None:
+    """Print what a run's tools printed, logged and raised."""
+    from wavewright.engine.cli import show_step
+
+    raise typer.Exit(show_step.show_logs(run, step=step, output_format=format.value))
 
 
 @group.command()

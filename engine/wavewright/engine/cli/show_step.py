@@ -1,0 +1,219 @@
+"""`wavewright show RUN STEP` and `wavewright logs RUN`: what the journal holds of a step's calls."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from wavewright.config.settings import Settings
+from wavewright.engine.clean_tools import redactor_of
+from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.failures import CommandError
+from wavewright.engine.cli.model_lines import use_line
+from wavewright.engine.cli.project import project_settings
+from wavewright.engine.cli.stored_runs import load_run
+from wavewright.executor.codec import to_json
+from wavewright.executor.events import (
+    AnswerKept,
+    AttemptLogged,
+    Event,
+    ItemFinished,
+    ModelCalled,
+    StepFinished,
+)
+from wavewright.executor.state import SUCCESSES, RunState, fold
+from wavewright.planner.memory import Question
+from wavewright.planner.models import Plan, Step
+from wavewright.planner.rendering import cut_middle, printable
+from wavewright.planner.suggestions import choice
+from wavewright.planner.types import Json, JsonObject, RunId
+from wavewright.reviewer.assessment import run_instant
+from wavewright.reviewer.calls import params_of_call
+from wavewright.reviewer.failed_attempts import frame_line
+from wavewright.reviewer.times import duration_text, iso_of_epoch
+
+_MOST_ITEMS = 20
+_MOST_CHARS = 8_000
+"""Characters of one value, prompt or answer that are printed; with `--format json` all of it is."""
+_TEXTS = {"traceback": "traceback", "stdout": "standard output", "stderr": "standard error", "log": "log"}
+
+
+@dataclass(slots=True)
+class _StepView:
+    """All that the journal holds of one step."""
+
+    step: Step
+    ending: StepFinished | None
+    calls: list[tuple[int | None, JsonObject | None, StepFinished | ItemFinished]]
+    """Each call: its item, its resolved parameters, how it ended."""
+    attempts: list[AttemptLogged] = field(default_factory=list[AttemptLogged])
+    uses: list[ModelCalled] = field(default_factory=list[ModelCalled])
+    asked: list[tuple[Question, str]] = field(default_factory=list[tuple[Question, str]])
+    """What models were asked, and what they answered."""
+
+
+def show_step(run: str | None, step: str, *, output_format: str) -> int:
+    """Print one step of a run: parameters, output, attempts with what they printed and raised, model calls.
+
+    Raises:
+        CommandError: the run has no such step, or a step cannot be shown in that format.
+    """
+    if output_format not in ("text", "json"):
+        raise CommandError(f"a step cannot be shown as {output_format}", hint="give --format text or json")
+    settings = project_settings()
+    found, events = anyio.run(load_run, settings, run)
+    state = fold(events)
+    plan = Plan.model_validate(state.plan) if state.plan is not None else Plan.model_construct(steps=())
+    chosen = next((one for one in plan.steps if one.id == step), None)
+    if chosen is None:
+        hint = choice(step, [one.id for one in plan.steps], what="its steps")
+        raise CommandError(f"run {found!r} has no step {step!r}", hint=hint)
+    view = _view(plan, chosen, state, events)
+    if output_format == "json":
+        body = redactor_of(settings).redact_json(_json(found, view))
+        sys.stdout.write(json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+    else:
+        _write(_lines(view, settings))
+    return exit_codes.OK
+
+
+def show_logs(run: str | None, *, step: str | None, output_format: str) -> int:
+    """Print what the calls of a run printed, logged and raised, attempt by attempt."""
+    found, events = anyio.run(load_run, project_settings(), run)
+    logged = [event for event in events if isinstance(event, AttemptLogged) and step in (None, event.step)]
+    if output_format == "json":
+        sys.stdout.write("".join(f"{json.dumps(to_json(one), ensure_ascii=False)}\n" for one in logged))
+    elif logged:
+        _write(line for event in logged for line in _attempt_lines(event))
+    else:
+        of = f" of step {step!r}" if step is not None else ""
+        sys.stdout.write(f"no call{of} of run {found} printed, logged or raised anything\n")
+    return exit_codes.OK
+
+
+def _view(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> _StepView:
+    ending = state.steps.get(step.id)
+    now = run_instant(state)
+    items = state.items.get(step.id, {})
+    ended: list[StepFinished | ItemFinished] = [items[index] for index in sorted(items)]
+    if not ended and ending is not None:
+        ended = [ending]
+    view = _StepView(step, ending, [])
+    for one in ended:
+        index = one.index if isinstance(one, ItemFinished) else None
+        view.calls.append((index, params_of_call(plan, state, step, index, now), one))
+    for event in events:
+        match event:
+            case AttemptLogged() if event.step == step.id:
+                view.attempts.append(event)
+            case ModelCalled() if event.use.step == step.id:
+                view.uses.append(event)
+            case AnswerKept(question=Question() as question) if question.step == step.id:
+                view.asked.append((question, _answer_text(event.answer)))
+            case _:
+                pass
+    return view
+
+
+def _answer_text(answer: JsonObject) -> str:
+    """Return what a model said: its words, and the tools that it called."""
+    if isinstance(text := answer.get("text"), str) and text:
+        return text
+    parts = answer.get("parts") or answer.get("calls") or answer
+    return json.dumps(parts, ensure_ascii=False, indent=2)
+
+
+def _json(run: RunId, view: _StepView) -> JsonObject:
+    calls: list[Json] = [
+        {"index": index, "params": params, "ending": to_json(ending)} for index, params, ending in view.calls
+    ]
+    asked: list[Json] = [
+        {
+            "role": question.role,
+            "name": question.name,
+            "index": question.index,
+            "prompt": question.text,
+            "answer": answer,
+        }
+        for question, answer in view.asked
+    ]
+    return {
+        "run": run,
+        "step": view.step.id,
+        "tool": view.step.tool,
+        "ending": to_json(view.ending) if view.ending is not None else None,
+        "calls": calls,
+        "attempts": [to_json(attempt) for attempt in view.attempts],
+        "model_calls": [to_json(use) for use in view.uses],
+        "asked": asked,
+    }
+
+
+def _lines(view: _StepView, settings: Settings) -> Iterator[str]:
+    ending = view.ending
+    yield f"step {view.step.id}  tool {view.step.tool}  {_status(ending)}"
+    if ending is not None and ending.started is not None:
+        yield f"started {iso_of_epoch(ending.started)}, took {duration_text(ending.seconds)}"
+    if ending is not None and ending.reason:
+        yield f"reason: {ending.reason}"
+    if ending is not None and ending.error is not None:
+        yield f"error ({ending.error.kind}): {ending.error.message}"
+        yield from (f"  at {frame_line(frame)}" for frame in ending.error.frames)
+        yield from [f"  = help: {ending.error.hint}"] if ending.error.hint else []
+    redact = redactor_of(settings).redact_json
+    for index, params, call in view.calls[:_MOST_ITEMS]:
+        item = "" if index is None else f" of item {index} ({call.status})"
+        yield from ["", f"Parameters{item}"]
+        yield from _value_lines(redact(params)) if params is not None else ["  (they can no longer be made)"]
+        if call.status in SUCCESSES:
+            yield from ["", f"Output{item}"]
+            yield from _value_lines(redact(call.output))
+        elif index is not None and call.error is not None:
+            yield f"  error ({call.error.kind}): {call.error.message}"
+    if len(view.calls) > _MOST_ITEMS:
+        yield f"… and {len(view.calls) - _MOST_ITEMS} items more; `--format json` has them"
+    for attempt in view.attempts:
+        yield ""
+        yield from _attempt_lines(attempt)
+    for use in view.uses:
+        yield from ["", use_line(use.use)]
+    for question, answer in view.asked:
+        yield from ["", f"Asked of a model ({question.role} {question.name})", *_indented(question.text)]
+        yield from ["", "Answer", *_indented(answer)]
+
+
+def _status(ending: StepFinished | None) -> str:
+    if ending is None:
+        return "not run"
+    items = f" {ending.items[0]}/{ending.items[1]}" if ending.items else ""
+    repeated = ending.attempts > (ending.items[1] if ending.items else 1)
+    attempts = f", {ending.attempts} attempts" if repeated else ""
+    return f"{ending.status}{items}{attempts}"
+
+
+def _attempt_lines(event: AttemptLogged) -> Iterator[str]:
+    item = "" if event.index is None else f"[{event.index}]"
+    yield f"{event.step}{item}, attempt {event.attempt}"
+    for name, title in _TEXTS.items():
+        if text := getattr(event, name):
+            yield f"  {title}"
+            yield from (f"    {line}" for line in text.rstrip("\n").splitlines())
+
+
+def _value_lines(value: Json) -> Iterator[str]:
+    """Yield a value's lines: a text as it is, anything else as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    yield from _indented(text)
+
+
+def _indented(text: str) -> Iterator[str]:
+    yield from (f"  {line}" for line in cut_middle(text, _MOST_CHARS).splitlines() or [""])
+
+
+def _write(lines: Iterator[str]) -> None:
+    """Write lines in which nothing that a tool or a model wrote can steer a terminal."""
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
