@@ -20,7 +20,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.feedback import Feedback, Validation
 from wavewright.engine.jobs import Order, PlanDraft
 from wavewright.engine.stopping import Stopper
-from wavewright.executor.events import Event
+from wavewright.executor.events import Event, RetryOf
 from wavewright.executor.journal import Journal
 from wavewright.executor.state import RunState
 from wavewright.planner.allowance import OpenPurse
@@ -140,6 +140,17 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryRequest:
+    """Which run is to be repeated, and what of it."""
+
+    run: RunId
+    start: StepId | None = None
+    """This step and all that depend on it are called anew."""
+    inputs: JsonObject = field(default_factory=dict[str, JsonValue])
+    """In the place of that run's inputs of these names."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """What was asked for on the command line or by a caller."""
 
@@ -150,6 +161,8 @@ class RunRequest:
     """What the job comes to, where it was read before: for one target of a job that has several."""
     run: RunId | None = None
     """The run's id: it is resumed, or begins where nothing was journaled of it yet; a new id where absent."""
+    retry: RetryRequest | None = None
+    """A run that has ended, whose goal and plan the new run has."""
     plan_file: Path | None = None
     """A plan that replaces the job's."""
     schedule: Schedule | None = None
@@ -171,6 +184,9 @@ class RunContext:
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     state: RunState = RunState()
     """The fold of the run's events so far."""
+    donor: RunState | None = None
+    """The run that this one repeats, where it is a retry."""
+    retry: RetryOf | None = None
     draft: PlanDraft | None = None
     """The plan as its author wrote it, until it is accepted."""
     plan: Plan | None = None

@@ -75,6 +75,17 @@ class GateRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryOf:
+    """Which run another one repeats, and what of it is done anew."""
+
+    run: RunId
+    origin: RunId
+    """The first of a chain of retries: its id is part of the keys of calls that are not done anew."""
+    anew: tuple[StepId, ...] = ()
+    """Steps that are called again although they had ended well."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted:
     """A run exists, for this job and goal."""
 
@@ -86,6 +97,9 @@ class RunStarted:
     now: float
     """The instant that `now()` gives all through the run."""
     versions: dict[str, str] = field(default_factory=dict[str, str])
+    tool_code: dict[str, str] = field(default_factory=dict[str, str])
+    """By tool, a hash of its function's code, for tools that are Python functions."""
+    retry: RetryOf | None = None
 
 
 @dataclass(frozen=True, slots=True)

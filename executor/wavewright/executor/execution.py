@@ -23,6 +23,7 @@ from wavewright.executor.ledger import Ledger
 from wavewright.executor.ports import GateView, Verify
 from wavewright.executor.program import Program
 from wavewright.executor.retry import environment_redactor
+from wavewright.executor.reuse import Donor
 from wavewright.executor.runner import StepRunner
 from wavewright.executor.scheduler import Scheduler
 from wavewright.executor.state import RunState
@@ -54,6 +55,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     prior: RunState | None = None,
     retry_failed: bool = False,
     announces: bool = False,
+    donor: Donor | None = None,
     on_event: Callable[[Event], None] | None = None,
     clock: Clock | None = None,
     brake: Brake | None = None,
@@ -75,6 +77,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         prior: The run so far. What ended in it, under the same step id and with the same key, is not called again.
         retry_failed: Call failed steps of `prior` again; without it a failure stands until a patch replaces it.
         announces: Journal the start of every call before it is made, and not only of those that write.
+        donor: Another run, whose calls that ended well are not made again where they are still the same.
         on_event: Called with every event once it is journaled.
         clock: Time and chance.
         brake: Lets whoever stops the run first let it come to rest.
@@ -103,6 +106,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         verify=verify,
         emissions=Emissions(tell, clock),
         clock=clock,
+        donor=donor,
         redactor=redactor or environment_redactor(),
     )
     scheduler = Scheduler(
@@ -115,6 +119,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         prior=prior,
         retry_failed=retry_failed,
         announces=announces,
+        donor=donor,
         clock=clock,
         brake=brake or Brake(),
     )

@@ -19,7 +19,7 @@ from wavewright.executor.ledger import Ledger
 from wavewright.executor.ports import GateRecords
 from wavewright.executor.program import CompiledStep
 from wavewright.executor.retry import Failure, may_retry, wait_before
-from wavewright.executor.reuse import Ending, ReuseIndex
+from wavewright.executor.reuse import Donor, Ending, ReuseIndex
 from wavewright.executor.runner import (
     Skip,
     StepRunner,
@@ -49,6 +49,7 @@ class Performer:
         prior: RunState,
         retry_failed: bool,
         announces: bool,
+        donor: Donor | None,
         clock: Clock,
     ) -> None:
         self._stage = stage
@@ -58,6 +59,7 @@ class Performer:
         self._prior = prior
         self._retry_failed = retry_failed
         self._announces = announces
+        self._donor = donor
         self._clock = clock
         self._reuse = ReuseIndex(prior)
 
@@ -101,13 +103,14 @@ class Performer:
             return False
         key = call.key
         assert key is not None
-        if self._is_kept(call, key):
+        if self._is_kept(call, key) or self._is_taken_over(call, compiled, key):
             return False
         if compiled.tool.only_reads:
             call.is_cleared = call.step.supersedes is not None or not (
                 self._is_served(call, key)
                 or (
                     compiled.tool.signature.cache_for is not None
+                    and not self._is_anew(call)
                     and await self._is_stored(call, compiled, key)
                 )
             )
@@ -145,6 +148,21 @@ class Performer:
         # A write that may have taken effect is not repeated for a word that speaks of failures in general.
         is_unclear = record.error is not None and record.error.kind == "interrupted"
         return record.status == "failed" and (is_unclear or not self._retry_failed)
+
+    def _is_anew(self, call: Call) -> bool:
+        return self._donor is not None and call.step.id in self._donor.anew
+
+    def _is_taken_over(self, call: Call, compiled: CompiledStep, key: StepKey) -> bool:
+        """Whether this very call ended well in the run that this one retries; then its output is this run's."""
+        ending = self._donor.find(call, key) if self._donor is not None else None
+        if ending is None or isinstance(checked_output(ending.output, compiled.tool), Failure):
+            return False
+        assert self._donor is not None
+        taken = self._serve(call, ending.output, f"taken over from run {self._donor.state.run!r}")
+        if compiled.tool.only_reads:
+            for follower in self._reuse.succeed(key, taken):
+                self._serve(follower, ending.output, f"an equal call was made by {call.step.id!r}")
+        return True
 
     def _is_served(self, call: Call, key: StepKey) -> bool:
         """Whether an equal call of this run serves this one, or is about to."""

@@ -1,4 +1,4 @@
-"""Equal calls of a reading tool are one call.
+"""Calls that need not be made: equal calls of a reading tool are one call, and a retry takes over what ended well.
 
 While a call is in flight, calls with the same key *follow* it and are served its output; once it has succeeded, so
 is every later one. If it fails, its followers make the call themselves.
@@ -6,12 +6,37 @@ is every later one. If it fails, its followers make the call themselves.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from wavewright.executor.calls import Call
 from wavewright.executor.events import ItemFinished, StepFinished
 from wavewright.executor.state import SUCCESSES, RunState
-from wavewright.planner.types import StepKey
+from wavewright.planner.types import RunId, StepId, StepKey
 
 Ending = StepFinished | ItemFinished
+
+
+@dataclass(frozen=True, slots=True)
+class Donor:
+    """The run that a retry takes results over from."""
+
+    state: RunState
+    origin: RunId
+    """The run whose id is part of the keys of calls that are not made anew."""
+    anew: frozenset[StepId] = frozenset()
+    """Steps whose calls are made, whatever is known of them."""
+
+    def find(self, call: Call, key: StepKey) -> Ending | None:
+        """Return how this very call ended in that run, where it ended well and is still the same."""
+        if call.step.id in self.anew:
+            return None
+        ending: Ending | None
+        if call.fan is None:
+            ending = self.state.steps.get(call.step.id)
+        else:
+            items = self.state.items.get(call.step.id)
+            ending = items.get(call.index) if items else None
+        return ending if ending is not None and ending.key == key and ending.status in SUCCESSES else None
 
 
 class ReuseIndex:

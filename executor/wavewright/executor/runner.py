@@ -27,8 +27,10 @@ from wavewright.executor.ports import GateRecords, Verify
 from wavewright.executor.process_exceptions import is_of_process
 from wavewright.executor.program import CompiledStep, CompiledTool, Program
 from wavewright.executor.retry import Failure, describe_failure, timeout_failure
+from wavewright.executor.reuse import Donor
 from wavewright.planner.cel_paths import kind_of
 from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.models import Step
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.planner.validators import Validator
 from wavewright.tools.calls import ToolCall
@@ -69,6 +71,7 @@ class StepRunner:
         verify: Verify,
         emissions: Emissions,
         clock: Clock,
+        donor: Donor | None,
         redactor: Redactor,
     ) -> None:
         self.deadlines = Deadlines(clock)
@@ -76,12 +79,13 @@ class StepRunner:
         self._run = run
         self._job = job
         self._now = now
-        self._keys: dict[str, KeyMaker] = {}
-        """By tool; made when it is first called, so that a plan of many tools need not wait for all of them."""
+        self._keys: dict[tuple[str, RunId], KeyMaker] = {}
+        """By tool and the run that keys name; made when first called, so that a plan of many tools waits for none."""
         self._inputs = program.plan.inputs
         self._verify = verify
         self._emissions = emissions
         self._clock = clock
+        self._donor = donor
         self._redactor = redactor
 
     def begin(self, call: Call) -> CompiledStep | Fan | Skip | StepError:
@@ -127,7 +131,7 @@ class StepRunner:
             return StepError("params", f"the parameters {_misfit(tool.accepts, params)}", attempts=0)
         call.params = params
         try:
-            keys = self._keys.get(call.step.tool) or self._key_maker(call.step.tool, tool)
+            keys = self._key_maker(call.step, tool)
             call.key = keys.key(params, call.step.id, None if call.index < 0 else call.index)
         except ValueError as error:
             return StepError("params", f"the parameters are no JSON: {error}", attempts=0)
@@ -215,9 +219,16 @@ class StepRunner:
             if gate.on == step_id
         )
 
-    def _key_maker(self, name: str, tool: CompiledTool) -> KeyMaker:
-        made = KeyMaker(tool.signature, config=tool.config, now=self._now.timestamp(), run=self._run)
-        return self._keys.setdefault(name, made)
+    def _key_maker(self, step: Step, tool: CompiledTool) -> KeyMaker:
+        # A call that a retry repeats is the same work: a tool that writes can tell by its key.
+        run = self._run
+        if self._donor is not None and step.id not in self._donor.anew:
+            run = self._donor.origin
+        made = self._keys.get((step.tool, run))
+        if made is None:
+            made = KeyMaker(tool.signature, config=tool.config, now=self._now.timestamp(), run=run)
+            self._keys[step.tool, run] = made
+        return made
 
     def _variables(self, call: Call) -> JsonObject:
         variables: JsonObject = {"inputs": self._inputs, "steps": call.visible}

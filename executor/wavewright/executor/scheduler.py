@@ -21,6 +21,7 @@ from wavewright.executor.performer import Performer
 from wavewright.executor.pool import Pool
 from wavewright.executor.program import Program
 from wavewright.executor.readiness import Readiness
+from wavewright.executor.reuse import Donor
 from wavewright.executor.runner import StepRunner
 from wavewright.executor.state import RunState
 from wavewright.planner.goals import Limits
@@ -48,6 +49,7 @@ class Scheduler:
         prior: RunState,
         retry_failed: bool,
         announces: bool,
+        donor: Donor | None,
         clock: Clock,
         brake: Brake,
     ) -> None:
@@ -69,6 +71,7 @@ class Scheduler:
             prior=prior,
             retry_failed=retry_failed,
             announces=announces,
+            donor=donor,
             clock=clock,
         )
         self._pool = Pool(

@@ -87,6 +87,7 @@ def build_package(
     orchestrator_tokens, worker_tokens = token_shares(state)
     return Package(
         run=state.started.run,
+        retry_of=state.started.retry.run if state.started.retry is not None else None,
         job=state.started.job,
         goal_name=goal.name,
         goal=goal.text,

@@ -261,6 +261,8 @@ class Package(Record):
 
     format: Literal["wavewright/package/1"] = "wavewright/package/1"
     run: str
+    retry_of: str | None = None
+    """The run that this one repeats."""
     job: str
     goal_name: str = ""
     """Of the goal template that the job names."""

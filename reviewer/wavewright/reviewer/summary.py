@@ -53,6 +53,8 @@ def _lines(package: Package) -> Iterator[str]:
         f"plan {package.rung}, {_count(package.timings.waves, 'wave')}, "
         f"{_count(package.timings.rounds, 'recovery round')}"
     )
+    if package.retry_of is not None:
+        yield f"retry of run {package.retry_of}"
     yield from _patched_by(package)
     costs = cost_lines(package.model_uses, package.orchestrator_tokens, package.worker_tokens)
     for number, line in enumerate(costs):

@@ -76,6 +76,8 @@ class Tool:
 
     signature: ToolSignature
     call: ToolFunction
+    code: str = ""
+    """Hash of the function's own code, without what it calls; empty where it is no Python function."""
 
 
 class ToolError(Exception):

@@ -12,7 +12,8 @@ import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from types import CodeType
+from typing import Any, cast
 
 import anyio.to_thread
 from pydantic import ValidationError
@@ -123,7 +124,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
         "untrusted_output": untrusted_output,
         "needs_approval": needs_approval,
     }
-    return Tool(_signature(shown, fields), _caller(function, contract))
+    return Tool(_signature(shown, fields), _caller(function, contract), code_hash(function))
 
 
 def contract_version(contract: Contract, effects: frozenset[Effect], settings: Json = None) -> str:
@@ -137,6 +138,30 @@ def contract_version(contract: Contract, effects: frozenset[Effect], settings: J
         spoken["settings"] = settings
     text = json.dumps(spoken, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def code_hash(function: UserFunction) -> str:
+    """Return a short hash of a function's compiled code, without the functions that it calls; empty where it has none.
+
+    Comments, blank lines and the place in the file do not count.
+    """
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if not isinstance(code, CodeType):
+        return ""
+    return hashlib.sha256("\n".join(_code_texts(code)).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _code_texts(code: CodeType) -> Iterator[str]:
+    yield code.co_code.hex()
+    yield repr((code.co_names, code.co_varnames, code.co_freevars))
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code_texts(constant)
+        elif isinstance(constant, frozenset):
+            # Its order changes from process to process.
+            yield repr(sorted(map(repr, cast("frozenset[object]", constant))))
+        else:
+            yield repr(constant)
 
 
 def _signature(name: str, fields: dict[str, object]) -> ToolSignature:

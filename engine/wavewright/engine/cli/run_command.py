@@ -183,9 +183,7 @@ def _refuse_finished(run_id: RunId, events: Sequence[Event]) -> None:
     last = events[-1] if events else None
     if isinstance(last, RunFinished) and last.status != "interrupted":
         msg = f"run {run_id!r} has ended ({last.status.replace('_', ' ')}); there is nothing to resume"
-        raise CommandError(
-            msg, hint=f"`wavewright show {run_id}` shows it; `wavewright run JOB` makes a new run"
-        )
+        raise CommandError(msg, hint=f"`wavewright retry {run_id}` repeats what failed, as a new run")
 
 
 def _refuse_unusable(folder: Path) -> None:

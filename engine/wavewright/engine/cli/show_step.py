@@ -98,8 +98,8 @@ def show_logs(run: str | None, *, step: str | None, output_format: str) -> int:
 def _view(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> _StepView:
     ending = state.steps.get(step.id)
     now = run_instant(state)
-    items = state.items.get(step.id, {})
-    ended: list[StepFinished | ItemFinished] = [items[index] for index in sorted(items)]
+    items = state.items.get(step.id)
+    ended: list[StepFinished | ItemFinished] = [items[index] for index in sorted(items)] if items else []
     if not ended and ending is not None:
         ended = [ending]
     view = _StepView(step, ending, [])

@@ -11,9 +11,12 @@ from wavewright.engine.context import Ports, RunContext
 from wavewright.engine.model_phases import Recorder, recording
 from wavewright.engine.pipeline import StepResult, go_on, halt
 from wavewright.engine.recording import STOPPED, end_interrupted
+from wavewright.engine.retrying import donor_of
 from wavewright.executor.brake import Brake
 from wavewright.executor.execution import execute
+from wavewright.executor.reuse import Donor
 from wavewright.executor.state import RunState, fold
+from wavewright.planner.models import Plan
 from wavewright.reviewer.gates import make_verifier
 from wavewright.reviewer.judging import Judge
 
@@ -63,11 +66,17 @@ class ExecutePlan:
             limits=goal.limits.model_copy(update={"run_timeout": context.time_left}),
             goal_tools=goal.tools,
             prior=context.state,
+            donor=self._donor(context, plan),
             on_event=self.ports.on_event,
             brake=brake,
             announces=self.ports.announces_calls,
             redactor=redactor_of(self.ports.settings),
         )
+
+    def _donor(self, context: RunContext, plan: Plan) -> Donor | None:
+        if context.donor is None or context.retry is None:
+            return None
+        return donor_of(plan, context.tools, context.donor, context.retry)
 
     def _has_judges(self, context: RunContext) -> bool:
         """Return whether a model is configured and a gate asks for one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import platform
 from dataclasses import dataclass
 
@@ -37,12 +38,14 @@ class OpenRun:
             at=now.timestamp(),
             job=context.goal.title,
             goal=context.goal.model_dump(mode="json", by_alias=True),
-            now=(context.goal.as_of or now).timestamp(),
+            now=_instant_of(context, now),
             versions={
                 "wavewright": __version__,
                 "python": platform.python_version(),
                 **{f"tool {name}": tool.signature.version for name, tool in sorted(context.tools.items())},
             },
+            tool_code={name: tool.code for name, tool in sorted(context.tools.items()) if tool.code},
+            retry=context.retry,
         )
         # One append: a run that is stopped before its plan is accepted can still be resumed with that plan.
         given = () if context.draft is None else (draft_note(context.draft, now.timestamp()),)
@@ -52,3 +55,11 @@ class OpenRun:
         """Hold what models may cost to the goal's own budget."""
         if self.ports.purse is not None and context.goal is not None:
             self.ports.purse.limit_run(run, context.goal.limits.budget)
+
+
+def _instant_of(context: RunContext, now: dt.datetime) -> float:
+    """Return what the run takes for now; a retry takes what the run before it took, or nothing would be the same."""
+    if context.request.as_of is None and context.donor is not None and context.donor.started is not None:
+        return context.donor.started.now
+    assert context.goal is not None
+    return (context.goal.as_of or now).timestamp()

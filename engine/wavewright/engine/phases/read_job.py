@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from wavewright.config.settings import Settings
-from wavewright.engine.context import Ports, RunContext, RunRequest
+from wavewright.engine.context import Ports, RetryRequest, RunContext, RunRequest
 from wavewright.engine.feedback import goal_after
 from wavewright.engine.inline_jobs import read_inline_order
 from wavewright.engine.jobs import read_order
 from wavewright.engine.pipeline import StepResult, go_on
 from wavewright.engine.recording import noted_draft
+from wavewright.engine.retrying import steps_anew
+from wavewright.executor.events import RetryOf
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
@@ -30,7 +32,9 @@ class ReadJob:
             # Opened before it is read: what another process still appends would be missing here.
             await self.ports.journal.open_run(request.run)
             if events := await self.ports.journal.load(request.run):
-                return go_on(self._resumed(context, fold(events)))
+                return go_on(await self._resumed(context, fold(events)))
+        if request.retry is not None:
+            return go_on(await self._retried(context, request.retry))
         if request.order is not None:
             order = request.order
         elif request.job is not None:
@@ -42,9 +46,34 @@ class ReadJob:
         with_targets = order if order.targets is not None else None
         return go_on(replace(context, goal=goal, draft=order.draft, order=with_targets))
 
-    def _resumed(self, context: RunContext, state: RunState) -> RunContext:
+    async def _retried(self, context: RunContext, request: RetryRequest) -> RunContext:
+        """Return the context of a new run that repeats another one."""
+        donor = fold(await self.ports.journal.load(request.run))
+        assert donor.started is not None
+        goal = Goal.model_validate(donor.started.goal)
+        goal = goal.model_copy(update={"inputs": {**goal.inputs, **request.inputs}})
+        draft = noted_draft(donor)
+        earlier = donor.started.retry
+        retry = RetryOf(
+            run=request.run,
+            origin=request.run if earlier is None else earlier.origin,
+            anew=steps_anew(donor, request.start),
+        )
+        return replace(
+            context,
+            goal=_as_requested(goal, context.request, self.ports.settings),
+            # Whoever made the plan, it is this one that is tried again.
+            draft=replace(draft, is_sealed=True) if draft is not None else None,
+            donor=donor,
+            retry=retry,
+        )
+
+    async def _resumed(self, context: RunContext, state: RunState) -> RunContext:
         """Return the context of a run as its events tell it."""
         assert state.started is not None
+        if (retry := state.started.retry) is not None:
+            donor = fold(await self.ports.journal.load(retry.run))
+            context = replace(context, donor=donor, retry=retry)
         goal = goal_after(Goal.model_validate(state.started.goal), state)
         goal = _as_requested(goal, context.request, self.ports.settings)
         if state.plan is None:

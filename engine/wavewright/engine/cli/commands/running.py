@@ -1,4 +1,4 @@
-"""Commands `run`, `resume` and `replay`."""
+"""Commands `run`, `resume`, `retry` and `replay`."""
 
 from __future__ import annotations
 
@@ -69,6 +69,34 @@ def resume(
 
     request = run_command.resume_request(run, concurrency=concurrency, output=output)
     raise typer.Exit(run_command.run(request, approve=approve.value, answers=answer or (), as_json=json))
+
+
+@group.command()
+def retry(
+    run: RunArgument = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="STEP", help="Call this step and all that depend on it anew."),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Another value of an input; repeat it for others."),
+    ] = None,
+    concurrency: ConcurrencyOption = None,
+    output: OutputOption = None,
+    approve: ApproveOption = ApproveChoice.ask,
+    json: JsonLines = False,
+) -> None:
+    """Repeat a run that has ended, as a new run.
+
+    Calls that ended well and are still the same are not made again; tools run as their code is now.
+    """
+    from wavewright.engine.cli import retry_command, run_command
+
+    request = retry_command.retry_request(
+        run, start=start, inputs=inputs or (), concurrency=concurrency, output=output
+    )
+    raise typer.Exit(run_command.run(request, approve=approve.value, answers=(), as_json=json))
 
 
 @group.command()
