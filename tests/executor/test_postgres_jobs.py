@@ -24,15 +24,16 @@ from tests.executor.job_examples import (
     told,
     verdict,
 )
-from tests.executor.postgres_journals import each_lost_in_turn, until
+from tests.executor.postgres_journals import RUN, each_lost_in_turn, steps, until
 from tests.executor.stores_contract import JobStoreContract
 from tests.support.lossy_line import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
 from wavewright.executor.job_store.records import Alongside, DecisionMade, JobChange, JobRow
-from wavewright.executor.journal_errors import JournalUnreachable
+from wavewright.executor.journal_errors import JournalError, JournalUnreachable, RunLost
 from wavewright.executor.postgres.job_transactions import JobTransactions
 from wavewright.executor.postgres.jobs import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.postgres.outbox_tables import OutboxTables
 from wavewright.executor.postgres.purse import PostgresPurse
 from wavewright.executor.stores import Stores
 
@@ -319,7 +320,8 @@ async def test_an_answer_that_comes_while_its_question_is_written_is_not_overloo
     # What another daemon does, up to its commit.
     other = await asyncpg.connect(daemons.url)
     await other.execute("SET search_path TO wavewright; BEGIN")
-    receipt = await JobTransactions(one.journal.store).receive(other, answer, tell_state)
+    now = await other.fetchval("SELECT clock_seconds()")
+    receipt = await JobTransactions(one.journal.store).receive(other, now, answer, tell_state)
     change = JobChange(job.job, "parked")
     asking = asyncio.ensure_future(
         waited(
@@ -342,3 +344,106 @@ WAITING = "SELECT pid FROM pg_locks WHERE NOT granted"
 
 async def waited(append: Awaitable[None]) -> None:
     await append
+
+
+@pytest.mark.anyio
+async def test_what_is_told_of_a_step_goes_to_the_server_in_one_statement(postgres: PostgresServer) -> None:
+    url = postgres.database()
+    with LossyLine(url) as line:
+        async with PostgresJournal(line.url) as journal:
+            await journal.open_run(RUN)
+            count = 0
+            async for answers in each_lost_in_turn(line):
+                count += 1
+                beside = Alongside(messages=(outgoing(count), outgoing(100 + count), outgoing(count)))
+                told_of = asyncio.ensure_future(waited(journal.append(RUN, steps(1, start=count), beside)))
+                await answers.lose(told_of)
+                await told_of
+            messages = await PostgresJobStore(journal).pending()
+
+    # The first answer is lost, then none.
+    assert count == 2
+    assert [message.message for message in messages] == [
+        outgoing(number).message for number in (1, 101, 2, 102)
+    ]
+    assert [message.body for message in messages] == [b"{}"] * 4
+
+
+@pytest.mark.anyio
+async def test_events_and_what_daemons_want_at_once_share_a_transaction(daemons: PostgresDaemons) -> None:
+    one = await daemons.open()
+    for number in (1, 2):
+        await one.jobs.receive(request_of(number))
+    first, second = await claimed(one, 1), await claimed(one, 2)
+    turn = "SELECT turn FROM wavewright.opening ORDER BY no"
+    ((before,), *_) = daemons.server.fetch(turn, daemons.url)
+
+    other = await asyncpg.connect(daemons.url)
+    await other.execute("BEGIN; SELECT FROM wavewright.run FOR UPDATE")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(waited, one.journal.append(first.run, steps(1)))
+        # While that waits for its row, all else comes.
+        await until(lambda: bool(daemons.server.fetch(WAITING)))
+        tasks.start_soon(waited, one.journal.append(second.run, steps(3)))
+        for number in range(3, 12):
+            tasks.start_soon(one.jobs.receive, request_of(number), tell_state)
+        tasks.start_soon(one.jobs.count_states)
+        tasks.start_soon(waited, one.journal.append(first.run, steps(1, start=1)))
+        await anyio.wait_all_tasks_blocked()
+        await other.execute("COMMIT")
+        await other.close()
+
+    ((after,), *_) = daemons.server.fetch(turn, daemons.url)
+    assert isinstance(before, int)
+    assert after == before + 2
+    assert len(await one.jobs.list_jobs()) == 11
+    assert await one.journal.load(first.run) == steps(2)
+    assert await one.journal.load(second.run) == steps(3)
+
+
+@pytest.mark.anyio
+async def test_neither_events_nor_others_pay_for_what_cannot_be_done_beside_them(
+    daemons: PostgresDaemons,
+) -> None:
+    one, other = await daemons.open(), await daemons.open()
+    for number in (1, 2):
+        await one.jobs.receive(request_of(number))
+    mine = await claimed(one, 1)
+    theirs = await claimed(other, 2)
+    refused = list[JournalError]()
+
+    async def change() -> None:
+        try:
+            await one.jobs.change(JobChange(theirs.job, "completed"), tell_state)
+        except JournalError as error:
+            refused.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(waited, one.journal.append(mine.run, steps(2)))
+        tasks.start_soon(change)
+        tasks.start_soon(one.jobs.receive, request_of(3), tell_state)
+
+    assert [type(error) for error in refused] == [RunLost]
+    assert await one.journal.load(mine.run) == steps(2)
+    assert [job.state for job in await one.jobs.list_jobs()] == ["running", "running", "queued"]
+
+
+@pytest.mark.anyio
+async def test_messages_that_another_daemon_leases_while_this_one_waits_are_left_to_it(
+    daemons: PostgresDaemons,
+) -> None:
+    one = await daemons.open()
+    await one.jobs.receive(request_of(1), tell_state)
+
+    # What another daemon does, up to its commit.
+    other = await asyncpg.connect(daemons.url)
+    await other.execute("SET search_path TO wavewright; BEGIN")
+    leased = await OutboxTables(other).lease("another", 5.0, 100)
+    leasing = asyncio.ensure_future(one.jobs.pending())
+    await until(lambda: leasing.done() or bool(daemons.server.fetch(WAITING)))
+    await other.execute("UPDATE outbox SET leased = clock_seconds()")
+    await other.execute("COMMIT")
+    await other.close()
+
+    assert len(leased) == 1
+    assert await leasing == []

@@ -22,9 +22,9 @@ from wavewright.executor.job_store.texts import (
 from wavewright.planner.types import RunId
 
 SELECT_JOB: Final = """
-    SELECT job.job, job.run, state, request, received, weight, attempts, iteration, package, feedback, sent,
-           reason, not_before, finished, since, turn
-    FROM job JOIN job_request ON job_request.no = job.no"""
+    SELECT job.job, job.run, state, (SELECT request FROM job_request WHERE job_request.no = job.no), received,
+           weight, attempts, iteration, package, feedback, sent, reason, not_before, finished, since, turn, job.no
+    FROM job"""
 """For `read_job`."""
 
 
@@ -48,7 +48,7 @@ class KeptMessage(NamedTuple):
 def read_job(row: Sequence[Any]) -> JobRow:
     """Return the job in those columns."""
     job, run, state, request, received, weight, attempts, iteration, package, *others = row
-    feedback, sent, reason, not_before, finished, since, turn = others
+    feedback, sent, reason, not_before, finished, since, turn, _ = others
     return JobRow(
         job=JobId(job),
         run=RunId(run),

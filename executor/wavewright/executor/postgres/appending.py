@@ -6,22 +6,24 @@ whether it is there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from operator import itemgetter
 from typing import Final, Self
 
-from wavewright.executor.events import RunStarted
-from wavewright.executor.job_store.texts import OutgoingRow
+from wavewright.executor.events import RunFinished, RunStarted
+from wavewright.executor.job_store.texts import Beside, OutgoingRow
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_leases import Held
 from wavewright.executor.journal_rows import Entry
 from wavewright.executor.postgres.connection import Connection, transaction
 from wavewright.executor.postgres.job_beside import put_beside
 from wavewright.executor.postgres.job_tables import JobTables
-from wavewright.executor.postgres.outbox_tables import OutboxTables
-from wavewright.executor.postgres.session import TurnTaken
+from wavewright.executor.postgres.outbox_tables import OutboxTables, message_columns, put_messages
+from wavewright.executor.postgres.session import TurnTaken, Work
 from wavewright.executor.postgres.texts import plain
+from wavewright.executor.postgres.wishes import ANYWHERE, Place, Wish, place_of_job
 from wavewright.planner.types import RunId
 
 # One statement is one transaction and one way to the server and back: most appends are nothing else. The rows of
@@ -29,7 +31,7 @@ from wavewright.planner.types import RunId
 _APPEND: Final = """
     WITH turn AS (
         UPDATE opening SET turn = $2, beat = beat + 1, beat_at = clock_seconds() WHERE no = $1 AND turn < $2
-        RETURNING no
+        RETURNING clock_seconds() AS now
     ), held AS (
         SELECT run.no FROM turn, run JOIN unnest($3::bigint[], $4::bigint[]) AS mine (no, fence)
         ON run.no = mine.no AND run.fence = mine.fence FOR SHARE OF run
@@ -40,16 +42,21 @@ _APPEND: Final = """
                     $11::text[], $12::bigint[], $13::text[])
              WITH ORDINALITY AS new (run, seq, at, kind, step, status, key, crc, body, place)
         WHERE new.run IN (SELECT no FROM held) ORDER BY new.place
-    )
-    SELECT (SELECT count(*) FROM turn), (SELECT coalesce(array_agg(no), '{}') FROM held)"""
+    ){more}
+    SELECT (SELECT now FROM turn), (SELECT coalesce(array_agg(no), '{{}}') FROM held)"""
+_OPEN: Final = """
+    opened AS (
+        UPDATE run SET job = coalesce(new.job, run.job), created = coalesce(new.created, run.created),
+                       status = NULL, finished = NULL, steps = NULL
+        FROM unnest($14::bigint[], $15::text[], $16::double precision[]) AS new (no, job, created)
+        WHERE run.no = new.no AND run.no IN (SELECT no FROM held)
+    )"""
 _ARE_THERE: Final = """
     SELECT mine.no FROM unnest($1::bigint[], $2::bigint[]) AS mine (no, seq)
     WHERE mine.seq < 0 OR EXISTS (SELECT FROM event WHERE event.run = mine.no AND event.seq = mine.seq)"""
-_COLUMNS: Final = 9
-_REOPEN: Final = "UPDATE run SET status = NULL, finished = NULL, steps = NULL WHERE no = $1"
-_BEGIN: Final = "UPDATE run SET job = $2, created = $3 WHERE no = $1"
 # Whoever may give it up was checked to hold it.
 _GIVE_UP: Final = "UPDATE run SET owner = NULL WHERE run = $1"
+# Counts what the append has written, so it is a statement of its own.
 _FINISH: Final = """
     UPDATE run SET status = $2, finished = $3, steps = counted.steps, ok = counted.ok, failed = counted.failed
     FROM count_steps($1) AS counted WHERE no = $1"""
@@ -69,18 +76,28 @@ class Append:
     """The entries of some runs, all held here."""
 
     holds: Mapping[RunId, Held]
-    columns: Sequence[Sequence[object]]
-    """Of the events' rows."""
+    rows: Sequence[Sequence[object]]
+    """Of the events."""
+    opened: Sequence[Sequence[object]]
+    """Runs that begin or go on after their end: their numbers, and jobs and times of beginning where these are new."""
+    messages: Sequence[tuple[int, OutgoingRow]]
+    """What must go out, each with the number of its run."""
     next_seq: Mapping[RunId, int]
     """Afterwards, by run."""
     is_finished: Mapping[RunId, bool]
     """Afterwards, by run."""
-    beyond: Sequence[Entry]
-    """Those that change more than the events."""
+    ends: Mapping[RunId, RunFinished]
+    """Of runs that end with it."""
+    besides: Sequence[tuple[RunId, Beside]]
+    """What goes beside the events of those runs, where it is more than messages."""
     check: Callable[[Connection, RunId], Awaitable[None]]
     """Raises, in a transaction, where a run is not held here."""
+    wishes: Sequence[Wish] = ()
+    """What others want done in the same transaction."""
     given_up: list[RunId] = field(default_factory=list[RunId])
     """Runs of jobs that nobody works on any more, once it is written."""
+    answers: dict[int, object] = field(default_factory=dict[int, object])
+    """What the wishes brought, by their places among them, once it is written."""
 
     @classmethod
     def of(
@@ -88,24 +105,45 @@ class Append:
         entries: Sequence[Entry],
         holds: Mapping[RunId, Held],
         check: Callable[[Connection, RunId], Awaitable[None]],
+        wishes: Sequence[Wish] = (),
     ) -> Self:
-        """Return the append of these entries."""
+        """Return the append of these entries, with what others want done beside it."""
         next_seq = {run: hold.seq for run, hold in holds.items()}
         is_finished = {run: hold.is_finished for run, hold in holds.items()}
-        rows = list[tuple[object, ...]]()
-        beyond = list[Entry]()
+        rows = list[Sequence[object]]()
+        opened = dict[RunId, Sequence[object]]()
+        ends = dict[RunId, RunFinished]()
+        messages = list[tuple[int, OutgoingRow]]()
         for entry in entries:
-            run = entry.run
+            run, no = entry.run, holds[entry.run].no
             for seq, (at, kind, step, status, key, crc, body) in enumerate(entry.rows, next_seq[run]):
-                rows.append((holds[run].no, seq, at, kind, plain(step), status, plain(key), crc, body))
+                rows.append((no, seq, at, kind, plain(step), status, plain(key), crc, body))
             next_seq[run] += len(entry.rows)
-            is_marked = bool(entry.marks) or (is_finished[run] and not entry.is_end)
-            if is_marked:
-                is_finished[run] = any(not isinstance(mark, RunStarted) for mark in entry.marks)
-            if is_marked or entry.beside is not None:
-                beyond.append(entry)
-        columns: list[list[object]] = [[row[column] for row in rows] for column in range(_COLUMNS)]
-        return cls(holds, columns, next_seq, is_finished, beyond, check)
+            if is_finished[run] and not entry.is_end:
+                is_finished[run] = False
+                opened.setdefault(run, (no, None, None))
+                ends.pop(run, None)
+            for mark in entry.marks:
+                if isinstance(mark, RunStarted):
+                    opened[run] = (no, plain(mark.job), mark.at)
+                else:
+                    is_finished[run] = True
+                    ends[run] = mark
+            if entry.beside is not None:
+                messages += [(no, message) for message in entry.beside.messages]
+        besides = [(entry.run, entry.beside) for entry in entries if entry.beside is not None]
+        return cls(
+            holds,
+            rows,
+            [*opened.values()],
+            messages,
+            next_seq,
+            is_finished,
+            ends,
+            [one for one in besides if one[1].decisions or one[1].taken or one[1].change],
+            check,
+            wishes,
+        )
 
     async def make(self, connection: Connection, opening: int, turn: int) -> set[int]:
         """Write all of it in one transaction and return the numbers of the runs that are held still.
@@ -113,46 +151,72 @@ class Append:
         Raises:
             BesideRefused: nothing was written.
         """
-        if not self.beyond:
-            return await self._insert(connection, opening, turn)
+        if not (self.ends or self.besides or self.wishes):
+            held, _ = await self._insert(connection, opening, turn, self.messages)
+            return held
         async with transaction(connection):
-            held = await self._insert(connection, opening, turn)
-            for entry in self.beyond:
-                if self.holds[entry.run].no in held:
-                    await _mark(connection, entry, self.holds[entry.run].no)
-            # Whoever changes several jobs locks them in one order, see `wishes`.
-            in_order = sorted(self.beyond, key=_job_beside)
-            given_up = [await self._put_beside(connection, entry, held) for entry in in_order]
-            await OutboxTables(connection).put(self._messages(held))
-            # Whichever attempt comes as far as here gives up the same.
-            self.given_up[:] = [run for run in given_up if run is not None]
+            held, now = await self._insert(connection, opening, turn, ())
+            for run, end in self.ends.items():
+                if (no := self.holds[run].no) in held:
+                    await connection.execute(_FINISH, no, end.status, end.at)
+            # Whichever attempt comes as far as here gives up and answers the same.
+            self.given_up.clear()
+            for _, work in sorted(self._works(held), key=itemgetter(0)):
+                await work(connection, now)
         return held
 
-    async def _put_beside(self, connection: Connection, entry: Entry, held: set[int]) -> RunId | None:
-        """Write what goes beside the events of a run; return the run that is given up with it."""
-        if entry.beside is None or self.holds[entry.run].no not in held:
-            return None
+    def _works(self, held: set[int]) -> Iterator[tuple[Place, Work[None]]]:
+        """Return what is done once the events are written, with its place."""
+        if decisions := [decision for _, beside in self.besides for decision in beside.decisions]:
+            yield place_of_job(None), lambda connection, _: JobTables(connection).lock_decisions(decisions)
+        for run, beside in self.besides:
+            if self.holds[run].no in held:
+                job = None if beside.change is None else beside.change.job
+                yield place_of_job(job), partial(self._put_beside, held, run, beside)
+        if messages := [message for no, message in self.messages if no in held]:
+            yield ANYWHERE, lambda connection, _: OutboxTables(connection).put(messages)
+        for number, wish in enumerate(self.wishes):
+            yield wish.place, partial(self._grant, number, wish)
+
+    async def _put_beside(
+        self, held: set[int], run: RunId, beside: Beside, connection: Connection, now: float
+    ) -> None:
+        """Write what goes beside the events of a run, but for messages."""
+
+        async def check(of_job: RunId) -> None:
+            # A run whose events are written was checked with them.
+            if of_job not in self.holds or self.holds[of_job].no not in held:
+                await self.check(connection, of_job)
+
         try:
-            run = await put_beside(JobTables(connection), entry.beside, partial(self.check, connection))
+            given_up = await put_beside(JobTables(connection), beside, now, check)
         except JournalError as error:
-            raise BesideRefused(entry.run, error) from error
-        if run is not None:
-            await connection.execute(_GIVE_UP, run)
-        return run
+            raise BesideRefused(run, error) from error
+        if given_up is not None:
+            await connection.execute(_GIVE_UP, given_up)
+            self.given_up.append(given_up)
 
-    def _messages(self, held: set[int]) -> list[OutgoingRow]:
-        besides = [entry.beside for entry in self.beyond if self.holds[entry.run].no in held]
-        return [message for beside in besides if beside is not None for message in beside.messages]
+    async def _grant(self, number: int, wish: Wish, connection: Connection, now: float) -> None:
+        self.answers[number] = await wish.work(connection, now)
 
-    async def _insert(self, connection: Connection, opening: int, turn: int) -> set[int]:
+    async def _insert(
+        self, connection: Connection, opening: int, turn: int, messages: Sequence[tuple[int, OutgoingRow]]
+    ) -> tuple[set[int], float]:
+        """Return the numbers of the runs that are held still, and the time by the database's clock."""
         numbers = [hold.no for hold in self.holds.values()]
         fences = [hold.fence for hold in self.holds.values()]
-        row = await connection.fetchrow(_APPEND, opening, turn, numbers, fences, *self.columns)
+        columns = [*_columns(self.rows, 9)]
+        if self.opened:
+            columns += _columns(self.opened, 3)
+        if messages:
+            columns += message_columns(messages)
+        query = _append(opens=bool(self.opened), tells=bool(messages))
+        row = await connection.fetchrow(query, opening, turn, numbers, fences, *columns)
         assert row is not None
-        turns, held = row
-        if not turns:
+        now, held = row
+        if now is None:
             raise TurnTaken
-        return set(held)
+        return set(held), now
 
     async def find(self, connection: Connection) -> set[int]:
         """Return the numbers of the runs whose events are there, once it is known that all of it was committed."""
@@ -166,17 +230,14 @@ class Append:
             hold.seq, hold.is_finished = self.next_seq[run], self.is_finished[run]
 
 
-def _job_beside(entry: Entry) -> str:
-    change = None if entry.beside is None else entry.beside.change
-    return "" if change is None else change.job
+@cache
+def _append(*, opens: bool, tells: bool) -> str:
+    """Return the statement of an append that opens runs or puts messages; what is not needed is not planned."""
+    parts = [_OPEN] if opens else []
+    if tells:
+        parts.append(put_messages(17 if opens else 14, where="run IN (SELECT no FROM held)"))
+    return _APPEND.format(more="".join(f",{part}" for part in parts))
 
 
-async def _mark(connection: Connection, entry: Entry, no: int) -> None:
-    """Bring the run's row up to date."""
-    if entry.rows and not entry.is_end:
-        await connection.execute(_REOPEN, no)
-    for mark in entry.marks:
-        if isinstance(mark, RunStarted):
-            await connection.execute(_BEGIN, no, plain(mark.job), mark.at)
-        else:
-            await connection.execute(_FINISH, no, mark.status, mark.at)
+def _columns(rows: Sequence[Sequence[object]], count: int) -> list[list[object]]:
+    return [[row[column] for row in rows] for column in range(count)]

@@ -1,8 +1,9 @@
 """A thread that talks to the database, so that neither waits for the event loop nor the loop for it.
 
-A *desk* takes items to write and questions to answer, in their order. All items that came in while it was busy are
-written together. Between them it beats, whatever the event loop does meanwhile. Nobody who put something on it waits
-for ever: after a fault of its own it refuses what is left.
+A *desk* takes items to write and questions to answer. All items that came in while it was busy are written together,
+in their order, and the questions that came with them are answered after that. Between them it beats, whatever the
+event loop does meanwhile. Nobody who put something on it waits for ever: after a fault of its own it refuses what is
+left.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -149,24 +151,32 @@ class Desk(Generic[_Item]):
         next_beat = time.monotonic() + self._pause
         while True:
             order = self._next(max(0.0, next_beat - time.monotonic()))
-            items = list[_Item]()
-            while order is not None and not isinstance(order, Question | Stop):
-                items.append(order)
-                order = self._next(0.0) if len(items) < MOST_AT_ONCE else None
-            try:
-                if items:
-                    self._write(items)
-            except BaseException as error:
+            items, questions = list[_Item](), list[Question]()
+            while order is not None and not isinstance(order, Stop):
                 if isinstance(order, Question):
-                    order.give_up(self._broken(error))
-                raise
-            if isinstance(order, Question):
-                order.answer()
-            elif isinstance(order, Stop):
+                    questions.append(order)
+                else:
+                    items.append(order)
+                order = self._next(0.0) if len(items) + len(questions) < MOST_AT_ONCE else None
+            self._carry_out(items, questions)
+            if isinstance(order, Stop):
                 return
             if time.monotonic() >= next_beat:
                 self._runner.run(self._duties.beat())
                 next_beat = time.monotonic() + self._pause
+
+    def _carry_out(self, items: Sequence[_Item], questions: Sequence[Question]) -> None:
+        """Write what came in, and then answer what was asked meanwhile."""
+        left = deque(questions)
+        try:
+            if items:
+                self._write(items)
+            while left:
+                left.popleft().answer()
+        except BaseException as error:
+            for question in left:
+                question.give_up(self._broken(error))
+            raise
 
     def _write(self, items: Sequence[_Item]) -> None:
         try:

@@ -17,25 +17,22 @@ from wavewright.planner.types import RunId
 
 
 async def put_beside(
-    tables: JobTables, beside: Beside, check: Callable[[RunId], Awaitable[None]]
+    tables: JobTables, beside: Beside, now: float, check: Callable[[RunId], Awaitable[None]]
 ) -> RunId | None:
     """Write what goes beside events, but for messages; return the run of a job that nobody works on any more.
 
     Args:
-        tables: The job store's, in the transaction of the events.
+        tables: The job store's, in the transaction of the events, with the decisions locked that are asked.
         beside: What to write.
+        now: Seconds since the epoch, by the database's clock.
         check: Raises where a run is not held here.
 
     Raises:
         RunLost: the job that is changed is not held here.
         JournalError: there is no such job, it has ended otherwise, or an answer is not there to be taken.
     """
-    await tables.lock_decisions(beside.decisions)
     job = None if beside.change is None else await known_job(tables, beside.change.job)
     await tables.ask(beside.decisions)
-    if not beside.taken and beside.change is None:
-        return None
-    now = await tables.now()
     for decision in beside.taken:
         if not await tables.take(decision, now):
             raise JournalError(

@@ -47,22 +47,25 @@ from wavewright.executor.postgres.outbox_tables import OutboxTables
 from wavewright.executor.postgres.texts import plain, plain_value
 from wavewright.planner.types import RunId
 
+# Nothing where some job or some run has the run's id.
 _INSERT_JOB: Final = """
     WITH made AS (
         INSERT INTO job (job, run, received, weight, state, attempts, iteration, package, feedback, sent,
                          reason, not_before, finished, since, turn)
-        VALUES ($1, $2, $3, $4, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) RETURNING no
-    ) INSERT INTO job_request SELECT no, $5 FROM made"""
+        SELECT $1, $2, $3, $4, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16
+        WHERE NOT EXISTS (SELECT FROM run WHERE run = $2) ON CONFLICT (run) DO NOTHING RETURNING no
+    ) INSERT INTO job_request SELECT no, $5 FROM made RETURNING no"""
 _UPDATE_JOB: Final = """
     UPDATE job SET state = $2, attempts = $3, iteration = $4, package = $5, feedback = $6, sent = $7,
                    reason = $8, not_before = $9, finished = $10, since = $11, turn = $12
     WHERE job = $1"""
 _IS_DUE: Final = (
-    "state = 'queued' AND weight <= $1 AND (not_before IS NULL OR not_before <= $2 OR $2 < since)"
+    "state = 'queued' AND weight <= $1 AND (not_before IS NULL OR not_before <= {now} OR {now} < since)"
 )
 _NEXT_WAITING: Final = f"""
-    SELECT turn, no, job, run FROM job WHERE {_IS_DUE} AND (turn, no) > ($3, $4)
-    ORDER BY turn, no LIMIT 1 FOR UPDATE SKIP LOCKED"""  # noqa: S608 - constants
+    {SELECT_JOB} WHERE {_IS_DUE.format(now="$2")} AND (turn, no) > ($3, $4)
+    ORDER BY turn, no LIMIT 1 FOR UPDATE SKIP LOCKED"""
+_LOCK_BEGUN: Final = f"{SELECT_JOB} WHERE job = $1 AND state = 'running' FOR UPDATE SKIP LOCKED"
 # There are no savepoints here, so a row that this transaction wrote bears the transaction's own number, cut to a xid.
 _IS_WRITTEN_NOW: Final = "coalesce(run.xmin::text::bigint = txid_current_if_assigned() & 4294967295, false)"
 _BEGUN: Final = f"""
@@ -80,11 +83,13 @@ _TRY_DECISION: Final = "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)
 _FREE_DECISION: Final = "SELECT 1 FROM decision WHERE id = $1 FOR UPDATE SKIP LOCKED"
 _FREE_JOB: Final = "SELECT 1 FROM job WHERE job = $1 FOR UPDATE SKIP LOCKED"
 _RIPEN: Final = (
-    "UPDATE inbox SET is_ripe = true WHERE kept IS NOT NULL AND subject = ANY($1::text[]) AND NOT is_ripe"
+    "UPDATE inbox SET is_ripe = true WHERE kept IS NOT NULL AND NOT is_ripe AND subject = {subject}"
 )
+_SAVE_AND_RIPEN: Final = f"WITH saved AS ({_UPDATE_JOB}) {_RIPEN.format(subject='$1')}"
 _JUDGED: Final = "UPDATE inbox SET is_ripe = false, kept = CASE WHEN $2 THEN NULL ELSE kept END WHERE no = $1"
 _HAS_WORK: Final = f"""
-    SELECT EXISTS (SELECT FROM inbox WHERE is_ripe) OR EXISTS (SELECT FROM job WHERE {_IS_DUE})"""  # noqa: S608 - constants
+    SELECT EXISTS (SELECT FROM inbox WHERE is_ripe) OR EXISTS (SELECT FROM job WHERE {_IS_DUE.format(now="now")}), now
+    FROM clock_seconds() AS now"""  # noqa: S608 - constants
 _INSERT_MESSAGE: Final = """
     INSERT INTO inbox (message, kind, source, at, received, subject, iteration, kept)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
@@ -116,16 +121,12 @@ class JobTables:
         self._connection = connection
         self.outbox = OutboxTables(connection)
 
-    async def now(self) -> float:
-        """Return the time by the database's clock."""
-        return float(await self._connection.fetchval("SELECT clock_seconds()"))
-
     # Jobs
 
     async def find_job(self, job: JobId, *, locked: bool = False) -> JobRow | None:
         """Return one job; who works on it is not looked up."""
-        suffix = " FOR UPDATE OF job" if locked else ""
-        row = await self._connection.fetchrow(f"{SELECT_JOB} WHERE job.job = $1{suffix}", plain(job))
+        suffix = " FOR UPDATE" if locked else ""
+        row = await self._connection.fetchrow(f"{SELECT_JOB} WHERE job = $1{suffix}", plain(job))
         return None if row is None else read_job(tuple(row))
 
     async def list_jobs(self, states: Sequence[JobState]) -> list[JobRow]:
@@ -134,49 +135,53 @@ class JobTables:
         rows = await self._connection.fetch(f"{SELECT_JOB} WHERE {where} ORDER BY job.no", list(states))
         return [read_job(tuple(row)) for row in rows]
 
-    async def has_run(self, run: RunId) -> bool:
-        """Return whether some job or some run has that id."""
-        asked = "SELECT EXISTS (SELECT FROM job WHERE run = $1) OR EXISTS (SELECT FROM run WHERE run = $1)"
-        return bool(await self._connection.fetchval(asked, run))
-
-    async def add_job(self, job: JobRow) -> None:
-        """Write a new job."""
+    async def add_job(self, job: JobRow) -> bool:
+        """Write a new job; return whether no other job or run had its run's id, else nothing is written."""
         request = to_text(job.request, place=f"job {job.job}")
-        await self._connection.execute(
+        made = await self._connection.fetchval(
             _INSERT_JOB,
             plain(job.job),
             job.run,
             job.received,
             job.weight,
             request,
-            *map(plain_value, changing_columns(job)),
+            *_plain_changes(job),
         )
+        return made is not None
 
     async def save_job(self, job: JobRow) -> None:
         """Write how a job stands now; messages that wait for it to wait or to end are ripe with that."""
-        await self._connection.execute(_UPDATE_JOB, job.job, *_plain_changes(job))
-        if job.state in {"awaiting", "parked"} or job.state in ENDED:
-            await self._connection.execute(_RIPEN, [job.job])
+        is_waited_for = job.state in {"awaiting", "parked"} or job.state in ENDED
+        query = _SAVE_AND_RIPEN if is_waited_for else _UPDATE_JOB
+        await self._connection.execute(query, job.job, *_plain_changes(job))
 
     async def begun_jobs(self, most_weight: float) -> list[Begun]:
         """Return jobs that somebody has begun, the longest waiting first."""
         rows = await self._connection.fetch(_BEGUN, most_weight)
         return [Begun(Waiting(*row[10:]), read_hold(row[:9]), row[9]) for row in map(tuple, rows)]
 
-    async def is_begun(self, job: JobId) -> bool:
-        """Lock a begun job, unless somebody else has it locked; return whether it is still begun."""
-        asked = "SELECT 1 FROM job WHERE job = $1 AND state = 'running' FOR UPDATE SKIP LOCKED"
-        return await self._connection.fetchval(asked, job) is not None
+    async def lock_begun(self, job: JobId) -> JobRow | None:
+        """Lock and return a job; none where somebody else has it locked, or it is not begun any more."""
+        row = await self._connection.fetchrow(_LOCK_BEGUN, job)
+        return None if row is None else read_job(tuple(row))
 
-    async def next_waiting(self, most_weight: float, now: float, after: Waiting | None) -> Waiting | None:
+    async def next_waiting(
+        self, most_weight: float, now: float, after: Waiting | None
+    ) -> tuple[Waiting, JobRow] | None:
         """Lock and return the next job that is queued and due, leaving those out that somebody else has locked."""
-        turn, no = (-math.inf, 0) if after is None else (after.turn, after.no)
-        row = await self._connection.fetchrow(_NEXT_WAITING, most_weight, now, turn, no)
-        return None if row is None else Waiting(*row)
+        place = (-math.inf, 0) if after is None else (after.turn, after.no)
+        row = await self._connection.fetchrow(_NEXT_WAITING, most_weight, now, *place)
+        if row is None:
+            return None
+        job = read_job(tuple(row))
+        return Waiting(job.turn, row["no"], job.job, job.run), job
 
-    async def has_work(self, most_weight: float, now: float) -> bool:
-        """Return whether a job is due or a kept message is ripe."""
-        return bool(await self._connection.fetchval(_HAS_WORK, most_weight, now))
+    async def has_work(self, most_weight: float) -> tuple[bool, float]:
+        """Return whether a job is due or a kept message is ripe, and when that was so."""
+        row = await self._connection.fetchrow(_HAS_WORK, most_weight)
+        assert row is not None
+        is_there, now = row
+        return is_there, now
 
     async def suspected_runs(self, most_attempts: int, opening: int) -> list[tuple[RunId, bool]]:
         """Return the runs under a hold of this opening's of begun jobs that have had more attempts.
@@ -248,7 +253,7 @@ class JobTables:
         if decisions:
             rows = [tuple(map(plain_value, decision)) for decision in decisions]
             await self._connection.executemany(_INSERT_DECISION, rows)
-            await self._connection.execute(_RIPEN, [row[0] for row in rows])
+            await self._connection.execute(_RIPEN.format(subject="ANY($1::text[])"), [row[0] for row in rows])
 
     async def lock_decisions(self, decisions: Sequence[tuple[object, ...]]) -> None:
         """Have decisions to oneself that are to be asked."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from wavewright.executor.job_store.port import OUTBOX_LEASE, Tell
+from wavewright.executor.job_store.port import Tell
 from wavewright.executor.job_store.reception import judge, judge_answer, judge_kept
 from wavewright.executor.job_store.records import (
     Decision,
@@ -23,7 +23,6 @@ from wavewright.executor.job_store.records import (
     JobRequested,
     JobRow,
     JobState,
-    Outgoing,
     Receipt,
     Received,
     ReceptionView,
@@ -66,23 +65,16 @@ class Claimed:
 class JobTransactions:
     """The job store's side of an open journal."""
 
-    def __init__(self, store: PostgresStore, *, outbox_lease: float = OUTBOX_LEASE) -> None:
-        """Work on the journal's own connection, as its owner.
-
-        Args:
-            store: The open journal.
-            outbox_lease: Seconds for which messages of the outbox are this owner's to publish.
-        """
+    def __init__(self, store: PostgresStore) -> None:
+        """Work on the connection of an open journal, as its owner."""
         self._store = store
-        self._outbox_lease = outbox_lease
         self._suspects = Suspects()
 
     # Messages and answers
 
-    async def receive(self, connection: Connection, message: Received, tell: Tell) -> Receipt:
+    async def receive(self, connection: Connection, now: float, message: Received, tell: Tell) -> Receipt:
         """Judge a message and take its effect."""
         tables = JobTables(connection)
-        now = await tables.now()
         # The job's row is locked first: of two that bring the same message, one sees what the other did.
         view = await self._view(tables, message.request, now)
         view = replace(view, is_seen=await tables.is_seen(message.message))
@@ -94,10 +86,10 @@ class JobTransactions:
             await tables.remember(message, now, is_kept=True)
         return receipt
 
-    async def decide(self, connection: Connection, made: DecisionMade, tell: Tell) -> Receipt:
+    async def decide(self, connection: Connection, now: float, made: DecisionMade, tell: Tell) -> Receipt:
         """Take an answer that came by another door than a message."""
         tables = JobTables(connection)
-        view = await self._view(tables, made, await tables.now())
+        view = await self._view(tables, made, now)
         receipt = judge_answer(made, view)
         if receipt.action == "accept":
             await self._take_effect(tables, made, view, tell)
@@ -125,9 +117,7 @@ class JobTransactions:
         """Return whether the request had its effect; else its turn is still to come."""
         match request:
             case JobRequested():
-                job = receive_job(request, await _free_run(tables, request.job, view.now), view.now)
-                await tables.add_job(job)
-                await _tell(tables, job, tell)
+                await _tell(tables, await _add(tables, request, view.now), tell)
             case VerdictGiven():
                 assert view.job is not None
                 if not may_take_verdict(view.job, request):
@@ -156,40 +146,35 @@ class JobTransactions:
     async def may_claim(self, connection: Connection, most_weight: float | None) -> bool:
         """Return whether `claim` could find anything; looking costs the database no commit."""
         tables, most = JobTables(connection), _most(most_weight)
-        now = await tables.now()
-        return await tables.has_work(most, now) or bool(await self._given_up(tables, most, now))
+        has_work, now = await tables.has_work(most)
+        return has_work or bool(await self._given_up(tables, most, now))
 
-    async def claim(self, connection: Connection, most_weight: float | None, tell: Tell) -> Claimed | None:
+    async def claim(
+        self, connection: Connection, now: float, most_weight: float | None, tell: Tell
+    ) -> Claimed | None:
         """Take the next job and hold its run; the hold is to be noted once this is committed."""
         tables, most = JobTables(connection), _most(most_weight)
-        now = await tables.now()
         await self._catch_up(tables, tell, now)
         begun = await self._given_up(tables, most, now)
         waiting = await tables.next_waiting(most, now, None)
         while begun or waiting is not None:
-            if waiting is None or (begun and begun[0] < waiting):
-                candidate = begun.pop(0)
-                if not await tables.is_begun(candidate.job):
-                    continue
+            if waiting is None or (begun and begun[0] < waiting[0]):
+                place, job = None, await tables.lock_begun(begun.pop(0).job)
             else:
-                candidate = waiting
-            claimed = await self._begin(connection, candidate, now, tell)
+                place, job = waiting
+            claimed = None if job is None else await self._begin(connection, job, now, tell)
             if claimed is not None:
                 return claimed
-            if candidate is waiting:
-                waiting = await tables.next_waiting(most, now, candidate)
+            if place is not None:
+                waiting = await tables.next_waiting(most, now, place)
         return None
 
-    async def _begin(
-        self, connection: Connection, candidate: Waiting, now: float, tell: Tell
-    ) -> Claimed | None:
+    async def _begin(self, connection: Connection, job: JobRow, now: float, tell: Tell) -> Claimed | None:
         """Begin a job that is locked here; none where its run is not to be had, or it was begun too often."""
-        held = await self._take(connection, candidate.run)
+        held = await self._take(connection, job.run)
         if held is None:
             return None
         tables = JobTables(connection)
-        job = await tables.find_job(candidate.job)
-        assert job is not None
         if is_suspect(job) and await self._holds_suspect(tables, beside=job.run):
             await self._store.leases.give_up(connection, held)
             return None
@@ -242,10 +227,9 @@ class JobTransactions:
         self._suspects.note(run, None)
         return taken
 
-    async def change(self, connection: Connection, change: JobChange, tell: Tell) -> RunId | None:
+    async def change(self, connection: Connection, now: float, change: JobChange, tell: Tell) -> RunId | None:
         """Say how a job stands that is held here; return its run if that was given up."""
         tables = JobTables(connection)
-        now = await tables.now()
         before = await tables.find_job(change.job)
         if before is not None:
             # Before the job's row is locked, as where events are written.
@@ -297,26 +281,20 @@ class JobTransactions:
             )
         return found[0] if found else None
 
-    async def take_answer(self, connection: Connection, decision: DecisionId) -> Decision | None:
+    async def take_answer(self, connection: Connection, now: float, decision: DecisionId) -> Decision | None:
         """Return an answer that was not taken before, and mark it as taken."""
         tables = JobTables(connection)
-        is_taken = await tables.take(decision, await tables.now())
+        is_taken = await tables.take(decision, now)
         return await tables.find_decision(decision) if is_taken else None
 
-    # The outbox
 
-    async def pending(self, connection: Connection, most: int) -> list[Outgoing]:
-        """Return messages that must go out, and lease them."""
-        tables = JobTables(connection)
-        now = await tables.now()
-        return await tables.outbox.lease(self._store.session.owner.token, now, self._outbox_lease, most)
-
-
-async def _free_run(tables: JobTables, job: JobId, now: float) -> RunId:
+async def _add(tables: JobTables, request: JobRequested, now: float) -> JobRow:
     taken = set[RunId]()
-    while await tables.has_run(run := choose_run(job, now, taken.__contains__)):
-        taken.add(run)
-    return run
+    while True:
+        job = receive_job(request, choose_run(request.job, now, taken.__contains__), now)
+        if await tables.add_job(job):
+            return job
+        taken.add(job.run)
 
 
 async def _save(tables: JobTables, job: JobRow, tell: Tell) -> None:

@@ -20,6 +20,7 @@ from wavewright.executor.job_store.records import (
     DecisionMade,
     JobChange,
     JobId,
+    JobRequested,
     JobRow,
     JobState,
     MessageId,
@@ -40,7 +41,6 @@ from wavewright.executor.postgres.wishes import LAST, place_of_job
 from wavewright.planner.types import RunId
 
 _T = TypeVar("_T")
-_Work = Callable[[Connection], Awaitable[_T]]
 
 
 class PostgresJobStore:
@@ -55,7 +55,10 @@ class PostgresJobStore:
         """
         self._journal = journal
         self._store = journal.store
-        self._do = JobTransactions(journal.store, outbox_lease=outbox_lease)
+        self._outbox_lease = outbox_lease
+        self._do = JobTransactions(journal.store)
+        self._new = 0
+        """Jobs that came in here and were not claimed since; so many claims find something and need not look first."""
 
     async def receive(self, message: Received, tell: Tell = tell_nobody) -> Receipt:
         """Judge a message and take its effect, with its inbox row and what is told of it, in one transaction.
@@ -64,12 +67,15 @@ class PostgresJobStore:
             JournalError: nothing was written; the message must not be acknowledged.
         """
         caller = _Caller(tell)
-        return await caller.served(
+        receipt = await caller.served(
             self._journal.transact(
                 partial(self._do.receive, message=message, tell=caller.tell),
                 place=place_of_job(job_named_by(message.request)),
             )
         )
+        if receipt.action == "accept" and isinstance(message.request, JobRequested):
+            self._new += 1
+        return receipt
 
     async def claim(self, *, most_weight: float | None = None, tell: Tell = tell_nobody) -> JobRow | None:
         """Take the next job that may be worked on and hold its run; none where there is nothing to do.
@@ -78,8 +84,9 @@ class PostgresJobStore:
             JournalError: nothing was written.
         """
         # Looking costs the database no commit, and nothing to do is what a daemon finds most of the time.
-        if not await self._read(partial(self._do.may_claim, most_weight=most_weight)):
+        if not self._new and not await self._read(partial(self._do.may_claim, most_weight=most_weight)):
             return None
+        self._new = max(0, self._new - 1)
         caller = _Caller(tell)
         work = partial(self._do.claim, most_weight=most_weight, tell=caller.tell)
         # Else a cancellation would leave the job held, and nobody would know of it.
@@ -149,31 +156,24 @@ class PostgresJobStore:
         """Return messages of the outbox in their order, and lease them to this owner for a few seconds."""
         if not await self._read(lambda connection: OutboxTables(connection).has_messages()):
             return []
-        return await self._journal.transact(partial(self._do.pending, most=most))
+        owner, lease = self._store.session.owner.token, self._outbox_lease
+        return await self._journal.transact(
+            lambda connection, _: OutboxTables(connection).lease(owner, lease, most)
+        )
 
     async def renew(self, messages: Sequence[MessageId]) -> None:
         """Lease messages that this owner has leased for as long again."""
         owner = self._store.session.owner.token
-
-        async def renew(connection: Connection) -> None:
-            tables = JobTables(connection)
-            await tables.outbox.renew(owner, messages, await tables.now())
-
-        await self._journal.transact(renew)
+        await self._journal.transact(lambda connection, _: OutboxTables(connection).renew(owner, messages))
 
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
         """Note that the broker has confirmed these messages."""
-
-        async def mark(connection: Connection) -> None:
-            tables = JobTables(connection)
-            await tables.outbox.mark_sent(messages, await tables.now())
-
-        await self._journal.transact(mark)
+        await self._journal.transact(lambda connection, _: OutboxTables(connection).mark_sent(messages))
 
     async def mark_refused(self, message: MessageId, reason: str) -> None:
         """Keep a message that the broker cannot deliver out of the way until somebody looks."""
         await self._journal.transact(
-            lambda connection: OutboxTables(connection).mark_refused(message, reason)
+            lambda connection, _: OutboxTables(connection).mark_refused(message, reason)
         )
 
     async def list_refused(self) -> list[Outgoing]:
@@ -182,17 +182,17 @@ class PostgresJobStore:
 
     async def release(self, messages: Sequence[MessageId]) -> None:
         """Have messages that were refused go out again."""
-        await self._journal.transact(lambda connection: OutboxTables(connection).release(messages))
+        await self._journal.transact(lambda connection, _: OutboxTables(connection).release(messages))
 
     async def forget(self, before: float, beyond: Walk = FROM_THE_FIRST) -> Walk | None:
         """Forget the ids of messages that were taken in, or went out, before an instant; return where to go on."""
-        return await self._journal.transact(lambda connection: forget_messages(connection, before, beyond))
+        return await self._journal.transact(lambda connection, _: forget_messages(connection, before, beyond))
 
     async def count_states(self) -> dict[JobState, int]:
         """Return how many jobs are in each state."""
         return await self._read(self._do.count_states)
 
-    async def _read(self, ask: _Work[_T]) -> _T:
+    async def _read(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
         return await self._journal.ask(lambda: self._store.session.read(ask))
 
     @staticmethod

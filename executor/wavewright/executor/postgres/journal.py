@@ -1,8 +1,8 @@
 """The journal in a PostgreSQL database, written beside the event loop.
 
 All appends of one tick of the loop are one transaction, and all ticks that pass while one is being written are the
-next, as in a file. Done means that the server has synced it. A server that is restarted meanwhile is waited for, and
-what may have been written before is asked for, never written twice.
+next, as in a file, together with what others wished for meanwhile. Done means that the server has synced it. A server
+that is restarted meanwhile is waited for, and what may have been written before is asked for, never written twice.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from itertools import groupby
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -27,7 +26,7 @@ from wavewright.executor.lease import LEASE_SECONDS
 from wavewright.executor.postgres import reader
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.desk import Desk, Duties
-from wavewright.executor.postgres.session import PATIENCE
+from wavewright.executor.postgres.session import PATIENCE, Work
 from wavewright.executor.postgres.store import PostgresStore
 from wavewright.executor.postgres.wishes import ANYWHERE, Place, Wish, grant, refuse, wish
 from wavewright.planner.types import RunId, StepKey
@@ -127,7 +126,15 @@ class PostgresJournal:
         Raises:
             JournalDamaged: one is not what was written.
         """
-        return await self.read(lambda connection: reader.load(connection, run, self.place))
+
+        async def load() -> list[Event]:
+            held = self.store.held(run)
+            # A run that is held here changes here only; of a new one there is nothing to ask for.
+            if held is not None and held.seq == 0:
+                return []
+            return await self.store.session.read(lambda connection: reader.load(connection, run, self.place))
+
+        return await self.ask(load)
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:
         """Return the newest whole and unblocked output that any run journaled under the key."""
@@ -158,7 +165,7 @@ class PostgresJournal:
 
     async def transact(
         self,
-        work: Callable[[Connection], Awaitable[_T]],
+        work: Work[_T],
         after: Callable[[_T], None] = _forget,
         *,
         place: Place = ANYWHERE,
@@ -195,18 +202,21 @@ class PostgresJournal:
             self._desk.put(batch)
 
     async def _obey(self, orders: Sequence[Batch | Wish]) -> None:
-        """Write what was appended and grant what was wished, in their order, as much at once as may be."""
-        for is_wish, group in groupby(orders, lambda order: isinstance(order, Wish)):
-            together = list(group)
-            if is_wish:
-                await grant(self.store.session, [order for order in together if isinstance(order, Wish)])
-            else:
-                await self._write([order for order in together if isinstance(order, Batch)])
+        """Write what was appended and grant what was wished, in one transaction if that can be.
 
-    async def _write(self, batches: Sequence[Batch]) -> None:
-        faults = await self.store.write([entry for batch in batches for entry in batch.entries])
+        Nobody has an answer to a wish yet, so no event can rest on one, and the events come first.
+        """
+        batches = [order for order in orders if isinstance(order, Batch)]
+        wishes = [order for order in orders if isinstance(order, Wish)]
+        entries = [entry for batch in batches for entry in batch.entries]
+        faults = await self.store.write_and_grant(entries, wishes) if entries and wishes else None
+        is_done = faults is not None
+        if faults is None:
+            faults = await self.store.write(entries)
         for batch in batches:
             call_back(batch.loop, report, batch, faults)
+        if not is_done:
+            await grant(self.store.session, wishes)
 
 
 def _refuse(order: Batch | Wish, fault: JournalError) -> None:

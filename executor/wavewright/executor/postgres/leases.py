@@ -20,7 +20,9 @@ HOLD: Final = """
     opening.token, opening.host, opening.pid, opening.born, opening.realm, run.since,
     opening.beat, opening.beat_at, opening.lease"""
 """The columns of `read_hold`, of a run joined with its owner's opening."""
-_MAKE: Final = "INSERT INTO run (run, created) VALUES ($1, clock_seconds()) ON CONFLICT (run) DO NOTHING"
+_MAKE: Final = """
+    INSERT INTO run (run, created, fence, owner, since, host, pid)
+    VALUES ($1, clock_seconds(), 1, $2, clock_seconds(), $3, $4) ON CONFLICT (run) DO NOTHING RETURNING no, fence"""
 _LOOK: Final = f"""
     SELECT {HOLD}, run.no, run.fence, run.status, clock_seconds() AS now
     FROM run LEFT JOIN opening ON opening.no = run.owner WHERE run.run = $1 FOR UPDATE OF run"""  # noqa: S608 - constants
@@ -62,7 +64,9 @@ class Leases:
         Raises:
             RunBusy: the run's owner lives; or, where it is not waited for, somebody is at it.
         """
-        await connection.execute(_MAKE, run)
+        owner = (opening, self._owner.host, self._owner.pid)
+        if (made := await connection.fetchrow(_MAKE, run, *owner)) is not None:
+            return Held(made["no"], made["fence"], seq=0, is_finished=False)
         row = await connection.fetchrow(_LOOK if waits else f"{_LOOK} SKIP LOCKED", run)
         if row is None:
             raise run_busy_here(run, place=self._place)
@@ -76,7 +80,7 @@ class Leases:
                     return Watch(hold)
                 case _:
                     pass
-        taken = await connection.fetchrow(_TAKE, row["no"], opening, self._owner.host, self._owner.pid)
+        taken = await connection.fetchrow(_TAKE, row["no"], *owner)
         assert taken is not None
         fence, seq = taken
         return Held(row["no"], fence, seq, row["status"] is not None)

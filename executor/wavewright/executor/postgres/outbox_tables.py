@@ -14,29 +14,75 @@ from wavewright.executor.job_store.texts import OutgoingRow, read_outgoing
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.texts import plain, plain_value
 
-_PUT_MESSAGE: Final = """
-    WITH made AS (
-        INSERT INTO outbox (message, kind, exchange, routing_key, job, headers, at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (message) DO NOTHING RETURNING no
-    ) INSERT INTO outbox_body SELECT no, $8 FROM made"""
+_GIVEN: Final = {
+    "run": "bigint",
+    "message": "text",
+    "kind": "text",
+    "exchange": "text",
+    "routing_key": "text",
+    "job": "text",
+    "headers": "text",
+    "at": "double precision",
+    "body": "bytea",
+}
+"""The columns of messages that are put, a number and those of `OutgoingRow`, with their types."""
+_KEPT: Final = "message, kind, exchange, routing_key, job, headers, at"
 _OUTGOING: Final = """
     message, kind, exchange, routing_key, job, headers, at, body
     FROM outbox JOIN outbox_body ON outbox_body.no = outbox.no"""
-_IS_ANOTHERS: Final = "coalesce({row}.owner <> $1 AND {row}.leased <= $2 AND {row}.leased > $3, false)"
-_PENDING: Final = f"""
-    SELECT outbox.no, {_OUTGOING}
-    WHERE sent IS NULL AND refused IS NULL AND NOT {_IS_ANOTHERS.format(row="outbox")}
-    AND NOT EXISTS (
-        SELECT 1 FROM outbox AS earlier
-        WHERE earlier.job = outbox.job AND earlier.no < outbox.no
-        AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_ANOTHERS.format(row="earlier")})
-    ORDER BY outbox.no LIMIT $4"""  # noqa: S608 - constants
+_IS_ANOTHERS: Final = "coalesce({row}.owner <> $1 AND {row}.leased <= now AND {row}.leased > now - $2, false)"
+# The time is that of the statement, which comes after the lock: by then another owner may have leased messages.
+_LEASE: Final = f"""
+    WITH clock AS MATERIALIZED (SELECT clock_seconds() AS now), found AS MATERIALIZED (
+        SELECT outbox.no, {_OUTGOING}, clock
+        WHERE sent IS NULL AND refused IS NULL AND NOT {_IS_ANOTHERS.format(row="outbox")}
+        AND NOT EXISTS (
+            SELECT 1 FROM outbox AS earlier
+            WHERE earlier.job = outbox.job AND earlier.no < outbox.no
+            AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_ANOTHERS.format(row="earlier")})
+        ORDER BY outbox.no LIMIT $3
+    ), leased AS (
+        UPDATE outbox SET owner = $1, leased = now FROM clock WHERE outbox.no IN (SELECT no FROM found)
+    ) SELECT {_KEPT}, body FROM found ORDER BY no"""  # noqa: S608 - constants
 _SENT: Final = """
     WITH sent AS (
-        UPDATE outbox SET sent = $2, refused = NULL WHERE message = ANY($1::text[]) AND sent IS NULL RETURNING no
+        UPDATE outbox SET sent = clock_seconds(), refused = NULL WHERE message = ANY($1::text[]) AND sent IS NULL
+        RETURNING no
     ) DELETE FROM outbox_body WHERE no IN (SELECT no FROM sent)"""
+_RENEW: Final = """
+    UPDATE outbox SET leased = clock_seconds() WHERE message = ANY($2::text[]) AND owner = $1 AND sent IS NULL"""
 _OUTBOX_LOCK: Final = 0x4F757462
 """`Outb` in ASCII: the number of the advisory lock of whoever leases messages, so that a job's keep their order."""
+
+
+def put_messages(first: int, *, where: str = "true") -> str:
+    """Return the parts of a `WITH` that write messages which are not known yet, and their bodies.
+
+    Args:
+        first: The number of the first parameter; it and the next ones are those of `message_columns`.
+        where: Which messages to write; `run` is the number that stands beside each.
+    """
+    arrays = ", ".join(f"${first + place}::{kind}[]" for place, kind in enumerate(_GIVEN.values()))
+    return f"""
+    told AS MATERIALIZED (
+        SELECT DISTINCT ON (message) * FROM unnest({arrays}) WITH ORDINALITY AS given ({", ".join(_GIVEN)}, place)
+        WHERE {where} ORDER BY message, place
+    ), put AS (
+        INSERT INTO outbox ({_KEPT}) SELECT {_KEPT} FROM told ORDER BY place
+        ON CONFLICT (message) DO NOTHING RETURNING no, message
+    ), put_body AS (
+        INSERT INTO outbox_body SELECT no, body FROM put JOIN told USING (message)
+    )"""  # noqa: S608 - constants
+
+
+def message_columns(messages: Sequence[tuple[int, OutgoingRow]]) -> list[list[object]]:
+    """Return messages as columns, the first that of the numbers which stand beside them."""
+    numbers: list[object] = [number for number, _ in messages]
+    columns = range(len(OutgoingRow._fields))
+    return [numbers, *([plain_value(row[column]) for _, row in messages] for column in columns)]
+
+
+_PUT: Final = f"WITH {put_messages(1)} SELECT"
 
 
 class OutboxTables:
@@ -49,39 +95,26 @@ class OutboxTables:
     async def put(self, messages: Sequence[OutgoingRow]) -> None:
         """Write messages that must go out, but for those that are known already."""
         if messages:
-            rows = [tuple(map(plain_value, message)) for message in messages]
-            await self._connection.executemany(_PUT_MESSAGE, rows)
+            await self._connection.execute(_PUT, *message_columns([(0, message) for message in messages]))
 
-    async def lease(self, owner: str, now: float, seconds: float, most: int) -> list[Outgoing]:
+    async def lease(self, owner: str, seconds: float, most: int) -> list[Outgoing]:
         """Return messages that no other owner has leased, and lease them."""
         await self._connection.execute("SELECT pg_advisory_xact_lock($1)", _OUTBOX_LOCK)
-        rows = await self._connection.fetch(_PENDING, owner, now, now - seconds, most)
-        if rows:
-            await self._connection.execute(
-                "UPDATE outbox SET owner = $1, leased = $2 WHERE no = ANY($3::bigint[])",
-                owner,
-                now,
-                [row["no"] for row in rows],
-            )
-        return [read_outgoing(tuple(row)[1:]) for row in rows]
+        rows = await self._connection.fetch(_LEASE, owner, seconds, most)
+        return [read_outgoing(tuple(row)) for row in rows]
 
     async def has_messages(self) -> bool:
         """Return whether anything waits to go out."""
         asked = "SELECT EXISTS (SELECT FROM outbox WHERE sent IS NULL AND refused IS NULL)"
         return bool(await self._connection.fetchval(asked))
 
-    async def renew(self, owner: str, messages: Sequence[MessageId], now: float) -> None:
+    async def renew(self, owner: str, messages: Sequence[MessageId]) -> None:
         """Note that messages which this owner has leased are leased from now on."""
-        await self._connection.execute(
-            "UPDATE outbox SET leased = $3 WHERE message = ANY($2::text[]) AND owner = $1 AND sent IS NULL",
-            owner,
-            list(map(plain, messages)),
-            now,
-        )
+        await self._connection.execute(_RENEW, owner, list(map(plain, messages)))
 
-    async def mark_sent(self, messages: Sequence[MessageId], now: float) -> None:
+    async def mark_sent(self, messages: Sequence[MessageId]) -> None:
         """Note that messages were confirmed; their bodies are not kept."""
-        await self._connection.execute(_SENT, list(map(plain, messages)), now)
+        await self._connection.execute(_SENT, list(map(plain, messages)))
 
     async def mark_refused(self, message: MessageId, reason: str) -> None:
         """Note that a message cannot be delivered."""

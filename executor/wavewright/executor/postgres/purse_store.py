@@ -90,7 +90,7 @@ class PostgresPurseStore:
         Raises:
             JournalError: the database cannot be reached; whatever was done before is not done twice.
         """
-        return await self.session.transact(lambda connection: self._fulfil(connection, wishes))
+        return await self.session.transact(lambda connection, _: self._fulfil(connection, wishes))
 
     async def left(self, account: Account) -> Allowance:
         """Return what an account could still reserve, and what was spent."""

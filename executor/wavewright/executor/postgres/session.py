@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import anyio
 import asyncpg
@@ -29,6 +29,8 @@ from wavewright.executor.postgres.faults import (
 from wavewright.executor.postgres.schema import prepare_schema
 
 _T = TypeVar("_T")
+Work: TypeAlias = Callable[[Connection, float], Awaitable[_T]]
+"""Something to do in a transaction, given when that began: seconds since the epoch, by the database's clock."""
 
 PATIENCE: Final = 30.0
 """Seconds for which a database that was there and does not answer is waited for."""
@@ -54,7 +56,8 @@ _SWEEP: Final = """
     DELETE FROM opening
     WHERE beat_at < clock_seconds() - 604800 AND NOT EXISTS (SELECT FROM run WHERE run.owner = opening.no)"""
 _TAKE_TURN: Final = """
-    UPDATE opening SET turn = $2, beat = beat + 1, beat_at = clock_seconds() WHERE no = $1 AND turn < $2 RETURNING no"""
+    UPDATE opening SET turn = $2, beat = beat + 1, beat_at = clock_seconds() WHERE no = $1 AND turn < $2
+    RETURNING clock_seconds()"""
 _BEAT: Final = "UPDATE opening SET beat = beat + 1, beat_at = clock_seconds() WHERE no = $1"
 
 
@@ -104,8 +107,8 @@ class Session:
         """Make one transaction, once, whatever becomes of the connection meanwhile.
 
         Args:
-            attempt: Makes it, given the connection, this opening's number and the turn, which it takes with
-                `take_turn` or a statement of its own. Raises `TurnTaken` where that finds it taken.
+            attempt: Makes it, given the connection, this opening's number and the turn, which it takes with its
+                first statement. Raises `TurnTaken` where that finds it taken.
             recall: Returns what an attempt would have returned that is known to be committed.
 
         Raises:
@@ -127,8 +130,11 @@ class Session:
             with suppress(TurnTaken):
                 return await self._insist(try_once)
 
-    async def transact(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
+    async def transact(self, work: Work[_T]) -> _T:
         """Do all of the work in one transaction, or nothing, and never twice; what it raises undoes it.
+
+        Args:
+            work: Given the connection and when the transaction began.
 
         Raises:
             JournalError: the database cannot be reached.
@@ -137,11 +143,12 @@ class Session:
 
         async def attempt(connection: Connection, opening: int, turn: int) -> _T:
             async with transaction(connection):
-                result = await work(connection)
-                await take_turn(connection, opening, turn)
+                now = await connection.fetchval(_TAKE_TURN, opening, turn)
                 # Only whoever has the turn can be the one that is committed.
-                results.append(result)
-            return result
+                if now is None:
+                    raise TurnTaken
+                results.append(await work(connection, now))
+            return results[-1]
 
         async def recall(_: Connection) -> _T:
             return results[-1]
@@ -251,13 +258,3 @@ class Session:
             place=self.place,
             mend="resume the run; what the database has of it is read anew",
         )
-
-
-async def take_turn(connection: Connection, opening: int, turn: int) -> None:
-    """Note, in a transaction, that it is this turn.
-
-    Raises:
-        TurnTaken: it was committed before, or a later one was.
-    """
-    if await connection.fetchval(_TAKE_TURN, opening, turn) is None:
-        raise TurnTaken

@@ -6,10 +6,10 @@ another owner has a higher one. What one run cannot write costs no other run any
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from wavewright.executor.journal_errors import JournalError, RunLost
+from wavewright.executor.journal_errors import JournalError, JournalUnreachable, RunLost
 from wavewright.executor.journal_leases import Held, Watch
 from wavewright.executor.journal_rows import Entry
 from wavewright.executor.lease import LEASE_SECONDS, Owner, this_owner
@@ -18,6 +18,7 @@ from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.faults import FAULTS, explain_use
 from wavewright.executor.postgres.leases import Leases
 from wavewright.executor.postgres.session import PATIENCE, Session
+from wavewright.executor.postgres.wishes import Wish, grant_with, refuse
 from wavewright.executor.run_faults import run_busy_here
 from wavewright.planner.types import RunId
 
@@ -75,7 +76,7 @@ class PostgresStore:
         try:
             opening = await self.session.opening()
             held = await self.session.transact(
-                lambda connection: self.leases.take(connection, run, opening=opening, unmoved=unmoved)
+                lambda connection, _: self.leases.take(connection, run, opening=opening, unmoved=unmoved)
             )
         except FAULTS as error:
             raise explain_use(error, self.place, run) from error
@@ -124,7 +125,7 @@ class PostgresStore:
         if held is None:
             return
         try:
-            await self.session.transact(lambda connection: self.leases.give_up(connection, held))
+            await self.session.transact(lambda connection, _: self.leases.give_up(connection, held))
         except FAULTS as error:
             raise explain_use(error, self.place, run) from error
 
@@ -153,6 +154,31 @@ class PostgresStore:
             await self._write_apart(good, error)
         return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}
 
+    async def write_and_grant(
+        self, entries: Sequence[Entry], wishes: Sequence[Wish]
+    ) -> dict[RunId, JournalError] | None:
+        """Write the entries and grant the wishes in one transaction; return the faults as `write` does.
+
+        None where nothing was done: something of it is at fault and the rest need not be, or they do not go together.
+        """
+        if any(entry.run in self.faults or entry.run not in self._held for entry in entries):
+            return None
+        # A decision is locked before its job, and a wish may have locked that already.
+        if any(entry.beside is not None and entry.beside.decisions for entry in entries):
+            return None
+        try:
+            answers = await self._write_at_once(entries, wishes)
+        except JournalUnreachable as error:
+            self.faults.update({entry.run: error for entry in entries})
+            for wish in wishes:
+                refuse(wish, error)
+        except (*FAULTS, BesideRefused, JournalError):
+            return None
+        else:
+            for number, wish in enumerate(wishes):
+                grant_with(wish, answers[number])
+        return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}
+
     async def _claim_at_append(self, run: RunId) -> None:
         try:
             watch = await self.claim(run)
@@ -172,14 +198,18 @@ class PostgresStore:
         (run,) = runs
         self.faults[run] = explain_use(error, self.place, run)
 
-    async def _write_at_once(self, entries: Sequence[Entry]) -> None:
+    async def _write_at_once(
+        self, entries: Sequence[Entry], wishes: Sequence[Wish] = ()
+    ) -> Mapping[int, object]:
+        """Write the entries and grant the wishes in one transaction; return what each wish brought, by its place."""
         holds = {entry.run: self._held[entry.run] for entry in entries}
-        append = Append.of(entries, holds, self.check)
+        append = Append.of(entries, holds, self.check, wishes)
         there = await self.session.once(append.make, append.find)
         append.settle()
         for run in append.given_up:
             self._held.pop(run, None)
         await self._note_lost(run for run, hold in holds.items() if hold.no not in there)
+        return append.answers
 
     async def _note_lost(self, runs: Iterable[RunId]) -> None:
         for run in runs:

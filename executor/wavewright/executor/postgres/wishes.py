@@ -1,14 +1,15 @@
 """What others want of the journal's connection, several in one transaction.
 
-A *wish* is done in the same transaction as those that were made beside it. One that fails undoes all of them, and
-then each is done by itself, so that nobody pays for another's fault. Whatever waits for rows that others may have
-locked is done in one order on every machine, and what does not wait comes last, so that nobody waits in a circle.
+A *wish* is done in the same transaction as those that were made beside it, and as the events that were appended
+beside it. One that fails undoes all of them, and then each is done by itself, so that nobody pays for another's fault.
+Whatever waits for rows that others may have locked is done in one order on every machine, and what does not wait comes
+last, so that nobody waits in a circle.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -18,7 +19,7 @@ from wavewright.executor.journal_errors import JournalError, JournalUnreachable
 from wavewright.executor.journal_orders import call_back, fail, fulfil
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.faults import FAULTS, explain_use
-from wavewright.executor.postgres.session import Session
+from wavewright.executor.postgres.session import Session, Work
 
 _T = TypeVar("_T")
 
@@ -42,7 +43,7 @@ def place_of_job(job: str | None) -> Place:
 class Wish:
     """Something to do in a transaction, and who waits for what it brings."""
 
-    work: Callable[[Connection], Awaitable[Any]]
+    work: Work[Any]
     """Perhaps called twice, the first time in vain."""
     after: Callable[[Any], None]
     """Called with what it brought, on the journal's thread, once that is committed."""
@@ -51,9 +52,7 @@ class Wish:
     place: Place
 
 
-def wish(
-    work: Callable[[Connection], Awaitable[_T]], after: Callable[[_T], None], place: Place
-) -> tuple[Wish, asyncio.Future[_T]]:
+def wish(work: Work[_T], after: Callable[[_T], None], place: Place) -> tuple[Wish, asyncio.Future[_T]]:
     """Return a wish, and what to await on this loop for what it brings."""
     loop = asyncio.get_running_loop()
     waiting: asyncio.Future[_T] = loop.create_future()
@@ -62,10 +61,12 @@ def wish(
 
 async def grant(session: Session, wishes: Sequence[Wish]) -> None:
     """Do what was wished, and answer whoever waits for it."""
+    if not wishes:
+        return
     wishes = sorted(wishes, key=lambda one: one.place)
 
-    async def work(connection: Connection) -> list[object]:
-        return [await one.work(connection) for one in wishes]
+    async def work(connection: Connection, now: float) -> list[object]:
+        return [await one.work(connection, now) for one in wishes]
 
     tries = _MOST_TRIES if len(wishes) == 1 else 1
     while True:
@@ -81,8 +82,7 @@ async def grant(session: Session, wishes: Sequence[Wish]) -> None:
             return
         else:
             for one, answer in zip(wishes, answers, strict=True):
-                one.after(answer)
-                call_back(one.loop, fulfil, one.waiting, answer)
+                grant_with(one, answer)
             return
 
 
@@ -94,6 +94,12 @@ async def _apart(session: Session, wishes: Sequence[Wish], error: Exception) -> 
         return
     for one in wishes:
         await grant(session, [one])
+
+
+def grant_with(one: Wish, answer: object) -> None:
+    """Tell whoever waits for a wish what it brought, once that is committed."""
+    one.after(answer)
+    call_back(one.loop, fulfil, one.waiting, answer)
 
 
 def refuse(one: Wish, fault: JournalError) -> None:
