@@ -24,19 +24,24 @@ def measure_starting() -> None:
         plan.write_text(made.model_dump_json(by_alias=True, exclude_defaults=True), encoding="utf-8")
         tools.write_text(json.dumps([ADD.model_dump(mode="json", by_alias=True)]), encoding="utf-8")
         program = [sys.executable, "-m", "wavewright.engine.main"]
+        job = str(Path(folder) / "mine" / "plans" / "words.job.yaml")
+        subprocess.run([*program, "init", str(Path(folder) / "mine")], check=True, capture_output=True)  # noqa: S603
         commands = {
             "python -c pass": [sys.executable, "-c", "pass"],
             "wavewright --version": [*program, "--version"],
             "wavewright --help": [*program, "--help"],
             "wavewright check, 20 steps": [*program, "check", str(plan), "--tools", str(tools)],
+            "wavewright check JOB": [*program, "check", job],
+            "wavewright run JOB": [*program, "run", job],
         }
+        where = Path(folder) / "mine"
         best = {name: float("inf") for name in commands}
         codes = dict.fromkeys(commands, 0)
         for _ in range(TURNS):
             for name, command in commands.items():
                 start = time.perf_counter()
                 codes[name] = subprocess.run(  # noqa: S603 - our own commands
-                    command, check=False, capture_output=True
+                    command, cwd=where, check=False, capture_output=True
                 ).returncode
                 best[name] = min(best[name], time.perf_counter() - start)
     floor = best["python -c pass"]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from wavewright.engine.dry_run import DryRun
@@ -22,6 +22,7 @@ from wavewright.engine.dry_run_picture import MOST_LINES, draw
 from wavewright.engine.dry_run_sections import dollars, sections, tokens_text
 from wavewright.engine.dry_run_text import times_of
 from wavewright.planner.signatures import ToolSignature
+from wavewright.prompts.pages import page_environment
 from wavewright.reviewer.times import duration_text
 
 _UNSAFE = str.maketrans(
@@ -70,13 +71,7 @@ def as_html(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = None) -
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("wavewright.engine", "pages"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment("wavewright.engine", "pages", trims=True)
     environment.filters["duration"] = duration_text
     environment.filters["px"] = _px
     return environment

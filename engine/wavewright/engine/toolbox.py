@@ -6,7 +6,7 @@ listing and dry-running need; no model is asked then, and nothing that asks one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,15 +100,21 @@ def _named_tools(
     own = _own_tools(settings, services)
     found = {name: own[name] for name in sorted(names & own.keys())}
     missing = set(names - own.keys()) - {AGENT}
-    for pack in (*sorted(packs), *(name for name in pack_names() if name not in packs)):
-        if not missing:
-            break
+    for pack in _packs_in_turn(packs) if missing else ():
         brought = _pack_tools(pack, packs, settings, services)
         found |= {name: tool for name, tool in brought.items() if name in missing}
         missing -= brought.keys()
+        if not missing:
+            break
     if AGENT in names and AGENT not in own:
         found[AGENT] = _agent(services, found, goal)
     return Registry(found.values())
+
+
+def _packs_in_turn(packs: JsonObject) -> Iterator[str]:
+    """Yield the packs that have settings, then the others; only for these is what is installed looked through."""
+    yield from sorted(packs)
+    yield from (name for name in pack_names() if name not in packs)
 
 
 def _own_tools(settings: Settings, services: Services) -> dict[str, Tool]:

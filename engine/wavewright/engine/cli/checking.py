@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wavewright.config.settings import Settings
-    from wavewright.engine.jobs import PlanDraft, PlanJudge
+    from wavewright.engine.jobs import Order, PlanDraft, PlanJudge
     from wavewright.planner.allowance import Allowance
     from wavewright.planner.goals import Goal
     from wavewright.planner.signatures import ToolSignature
@@ -127,7 +127,6 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
     A job without a plan is at fault only where there is no model to make one.
     """
     from wavewright.engine.jobs import no_plan, order_of
-    from wavewright.engine.target_expansion import check_order
 
     try:
         order = order_of(document, options.file, None, settings, inputs_follow=True, judge=_judge_of(options))
@@ -150,7 +149,7 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
     )
     plan, found = basis.judge(draft.plan)
     found = origin.place(found)
-    unfound = check_order(order, tools)
+    unfound = _faults_of_expansion(order, tools)
     if unfound and order.expansion is not None and order.expansion.origin.document is not origin.document:
         # It stands in another document than the plan.
         beside = order.expansion.origin.document
@@ -161,6 +160,14 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
         own = _check_template(document, options, order.goal).diagnostics
         found = tuple(place([*own, *found], document))
     return Checked(text, plan, found, basis)
+
+
+def _faults_of_expansion(order: Order, tools: Mapping[str, ToolSignature]) -> tuple[Diagnostic, ...]:
+    if order.expansion is None:
+        return ()
+    from wavewright.engine.target_expansion import check_order
+
+    return check_order(order, tools)
 
 
 def _judge_of(options: CheckOptions) -> PlanJudge:
@@ -249,10 +256,13 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
     """Return what a run of the plan may still spend; a plan that is checked against tools alone is never run here."""
     if options.tools is not None and goal is None:
         return None
+    settings = _settings(options)
+    if settings.model is None:
+        return None
     from wavewright.engine.jobs import stem
     from wavewright.engine.unspent import unspent
 
-    return unspent(plan, goal, _settings(options), job=goal.job if goal is not None else stem(options.file))
+    return unspent(plan, goal, settings, job=goal.job if goal is not None else stem(options.file))
 
 
 def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal | None:

@@ -21,10 +21,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import cast
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from wavewright.planner.types import Json, StepId
+from wavewright.prompts.pages import page_environment
 from wavewright.reviewer.costs import money_words
 from wavewright.reviewer.failed_attempts import frame_line
 from wavewright.reviewer.files import write_whole
@@ -154,14 +155,7 @@ def _style_sheet() -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("wavewright.reviewer.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_made_visible,
-        auto_reload=False,
-        trim_blocks=False,
-    )
+    environment = page_environment("wavewright.reviewer.report", "templates", finalize=_made_visible)
     # jinja2 infers the type of this table from its own filters.
     filters = cast("dict[str, Callable[..., object]]", environment.filters)
     filters |= {
