@@ -9,9 +9,12 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
 
+from wavewright.planner.cel_faults import ExpressionFault, closest
+from wavewright.planner.cel_nodes import Call
+from wavewright.planner.cel_operators import Uint
 from wavewright.planner.types import Json, parse_duration
 
 FUNCTIONS: Final[dict[str, str]] = {
@@ -63,14 +66,13 @@ METHODS: Final = frozenset(
     }
 )  # fmt: skip
 
-LONGEST_TEXT: Final = 2**22
-"""Characters that replace() and join() may make; the library's own know no bound."""
-CHARACTERS_A_PART: Final = 16
-HEAVIEST_ELEMENT: Final = 2**14
-"""Parts of one element that a macro made and another goes over."""
+EXTREMES: Final = {"math.greatest": "max", "math.least": "min", "max": "max", "min": "min"}
+"""Functions of one list or of several values; CEL's own take neither strings nor what is no literal list."""
 LONGEST_RANGE: Final = 10_000
-"""As many as a macro of the library goes over."""
+"""Numbers that lists.range() gives at most."""
 
+_LONGEST_DURATION = 60
+_NUMBERS = frozenset({int, float, Uint})
 _DATE = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:?\d{2})?)?", re.ASCII
 )
@@ -97,6 +99,8 @@ def read_timestamp(text: str) -> dt.datetime:
 
 def read_duration(text: str) -> dt.timedelta:
     """Return the duration that text with units names, such as `1h30m` or `-7d`."""
+    if len(text) > _LONGEST_DURATION:
+        text = text[:_LONGEST_DURATION] + "…"
     sign, bare = (-1, text[1:]) if text.startswith("-") else (1, text)
     try:
         seconds = parse_duration(bare)
@@ -107,127 +111,39 @@ def read_duration(text: str) -> dt.timedelta:
         raise Refused(msg) from error
 
 
-def divide(left: float, right: float) -> float:
-    """Return the quotient as a number."""
-    if right == 0:
-        msg = "division by zero"
-        raise Refused(msg)
-    try:
-        return left / right
-    except OverflowError as error:
-        msg = "the quotient is too large"
-        raise Refused(msg) from error
-
-
-def remainder(left: float, right: float) -> int:
-    """Return the remainder of whole numbers, with the sign of the first as in CEL."""
-    if not (float(left).is_integer() and float(right).is_integer()):
-        msg = "'%' takes whole numbers"
-        raise Refused(msg)
-    if right == 0:
-        msg = "division by zero"
-        raise Refused(msg)
-    return int(math.fmod(left, right))
-
-
-def add(left: float, right: float) -> float:
-    """Return the sum of an integer and a double."""
-    return float(left) + float(right)
-
-
-def subtract(left: float, right: float) -> float:
-    """Return the difference of an integer and a double."""
-    return float(left) - float(right)
-
-
-def multiply(left: float, right: float) -> float:
-    """Return the product of an integer and a double."""
-    return float(left) * float(right)
-
-
-def total(values: list[Json]) -> int | float:
+def total(values: list[Any]) -> int | float:
     """Return the sum of numbers; an integer where all of them are."""
-    numbers = _numbers("sum", values)
-    integers = [number for number in numbers if isinstance(number, int)]
-    if len(integers) == len(numbers):
-        return _in_range(sum(integers))
-    return math.fsum(numbers)
+    if _kinds_of("sum", values, _NUMBERS) <= {int}:
+        return _in_range(sum(values))
+    return math.fsum(values)
 
 
-def mean(values: list[Json]) -> float:
+def mean(values: list[Any]) -> float:
     """Return the arithmetic mean of numbers."""
-    numbers = _numbers("avg", values)
-    if not numbers:
+    _kinds_of("avg", values, _NUMBERS)
+    if not values:
         msg = "avg() of an empty list"
         raise Refused(msg)
-    return math.fsum(numbers) / len(numbers)
+    return math.fsum(values) / len(values)
 
 
-def least(values: list[Json]) -> int | float | str:
+def least(values: list[Any]) -> int | float | str:
     """Return the smallest of numbers or strings."""
-    texts, numbers = _ordered("min", values)
-    return min(texts) if texts else min(numbers)
+    _check_order("min", values)
+    return cast("int | float | str", min(values))
 
 
-def greatest(values: list[Json]) -> int | float | str:
+def greatest(values: list[Any]) -> int | float | str:
     """Return the largest of numbers or strings."""
-    texts, numbers = _ordered("max", values)
-    return max(texts) if texts else max(numbers)
+    _check_order("max", values)
+    return cast("int | float | str", max(values))
 
 
-def sorted_keys(value: Mapping[str, Json]) -> list[Json]:
-    """Return an object's keys in a fixed order; the library's own changes from run to run."""
-    return list[Json](sorted(value))
-
-
-def check_weight(value: object, most: int) -> None:
-    """Refuse a value of too many parts; so many characters count as one.
-
-    A macro over what a macro made can multiply text without end in a few hundred characters; turns of loops are
-    counted elsewhere, and do not tell what they make.
-    """
-    if _weight_left(value, most) < 0:
-        msg = "the expression makes too much out of its values: it repeats what it has repeated"
-        raise Refused(msg)
-
-
-def _weight_left(value: object, left: int) -> int:
-    if isinstance(value, str | bytes | bytearray):
-        return left - len(value) // CHARACTERS_A_PART - 1
-    left -= 1
-    parts: Iterable[object] = ()
-    if isinstance(value, list):
-        parts = cast("list[object]", value)
-    elif isinstance(value, dict):
-        parts = cast("dict[object, object]", value).values()
-    for part in parts:
-        if left < 0:
-            break
-        left = _weight_left(part, left)
-    return left
-
-
-def replace(text: str, old: str, new: str, limit: int = -1) -> str:
-    """Return a text with an old part replaced, at most `limit` times where that is not negative."""
-    found = text.count(old) if limit < 0 else min(limit, text.count(old))
-    _check_length(len(text) + found * (len(new) - len(old)))
-    return text.replace(old, new, limit)
-
-
-def join(values: list[Json], separator: str = "") -> str:
-    """Return strings as one, with a separator between them."""
-    texts = [value for value in values if isinstance(value, str)]
-    if len(texts) != len(values):
-        msg = "join() takes strings only: list.map(x, string(x)).join()"
-        raise Refused(msg)
-    _check_length(sum(len(text) for text in texts) + len(separator) * len(texts))
-    return separator.join(texts)
-
-
-def _check_length(length: int) -> None:
-    if length > LONGEST_TEXT:
-        msg = f"the expression makes a text of more than {LONGEST_TEXT:,} characters"
-        raise Refused(msg)
+def sorted_keys(value: Mapping[Any, Json]) -> list[Json]:
+    """Return an object's keys in a fixed order."""
+    if all(isinstance(key, str) for key in value):
+        return list[Json](sorted(value))
+    return list[Json](sorted(value, key=lambda key: (key.__class__.__name__, key)))
 
 
 def count_up(count: int) -> list[int]:
@@ -248,45 +164,24 @@ def in_order_of(keys: Sequence[object], values: Sequence[Json]) -> list[Json]:
     raise Refused(msg)
 
 
-def contains(container: object, member: object) -> bool | None:
-    """Answer `member in container`, or None where the container is neither list nor object."""
-    if isinstance(container, list):
-        return any(are_equal(member, held) for held in cast("list[object]", container))
-    if isinstance(container, Mapping):
-        return isinstance(member, str) and member in container
-    return None
-
-
-def are_equal(one: object, other: object) -> bool:
-    """Return whether values are equal as CEL has it: numbers by value, and nothing else across kinds."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, list) and isinstance(other, list):
-        left, right = cast("list[object]", one), cast("list[object]", other)
-        return len(left) == len(right) and all(map(are_equal, left, right))
-    if isinstance(one, dict) and isinstance(other, dict):
-        fields, others = cast("dict[str, object]", one), cast("dict[str, object]", other)
-        return fields.keys() == others.keys() and all(are_equal(fields[key], others[key]) for key in fields)
-    return one == other
-
-
-def _numbers(function: str, values: list[Json]) -> list[int | float]:
-    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-    if len(numbers) != len(values):
+def _kinds_of(function: str, values: list[Any], wanted: frozenset[type]) -> set[type]:
+    kinds = set(map(type, values))
+    if not kinds <= wanted:
         msg = f"{function}() takes numbers only"
         raise Refused(msg)
-    return numbers
+    return kinds
 
 
-def _ordered(function: str, values: list[Json]) -> tuple[list[str], list[int | float]]:
+def _check_order(function: str, values: list[Any]) -> None:
     if not values:
         msg = f"{function}() of an empty list"
         raise Refused(msg)
-    texts = [value for value in values if isinstance(value, str)]
-    if texts and len(texts) != len(values):
+    kinds = set(map(type, values))
+    if str in kinds and kinds != {str}:
         msg = f"{function}() takes numbers or strings, not both"
         raise Refused(msg)
-    return texts, [] if texts else _numbers(function, values)
+    if str not in kinds:
+        _kinds_of(function, values, _NUMBERS)
 
 
 def _in_range(number: int) -> int:
@@ -294,3 +189,23 @@ def _in_range(number: int) -> int:
         msg = "the sum is too large for an integer"
         raise Refused(msg)
     return number
+
+
+def check_call(call: Call) -> None:
+    """Refuse a call of a function or method that does not exist.
+
+    Raises:
+        ExpressionFault: it does not exist.
+    """
+    known = GLOBAL_FUNCTIONS if call.target is None else METHODS
+    if call.function in known:
+        return
+    word = "function" if call.target is None else "method"
+    hint = closest(call.function, known)
+    if call.target is None and call.function in METHODS:
+        hint = f"it is a method: value.{call.function}(…)"
+    elif call.target is not None and call.function in GLOBAL_FUNCTIONS:
+        hint = f"it is a function: {call.function}(value)"
+    raise ExpressionFault(
+        "unknown_name_or_field", f"there is no {word} '{call.function}'", call.name_start, hint
+    )

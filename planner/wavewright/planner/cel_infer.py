@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from wavewright.planner import cel_schemas as s
 from wavewright.planner.cel_describe import describe, with_article
 from wavewright.planner.cel_faults import ExpressionFault, closest, listed
+from wavewright.planner.cel_functions import EXTREMES, check_call
+from wavewright.planner.cel_leaves import ROUNDING
 from wavewright.planner.cel_operands import (
     NUMERIC,
     can_hold,
@@ -25,7 +27,6 @@ from wavewright.planner.cel_operands import (
 from wavewright.planner.cel_overloads import call_result, operator_result, sum_result
 from wavewright.planner.cel_paths import owner, plain_path, unknown_root
 from wavewright.planner.cel_schemas import Located, View, view
-from wavewright.planner.cel_text import EXTREMES, ROUNDING, check_call
 from wavewright.planner.cel_tree import (
     TYPE_NAMES,
     Binary,

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Protocol, cast
 
-from wavewright.planner import cel_functions as functions
-
 OBJECT_TAGS = 8
 """Kinds of object that one operator or call can tell apart."""
 LIST_DEPTH = 3
@@ -113,7 +111,6 @@ class _Declarations:
         self,
         name: str,
         signatures: Sequence[Signature],
-        implementation: Callable[..., object] | None,
         *,
         as_method: bool | None = False,
     ) -> object:
@@ -129,7 +126,7 @@ class _Declarations:
                         return_type=returned,
                         parameters=list(parameters),
                         is_member=is_member,
-                        impl=implementation,
+                        impl=None,
                     )
                 )
         return self._cel.FunctionDecl(name, overloads)
@@ -137,45 +134,9 @@ class _Declarations:
 
 @cache
 def dynamic_environment() -> Environment:
-    """Return the environment that evaluates.
-
-    Its standard library cannot be replaced, only joined by overloads for types that it has none for; what must
-    replace one of its functions is declared under a name of ours, and the text is written with that name.
-    """
+    """Return the environment that evaluates: CEL's own functions and its extensions."""
     cel = library()
-    t = cel.Type
-    any_list = t.List(t.DYN)
-    number_pairs: list[tuple[CelType, ...]] = [(t.INT, t.DOUBLE), (t.DOUBLE, t.INT)]
-    mixed: list[Signature] = [(pair, t.DOUBLE) for pair in number_pairs]
-    quotients: list[Signature] = [
-        ((left, right), t.DOUBLE) for left in (t.INT, t.DOUBLE, t.UINT) for right in (t.INT, t.DOUBLE, t.UINT)
-    ]
-    remainders: list[Signature] = [(pair, t.INT) for pair in [*number_pairs, (t.DOUBLE, t.DOUBLE)]]
-    make = _Declarations(cel).declare
-    overlay = [
-        make("_+_", mixed, functions.add),
-        make("_-_", mixed, functions.subtract),
-        make("_*_", mixed, functions.multiply),
-        make("_%_", remainders, functions.remainder),
-        make("ww_div", quotients, functions.divide),
-        make("ww_time", [((t.STRING,), t.TIMESTAMP)], functions.read_timestamp),
-        make("ww_span", [((t.STRING,), t.DURATION)], functions.read_duration),
-        make(
-            "ww_replace",
-            [((t.STRING,) * 3, t.STRING), ((*(t.STRING,) * 3, t.INT), t.STRING)],
-            functions.replace,
-        ),
-        make("ww_join", [((any_list,), t.STRING), ((any_list, t.STRING), t.STRING)], functions.join),
-        make("ww_upto", [((t.INT,), any_list)], functions.count_up),
-        make("sum", [((any_list,), t.DYN)], functions.total, as_method=None),
-        make("avg", [((any_list,), t.DOUBLE)], functions.mean, as_method=None),
-        make("min", [((any_list,), t.DYN)], functions.least, as_method=None),
-        make("max", [((any_list,), t.DYN)], functions.greatest, as_method=None),
-    ]
-    # Text is compiled unchecked here, so the type checker's quarrel with joined overloads never comes up; excluding
-    # the names keeps the checker from refusing the environment itself.
-    config = cel.NewEnvConfigFromYaml(_EXTENSIONS + _excluding(("_+_", "_-_", "_*_", "_%_")))
-    return cel.NewEnv(config=config, variables={}, functions=overlay)
+    return cel.NewEnv(config=cel.NewEnvConfigFromYaml(_EXTENSIONS), variables={}, functions=[])
 
 
 @cache
@@ -253,15 +214,15 @@ def _typed_functions(cel: _Library) -> list[object]:
     numbers: list[Signature] = [((t.List(t.INT),), t.INT), ((t.List(t.DOUBLE),), t.DOUBLE)]
     comparables: list[Signature] = [*numbers, ((t.List(t.STRING),), t.STRING)]
     return [
-        make("_+_", joined, None),
-        make("_-_", differences, None),
-        make("_*_", mixed, None),
-        *(make(name, ordered, None) for name in ("_<_", "_<=_", "_>_", "_>=_")),
-        make("ww_div", [(pair, t.DOUBLE) for pair in pairs], None),
-        make("ww_time", [((t.STRING,), t.TIMESTAMP)], None),
-        make("ww_span", [((t.STRING,), t.DURATION)], None),
-        make("sum", numbers, None, as_method=None),
-        make("avg", [(parameters, t.DOUBLE) for parameters, _ in numbers], None, as_method=None),
-        make("min", comparables, None, as_method=None),
-        make("max", comparables, None, as_method=None),
+        make("_+_", joined),
+        make("_-_", differences),
+        make("_*_", mixed),
+        *(make(name, ordered) for name in ("_<_", "_<=_", "_>_", "_>=_")),
+        make("ww_div", [(pair, t.DOUBLE) for pair in pairs]),
+        make("ww_time", [((t.STRING,), t.TIMESTAMP)]),
+        make("ww_span", [((t.STRING,), t.DURATION)]),
+        make("sum", numbers, as_method=None),
+        make("avg", [(parameters, t.DOUBLE) for parameters, _ in numbers], as_method=None),
+        make("min", comparables, as_method=None),
+        make("max", comparables, as_method=None),
     ]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from wavewright.planner.cel_faults import ExpressionFault, closest, listed
+from wavewright.planner.cel_operators import KINDS, class_of
 from wavewright.planner.cel_tree import Index, LiteralValue, Name, Node, Select, without_parens
 from wavewright.planner.types import Json
 
@@ -245,20 +246,6 @@ def owner(path: Path, place: int) -> str:
     return f"'{path.text(place)}'"
 
 
-def kind_of(value: Json) -> str:
+def kind_of(value: object) -> str:
     """Return the kind of a value in plain words."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case int():
-            return "an integer"
-        case float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
+    return KINDS.get(class_of(value), "an object")

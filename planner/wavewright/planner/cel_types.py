@@ -13,8 +13,6 @@ from wavewright.planner.cel_schemas import exported, without_cel_types
 from wavewright.planner.cel_tree import read_tree
 from wavewright.planner.types import JsonSchema
 
-_SURELY_SHALLOW = 20
-
 
 class TypedEnvironment:
     """What expressions may refer to, as JSON Schemas.
@@ -47,11 +45,6 @@ class TypedEnvironment:
         """
         tree = read_tree(expression)
         place = self._inference.infer(tree, expression)
-        if tree.depth > _SURELY_SHALLOW:
-            from wavewright.planner.cel_values import compile_dynamic  # typing alone needs no library
-
-            # The library counts levels in its own way: what it would refuse at run time is refused here.
-            compile_dynamic(expression)
         if plain_path(tree, {}) is not None:
             return exported(place)
         return without_cel_types(exported(place))

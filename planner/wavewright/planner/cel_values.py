@@ -1,8 +1,8 @@
 """Evaluate an expression over plain values.
 
 An *evaluator* is an expression prepared once and called often: a plain path is a walk through dictionaries,
-anything else a program of the CEL library over the few values that it reads. Values go in as JSON and come out as
-JSON; a fault comes out as an `ExpressionFault` and as nothing else.
+anything else a tree of closures under a meter. Values go in as JSON and come out as JSON; a fault comes out as an
+`ExpressionFault` and as nothing else.
 """
 
 from __future__ import annotations
@@ -10,35 +10,35 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeAlias, cast
 
-from wavewright.planner import cel_library
+from wavewright.planner.cel_evaluate import prepare
 from wavewright.planner.cel_faults import ExpressionFault
-from wavewright.planner.cel_functions import Refused, check_weight
-from wavewright.planner.cel_macros import Evaluation, charge, lift_macros, turns_of, with_macros
-from wavewright.planner.cel_messages import compile_fault, runtime_fault
-from wavewright.planner.cel_paths import Path, Variables, compile_path, kind_of, plain_path
-from wavewright.planner.cel_text import NOW, DynamicText, write_dynamic
-from wavewright.planner.cel_tree import (
-    TYPE_NAMES,
-    ListOf,
-    LiteralValue,
-    MapOf,
-    Node,
-    Ternary,
-    read_tree,
-    without_parens,
-)
+from wavewright.planner.cel_leaves import instant_text, seconds_text
+from wavewright.planner.cel_meter import Meter, too_large
+from wavewright.planner.cel_operators import Uint
+from wavewright.planner.cel_paths import Variables, compile_path, plain_path
+from wavewright.planner.cel_scope import Scope
+from wavewright.planner.cel_sets import SearchedLists
+from wavewright.planner.cel_tree import TYPE_NAMES, read_tree
 from wavewright.planner.types import Json
 
 Evaluator: TypeAlias = Callable[[Variables, dt.datetime], Json]
 """Gives the value of one expression for variables by root and the run's instant."""
 
-_LARGEST_RESULT = 2**21
-"""Parts of one result."""
-_CLOCKED = (dt.datetime, dt.timedelta)
+_LARGEST_RESULT = 2**20
+"""Parts of one result, each as often as it is written."""
+_CHARACTERS_A_PART = 32
+"""Characters that count as one part."""
+_COPIED_PART = 64
+"""Bytes that a part of a copied result takes."""
+_NOT_FINITE = ExpressionFault(
+    "evaluation_failed", "the result is no finite number", None, "guard against division by zero"
+)
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 @lru_cache(maxsize=8192)
@@ -50,233 +50,106 @@ def compile_dynamic(expression: str) -> Evaluator:
     """
     tree = read_tree(expression)
     path = plain_path(tree, {})
-    if path is not None and not _is_type(path):
+    if path is not None and (path.keys or path.root not in TYPE_NAMES):
         walk = compile_path(path)
         return lambda variables, _now: walk(variables)
-    evaluation = _prepare(tree, expression)
+    evaluation = prepare(tree)
 
     def evaluate(variables: Variables, now: dt.datetime) -> Json:
+        meter = Meter()
         try:
-            value = evaluation(variables, now)
-            check_weight(value, _LARGEST_RESULT)
-            return _to_json(value)
-        except Refused as refused:
-            raise ExpressionFault("evaluation_failed", str(refused)) from None
+            value = evaluation(Scope(cast("dict[str, Json]", variables), now, meter, SearchedLists()))
+            return _result(value, meter)
+        except RecursionError:
+            raise ExpressionFault("evaluation_failed", "a value is nested too deep") from None
         except MemoryError:
-            raise ExpressionFault("evaluation_failed", "the result is too large") from None
+            raise too_large("the expression takes more memory than there is") from None
 
     return evaluate
 
 
-def _is_type(path: Path) -> bool:
-    return path.root in TYPE_NAMES and not path.keys
+def _result(value: object, meter: Meter) -> Json:
+    """Return a value as JSON: what is JSON already is passed on, and all of it is counted."""
+    left, is_json = _left(value, _LARGEST_RESULT, _CHARACTERS_A_PART)
+    if left < 0:
+        raise too_large("the result of the expression is too large: it repeats what it is given")
+    meter.work(_LARGEST_RESULT - left)
+    if is_json:
+        return cast("Json", value)
+    meter.make((_LARGEST_RESULT - left) * _COPIED_PART)
+    return _to_json(value)
 
 
-def _prepare(tree: Node, text: str) -> Evaluation:
-    """Return what evaluates a tree: its macros run beside the rest."""
-    lifted = lift_macros(tree, text)
-    return with_macros(_without_macros(lifted.tree), lifted, text, _prepare)
+def is_longer(value: Json, characters: int) -> bool:
+    """Return whether a value takes more than so many characters as JSON, at a low estimate.
 
-
-def _without_macros(tree: Node) -> Evaluation:
-    """Return what evaluates a tree without macros.
-
-    Lists, objects and choices are put together here, so that what only passes through them is not copied into the
-    library and back; the library evaluates what is below them.
+    Raises:
+        ExpressionFault: it holds a number that is not finite, or text that is no Unicode.
     """
-    tree = without_parens(tree)
-    path = plain_path(tree, {})
-    if path is not None and not _is_type(path):
-        return _walk(path)
-    match tree:
-        case LiteralValue(kind="string" | "int" | "bool" | "null"):
-            constant = _constant(tree)
-            return lambda _variables, _now: constant
-        case ListOf():
-            items = [_without_macros(item) for item in tree.items]
-            return lambda variables, now: [item(variables, now) for item in items]
-        case MapOf():
-            return _object(tree)
-        case Ternary():
-            return _choice(tree)
-        case _:
-            return _program(write_dynamic(tree))
+    return _left(value, characters, 1)[0] < 0
 
 
-def _constant(literal: LiteralValue) -> Json:
-    match literal.kind:
-        case "string":
-            return literal.string
-        case "int":
-            return int(literal.text, 0 if "x" in literal.text else 10)
-        case "bool":
-            return literal.text == "true"
-        case _:
-            return None
+def _left(value: object, left: int, characters: int) -> tuple[int, bool]:
+    """Return what is left when a value's parts and characters are taken, and whether all of it is JSON.
+
+    So many characters count as one; less than none ends the count.
+    """
+    is_json, waiting = True, [value]
+    while waiting and left >= 0:
+        item = waiting.pop()
+        left -= 1
+        kind = item.__class__
+        if kind is str:
+            left -= _length(cast("str", item)) // characters
+        elif kind is float:
+            if not math.isfinite(cast("float", item)):
+                raise _NOT_FINITE
+        elif kind is list:
+            inner = cast("list[object]", item)
+            if len(inner) > left:
+                return -1, is_json
+            waiting += inner
+        elif kind is dict:
+            fields = cast("dict[object, object]", item)
+            if len(fields) > left:
+                return -1, is_json
+            for name in fields:
+                if isinstance(name, str):
+                    left -= len(name) // characters
+                else:
+                    is_json = False
+            waiting += fields.values()
+        elif kind is not int and kind is not bool and item is not None:
+            is_json = False
+    return left, is_json
 
 
-def _object(tree: MapOf) -> Evaluation:
-    entries = [(_without_macros(key), _without_macros(value)) for key, value in tree.entries]
-
-    def evaluate(variables: Variables, now: dt.datetime) -> Json:
-        made: dict[str, Json] = {}
-        for key, value in entries:
-            name = key(variables, now)
-            if not isinstance(name, str | int):
-                raise ExpressionFault("evaluation_failed", f"{kind_of(name)} cannot be a key", tree.start)
-            text = name if isinstance(name, str) else str(name).lower()
-            if text in made:
-                raise ExpressionFault("evaluation_failed", f"the key '{text}' is given twice", tree.start)
-            made[text] = value(variables, now)
-        return made
-
-    return evaluate
-
-
-def _choice(tree: Ternary) -> Evaluation:
-    condition, yes, no = map(_without_macros, (tree.condition, tree.yes, tree.no))
-
-    def evaluate(variables: Variables, now: dt.datetime) -> Json:
-        chosen = condition(variables, now)
-        if not isinstance(chosen, bool):
-            raise ExpressionFault(
-                "no_overload",
-                f"'?' follows a condition, and was given {kind_of(chosen)}",
-                tree.condition.start,
-            )
-        return yes(variables, now) if chosen else no(variables, now)
-
-    return evaluate
-
-
-def _walk(path: Path) -> Evaluation:
-    walk = compile_path(path)
-    return lambda variables, _now: walk(variables)
-
-
-def _program(dynamic: DynamicText) -> Evaluation:
-    text = dynamic.text()
-    if len(dynamic.bindings) == 1 and text == dynamic.bindings[0][0]:
-        read_only = dynamic.bindings[0][1]
-        return lambda variables, _now: read_only(variables)
-    program = _compile(text)
-    bindings, reads_now = dynamic.bindings, dynamic.reads_now
-
-    def evaluate(variables: Variables, now: dt.datetime) -> Json:
-        bound: dict[str, object] = {}
-        faults: dict[str, ExpressionFault] = {}
-        cost, clocked = 0, False
-        for name, read in bindings:
-            try:
-                value: object = read(variables)
-            except ExpressionFault as fault:
-                if fault.kind == "expression_too_large":
-                    raise
-                # It counts only if the library comes to ask for it: `has(x.y) && x.y > 1` never does.
-                faults[name] = fault
-                continue
-            bound[name] = value
-            cost += turns_of(value)
-            clocked = clocked or isinstance(value, _CLOCKED)
-        if cost:
-            charge(variables, cost)
-        chosen = program
-        if clocked:
-            chosen = _compile(dynamic.text(bound))
-            bound = {name: _clock_text(value) for name, value in bound.items()}
-        if reads_now:
-            bound[NOW] = _instant_text(now)
-        return _run(chosen, bound, faults)
-
-    return evaluate
-
-
-def _run(
-    program: cel_library.Program, bound: dict[str, object], faults: Mapping[str, ExpressionFault]
-) -> Json:
-    try:
-        value = program.eval(data=bound)
-        if value.type() != cel_library.library().Type.ERROR:
-            return cast("Json", value.plain_value())
-        message = str(value.plain_value())
-        if "out of range for" in message:
-            again = program.eval(data={name: _without_giants(item) for name, item in bound.items()})
-            if again.type() != cel_library.library().Type.ERROR:
-                return cast("Json", again.plain_value())
-            message = str(again.plain_value())
-    except RuntimeError as failure:
-        message = str(failure)
-    except (ValueError, TypeError):
-        # The library's binding answers so to text that is no Unicode, such as half a surrogate pair.
-        raise ExpressionFault("evaluation_failed", "a value holds text that is no Unicode") from None
-    raise runtime_fault(message, faults)
-
-
-def _clock_text(value: object) -> object:
-    if isinstance(value, dt.datetime):
-        return _instant_text(value)
-    return _seconds_text(value) if isinstance(value, dt.timedelta) else value
-
-
-@lru_cache(maxsize=8192)
-def _compile(text: str) -> cel_library.Program:
-    try:
-        return cel_library.dynamic_environment().compile(text, disable_check=True)
-    except RuntimeError as failure:
-        raise compile_fault(str(failure)) from None
-
-
-def _instant_text(now: dt.datetime) -> str:
-    instant = now if now.tzinfo is not None else now.replace(tzinfo=dt.UTC)
-    return instant.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
-
-
-def _without_giants(value: object) -> object:
-    """Return a value with integers beyond 64 bits as numbers, which is all that the library can hold."""
-    if isinstance(value, dict):
-        return {key: _without_giants(item) for key, item in cast("dict[str, object]", value).items()}
-    if isinstance(value, list):
-        return [_without_giants(item) for item in cast("list[object]", value)]
-    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
-        return float(value) if abs(value) < 10**308 else math.inf
-    return value
+def _length(text: str) -> int:
+    if not text.isascii() and _HALF_PAIR.search(text):
+        raise ExpressionFault("evaluation_failed", "a value holds text that is no Unicode")
+    return len(text)
 
 
 def _to_json(value: object) -> Json:
-    """Return a result as JSON: objects with sorted keys, instants in ISO 8601, durations in seconds."""
+    """Return a value with instants in ISO 8601, durations in seconds, bytes in Base64 and types by name."""
     match value:
-        case None | bool() | int() | str():
+        case Uint():
+            return int(value)
+        case None | bool() | int() | float() | str():
             return value
-        case float():
-            if math.isfinite(value):
-                return value
-            raise ExpressionFault(
-                "evaluation_failed", "the result is no finite number", None, "guard against division by zero"
-            )
         case list():
             return [_to_json(item) for item in cast("list[object]", value)]
         case dict():
-            items = _text_keys(cast("dict[object, object]", value))
-            return {key: _to_json(item) for key, item in sorted(items.items())}
+            fields = cast("dict[object, object]", value)
+            return {
+                name if isinstance(name, str) else str(name).lower(): _to_json(item)
+                for name, item in fields.items()
+            }
         case dt.datetime():
-            return value.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
+            return instant_text(value)
         case dt.timedelta():
-            return _seconds_text(value)
-        case bytes() | bytearray():
+            return seconds_text(value)
+        case bytes():
             return base64.b64encode(value).decode("ascii")
         case _:
-            return str(value).lower()
-
-
-def _text_keys(value: dict[object, object]) -> dict[str, object]:
-    return {key if isinstance(key, str) else str(_to_json(key)).lower(): item for key, item in value.items()}
-
-
-def _seconds_text(value: dt.timedelta) -> str:
-    whole, rest = divmod(value // dt.timedelta(microseconds=1), 1_000_000)
-    if rest == 0:
-        return f"{whole}s"
-    if whole < 0:
-        whole, rest = whole + 1, 1_000_000 - rest
-        return f"{'-' if whole == 0 else ''}{whole}.{rest:06d}".rstrip("0") + "s"
-    return f"{whole}.{rest:06d}".rstrip("0") + "s"
+            return str(value)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_meter import LONGEST_TEXT
 from wavewright.planner.cel_paths import Variables, kind_of
 from wavewright.planner.cel_reads import step_mentions
-from wavewright.planner.cel_values import compile_dynamic
+from wavewright.planner.cel_values import compile_dynamic, is_longer
 from wavewright.planner.embedded import Embedded, bare_expression, parse_text, print_text, walk_params
 from wavewright.planner.reads import Read, reads
 from wavewright.planner.types import Json
@@ -50,10 +51,7 @@ def render(value: Json, evaluate: Callable[[str], Json]) -> Json:
         parts = parse_text(value)
         if len(parts) == 1 and isinstance(parts[0], Embedded):
             return evaluate(parts[0].expression)
-        return "".join(
-            part if isinstance(part, str) else _as_text(part.expression, evaluate(part.expression), part)
-            for part in parts
-        )
+        return _joined(part if isinstance(part, str) else (part, evaluate(part.expression)) for part in parts)
     if isinstance(value, dict):
         return {key: render(item, evaluate) for key, item in value.items()}
     if isinstance(value, list):
@@ -133,12 +131,39 @@ def _compiled_text(value: str) -> Renderer | None:
     compiled = [part if isinstance(part, str) else (part, compile_dynamic(part.expression)) for part in parts]
 
     def render_text(variables: Variables, now: dt.datetime) -> Json:
-        return "".join(
-            part if isinstance(part, str) else _as_text(part[0].expression, part[1](variables, now), part[0])
-            for part in compiled
+        return _joined(
+            part if isinstance(part, str) else (part[0], part[1](variables, now)) for part in compiled
         )
 
     return render_text
+
+
+def _joined(parts: Iterable[str | tuple[Embedded, Json]]) -> str:
+    """Return text and the values of its references as one text."""
+    texts: list[str] = []
+    left = LONGEST_TEXT
+    for part in parts:
+        if isinstance(part, str):
+            text = part
+        else:
+            reference, value = part
+            if is_longer(value, left):
+                raise _too_long(reference)
+            text = _as_text(reference.expression, value, reference)
+        texts.append(text)
+        left -= len(text)
+    if left < 0:
+        raise _too_long(None)
+    return "".join(texts)
+
+
+def _too_long(reference: Embedded | None) -> ExpressionFault:
+    return ExpressionFault(
+        "expression_too_large",
+        f"the text becomes longer than {LONGEST_TEXT:,} characters",
+        None if reference is None else reference.offset,
+        "give the value to the tool as it is: a string that is one reference alone",
+    )
 
 
 def _as_text(expression: str, value: Json, reference: Embedded) -> str:

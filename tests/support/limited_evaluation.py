@@ -1,0 +1,102 @@
+"""Evaluate expressions over large values, each in a process of its own that has little time and memory.
+
+Run as a program: reads expressions as JSON from its input and answers with what became of each. The limits are the
+promise of the reference: 64 MiB beyond what the values take, and a second of processor time, given four times.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.types import Json
+
+NOON = dt.datetime(2010, 3, 1, 12, tzinfo=dt.UTC)
+MEMORY = 64 * 2**20
+SECONDS = 4
+
+
+def outcomes(expressions: list[str]) -> dict[str, str]:
+    """Return, by expression, `a value`, the kind of its fault, or how its process died."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.limited_evaluation"],
+        input=json.dumps(expressions),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def large_values() -> dict[str, Json]:
+    """Return a request of about 1 MiB and the outputs of steps of some ten."""
+    rows: list[Json] = [
+        {"code": f"c{n}", "close": n * 0.5, "tags": ["a", "b"], "note": "n" * 40} for n in range(60_000)
+    ]
+    return {
+        "inputs": {
+            "l": list(range(90_000)),
+            "s": "x" * 700_000,
+            "t": "x" * 699_999 + "y",
+            "u": "é" * 350_000,
+            "few": list(range(300)),
+            "nested": [[n, [n]] for n in range(40_000)],
+            "words": [f"word{n}" for n in range(60_000)],
+            "giants": [10**30 + n * (2**61 - 1) for n in range(20_000)],
+            "pattern": "(a|b)*a(a|b){200}c",
+        },
+        "steps": {
+            "rows": rows,
+            "others": json.loads(json.dumps(rows)),
+            "numbers": list(range(1_000_000)),
+            "text": "lorem ipsum " * 1_000_000,
+            "fields": {f"k{n}": n for n in range(200_000)},
+        },
+    }
+
+
+def _evaluate(expression: str, values: dict[str, Json]) -> str:
+    try:
+        evaluate(expression, values, NOON)
+    except ExpressionFault as fault:
+        return "out of memory" if "than there is" in fault.message else fault.kind
+    return "a value"
+
+
+def _apart(expression: str, values: dict[str, Json]) -> str:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        limit = pages * resource.getpagesize() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.write(writing, _evaluate(expression, values).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as answer:
+        said = answer.read()
+    _, status = os.waitpid(child, 0)
+    return said if status == 0 else f"died: {os.waitstatus_to_exitcode(status)}"
+
+
+def main() -> None:
+    """Evaluate what stands in the input."""
+    values = large_values()
+    for warm in ("math.round(1.5)", "'a'.matches('b')", "'%s'.format([1])", "string(now())"):
+        evaluate(warm, values, NOON)
+    expressions = json.load(sys.stdin)
+    json.dump({expression: _apart(expression, values) for expression in expressions}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
