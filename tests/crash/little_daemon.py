@@ -24,6 +24,7 @@ from wavewright.engine.bus.relay import Relay
 from wavewright.engine.bus.trouble import Trouble
 from wavewright.engine.daemon.day import Day
 from wavewright.engine.daemon.intake import Intake
+from wavewright.engine.daemon.model_circuit import ModelCircuit
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.daemon.slots import Dispatcher
 from wavewright.engine.daemon.work import Workshop
@@ -198,6 +199,7 @@ def assemble(
         reporter=Reporter(section),
         watch=watch,
         day=Day(clock, lambda _reason, _until: None),
+        circuit=ModelCircuit(clock, lambda _run: None),
         nudge=lambda: None,
         clock=clock,
     )

@@ -16,6 +16,7 @@ from wavewright.planner.models import Plan
 from wavewright.planner.spending import Account
 from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
+from wavewright.tools.models.circuit import ALWAYS_CLOSED, Circuit
 from wavewright.tools.workers.services import Services, make_services
 
 
@@ -67,7 +68,10 @@ class OpenServices:
 
 @asynccontextmanager
 async def open_services(
-    settings: Settings, purse: OpenPurse | None = None, memory: Memory = NO_MEMORY
+    settings: Settings,
+    purse: OpenPurse | None = None,
+    memory: Memory = NO_MEMORY,
+    circuit: Circuit = ALWAYS_CLOSED,
 ) -> AsyncGenerator[OpenServices]:
     """Open the configured models under the configured budgets; without a model there is nothing to open.
 
@@ -75,6 +79,7 @@ async def open_services(
         settings: The project's.
         purse: Keeps the budgets; the one in the journal's file where absent.
         memory: What was answered in earlier lives of the runs that ask.
+        circuit: Keeps questions from a provider that is out of order.
 
     Raises:
         ModelConfigError: a model's name, its key or an address is wrong or missing.
@@ -93,7 +98,7 @@ async def open_services(
         read_calibration(settings.calibration)  # a faulty one is told before a plan is paid for
     async with AsyncExitStack() as stack:
         kept: OpenPurse = await stack.enter_async_context(purse_of(settings)) if purse is None else purse
-        models = await stack.enter_async_context(open_models(settings, kept, memory=memory))
+        models = await stack.enter_async_context(open_models(settings, kept, memory=memory, circuit=circuit))
         services = make_services(settings, models, kept, memory)
         services.ladder("planner")  # faulty ladders are told before a run begins
         yield OpenServices(services, kept)

@@ -130,6 +130,7 @@ class ModelError(Exception):
         hint: str | None = None,
         use: ModelUse | None = None,
         retry_after: float | None = None,
+        is_of_provider: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind: ModelErrorKind = kind
@@ -137,6 +138,8 @@ class ModelError(Exception):
         self.use = use
         self.retry_after = retry_after
         """Seconds that the provider asked to wait, where it did."""
+        self.is_of_provider = is_of_provider
+        """Whether any other question would fail for the same reason: a bad key, a rate limit, no connection."""
 
     @property
     def is_transient(self) -> bool:

@@ -18,6 +18,7 @@ from wavewright.config.settings import load_settings
 from wavewright.engine.context import RunContext
 from wavewright.engine.daemon import work
 from wavewright.engine.daemon.day import Day
+from wavewright.engine.daemon.model_circuit import ModelCircuit
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.messages.requests import JobRequest
 from wavewright.engine.operations.logs import Log
@@ -152,6 +153,7 @@ async def test_a_fault_of_one_runs_journal_counts_against_its_job_and_not_agains
             reporter=Reporter(settings.daemon),
             watch=watch,
             day=Day(time.time, lambda _reason, _until: None),
+            circuit=ModelCircuit(time.time, lambda _run: None),
             nudge=lambda: None,
             clock=time.time,
         )

@@ -24,6 +24,7 @@ from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.daemon.day import Day
 from wavewright.engine.daemon.intake import Intake
+from wavewright.engine.daemon.model_circuit import ModelCircuit
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.daemon.slots import Dispatcher
 from wavewright.engine.daemon.work import Workshop
@@ -108,6 +109,7 @@ async def open_workshop(desk: Desk, street: Street, folder: Path) -> AsyncGenera
             reporter=Reporter(section),
             watch=Watch(Log(agent="tester", domain="tests", stream=io.StringIO())),
             day=Day(lambda: desk.now, lambda _reason, _until: None),
+            circuit=ModelCircuit(lambda: desk.now, lambda _run: None),
             nudge=street.bus.nudge,
             clock=lambda: desk.now,
         )

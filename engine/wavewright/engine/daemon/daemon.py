@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final, cast
@@ -28,6 +28,7 @@ from wavewright.engine.daemon.decisions import Renewal
 from wavewright.engine.daemon.forgetting import Forgetting
 from wavewright.engine.daemon.intake import Intake
 from wavewright.engine.daemon.loop_watch import LoopWatch
+from wavewright.engine.daemon.model_circuit import CircuitWatch, ModelCircuit, State
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.daemon.sent import WatchedOutbox
 from wavewright.engine.daemon.slots import Dispatcher
@@ -41,6 +42,7 @@ from wavewright.engine.services import open_services
 from wavewright.engine.version import __version__
 from wavewright.executor.memory import RunMemory
 from wavewright.executor.stores import Stores, open_stores
+from wavewright.tools.models.choosing import configured_models
 
 GRACE_SECONDS: Final = 3.0
 """For calls that are under way to come to their end, so that nobody has to ask whether they took effect."""
@@ -130,6 +132,8 @@ async def _serve(
         watch.health.good("budget")
 
     day = Day(clock, tell_spent, tell_begun)
+    own = configured_models(settings)
+    circuit = ModelCircuit(clock, day.stop, _circuit_watch(watch, own), own)
     for part in ("broker", "store"):
         watch.health.expect(part)
     async with (
@@ -139,6 +143,7 @@ async def _serve(
             settings,
             PausingPurse(WarningPurse(stores.purse, watch.log, clock), day),
             RunMemory(stores.journal),
+            circuit,
         ) as opened,
         open_bus(daemon_bus_settings(section), _notice_of(watch)) as bus,
     ):
@@ -154,6 +159,7 @@ async def _serve(
             ),
             watch=watch,
             day=day,
+            circuit=circuit,
             nudge=bus.nudge,
             clock=clock,
         )
@@ -224,6 +230,8 @@ class _Rooms:
             group.start_soon(forgetting.run)
             group.start_soon(work)
             group.start_soon(relay)
+            if (models := self.workshop.opened.services.models) is not None:
+                group.start_soon(self.workshop.circuit.run, models)
             group.start_soon(self._look, dispatcher)
             group.start_soon(self.workshop.watch.store.run, self.stores.jobs.count_states)
             await stopping.asked()
@@ -288,6 +296,23 @@ def _notice_of(watch: Watch) -> Notice:
             watch.metrics.undeliverable()
 
     return notice
+
+
+def _circuit_watch(watch: Watch, own: Collection[str]) -> CircuitWatch:
+    """Return what is told of models that cannot be asked; the daemon's own make it not ready."""
+
+    def tell(model: str, state: State, reason: str, until: float) -> None:
+        watch.metrics.model_circuit(model, state)
+        if state == "closed":
+            watch.health.good("model")
+            watch.log.say("model_circuit_closed", model=model)
+        elif state == "open":
+            at = instant(until)
+            if model in own:
+                watch.health.bad("model", f"{reason}; {model} is tried again at {at}")
+            watch.log.say("model_circuit_opened", "warning", model=model, message=reason, until=at)
+
+    return tell
 
 
 def _first(fault: BaseException) -> BaseException:

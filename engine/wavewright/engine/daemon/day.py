@@ -71,9 +71,14 @@ class Day:
         if self.until is None:
             self._ends = next_day(self._clock())
             self._tell_spent(reason, self._ends)
-        if run is not None and (stopper := self._runs.get(run)) is not None:
+        if run is not None:
+            self.stop(run)
+
+    def stop(self, run: RunId) -> None:
+        """Stop a run that can ask nothing more for now; its job goes on later."""
+        if (stopper := self._runs.get(run)) is not None:
             stopper.wind_down(REST_SECONDS)
-        elif run is not None:
+        else:
             # Whose it is, is not known here, and it would wait for ever.
             for stopper in self._runs.values():
                 stopper.wind_down(REST_SECONDS)

@@ -112,10 +112,11 @@ class Dispatcher:
         while True:
             await self._until(lambda: len(self._running) < self._slots)
             await self._workshop.day.has_begun()
+            await self._workshop.circuit.until_may_begin()
             with anyio.move_on_after(LOOK_SECONDS):
                 await self._until(lambda: self._backlog > 0 or not self._is_drained)
-            if self._workshop.day.until is not None:
-                # It was spent meanwhile, and what has come in waits for the next.
+            if self._workshop.day.until is not None or not self._workshop.circuit.may_begin:
+                # It was spent meanwhile, or the model went away, and what has come in waits.
                 continue
             most = self._most_weight()
             job = await self._claim(most)

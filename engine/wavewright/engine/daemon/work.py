@@ -18,6 +18,7 @@ from wavewright.engine.daemon.answers import Answers, drop_stale
 from wavewright.engine.daemon.day import Day, instant
 from wavewright.engine.daemon.feedback import feedback_of, validation_of
 from wavewright.engine.daemon.job_documents import document_of, name_of
+from wavewright.engine.daemon.model_circuit import ModelCircuit
 from wavewright.engine.daemon.outbox_journal import OutboxJournal
 from wavewright.engine.daemon.reports import Reporter, shortened
 from wavewright.engine.lasting_faults import LASTING_FAULTS, told
@@ -42,6 +43,8 @@ from wavewright.planner.types import RunId
 FIRST_WAIT: Final = 2.0
 """Seconds before a job whose attempt failed is begun again; twice as long after each further one."""
 LONGEST_WAIT: Final = 300.0
+_NO_MODEL: Final = "it waits for its model: "
+"""How the reason of a job begins that waits until a model can be asked again."""
 STORE_WAIT: Final = 5.0
 """Seconds before a job is begun again whose events could not be written."""
 
@@ -57,6 +60,7 @@ class Workshop:
     reporter: Reporter
     watch: Watch
     day: Day
+    circuit: ModelCircuit
     nudge: Callable[[], None]
     """Called where something was put into the outbox."""
     clock: Callable[[], float]
@@ -172,9 +176,15 @@ class Workshop:
         if job.state == "queued" and job.not_before is not None and job.not_before == self.day.until:
             why = f"the budget of the day is spent; it goes on at {instant(job.not_before)}"
             return (self.reporter.status(job, "JOB_PAUSED", job.since, repr(job.since), reason=why),)
+        if job.state == "queued" and job.reason.startswith(_NO_MODEL):
+            return (self.reporter.status(job, "JOB_PAUSED", job.since, repr(job.since), reason=job.reason),)
         return self.reporter.tell(job) if job.state in ENDED else ()
 
     def _stopped(self, job: JobRow) -> JobChange:
+        opened = self.circuit.opened
+        if self.day.until is None and opened is not None:
+            reason = shortened(f"{_NO_MODEL}{opened.reason}")
+            return JobChange(job.job, "queued", reason=reason, not_before=opened.until)
         return JobChange(job.job, "queued", reason="stopped", not_before=self.day.until)
 
     def _put_off(self, job: JobRow, fault: Exception, stopper: Stopper | None = None) -> JobChange:

@@ -7,6 +7,7 @@ have few values (a tool, a model, a status), never an id: a job that went throug
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -52,6 +53,9 @@ class Metrics:
         self._begun_again = self._counter("jobs_begun_again", "Jobs that were begun before and did not end")
         self._slots = self._gauge("slots", "Room for jobs", "state")
         self._paused = self._gauge("paused", "Whether the budget of the day is spent")
+        self._circuits = self._gauge(
+            "model_circuit", "Whether a model is asked: 0 it is, 1 it is probed, 2 it is not", "model"
+        )
         self._lag = self._gauge("loop_lag_seconds", "How late the event loop was at most in the last minute")
         self._runs = self._counter("runs_finished", "Runs that ended", "status")
         self._plans = self._counter("plans_accepted", "Plans that runs followed", "rung")
@@ -115,6 +119,10 @@ class Metrics:
         """Set how late the event loop was, and whether work waits for another day."""
         self._lag.set(lag)
         self._paused.set(is_paused)
+
+    def model_circuit(self, model: str, state: Literal["closed", "half_open", "open"]) -> None:
+        """Set whether a model is asked."""
+        self._circuits.labels(model).set(("closed", "half_open", "open").index(state))
 
     def count(self, event: Event, tools: Mapping[StepId, str]) -> None:
         """Count an event of a run.

@@ -39,6 +39,7 @@ from wavewright.planner.types import Json
 from wavewright.tools.models.cassette_errors import CassetteMiss
 from wavewright.tools.models.characters import whole_text
 from wavewright.tools.models.choosing import choose_model, thinking_level
+from wavewright.tools.models.circuit import ALWAYS_CLOSED, Circuit
 from wavewright.tools.models.endpoints import Endpoint, find_endpoint
 from wavewright.tools.models.faults import Fault, Unanswered, falls_back, merged, outcome_of
 from wavewright.tools.models.limits import Pace, Turnstile
@@ -72,6 +73,8 @@ class ProviderModels:
     build: Callable[[Endpoint], Model]
     memory: Memory = NO_MEMORY
     """What the run was answered before it was interrupted."""
+    circuit: Circuit = ALWAYS_CLOSED
+    """Keeps questions from a provider that is out of order."""
     _served: dict[str, Served] = field(default_factory=dict[str, Served])
     _turnstiles: dict[str, Turnstile] = field(default_factory=dict[str, Turnstile])
 
@@ -201,6 +204,7 @@ class ProviderModels:
             ModelError: there is none.
         """
         tell = on_use or _tell_nobody
+        await self.circuit.enter(meter.call, meter.model)
         try:
             with anyio.fail_after(seconds):
                 meter.deadline = anyio.current_time() + seconds
@@ -222,7 +226,16 @@ class ProviderModels:
         message = self.redactor.redact(fault.message)
         use = meter.use(outcome_of(fault.kind), message)
         tell(use)
-        raise ModelError(fault.kind, message, hint=fault.hint, use=use, retry_after=fault.retry_after)
+        if fault.is_of_provider:
+            await self.circuit.failed(meter.call, meter.model, message, fault.retry_after)
+        raise ModelError(
+            fault.kind,
+            message,
+            hint=fault.hint,
+            use=use,
+            retry_after=fault.retry_after,
+            is_of_provider=fault.is_of_provider,
+        )
 
     def answer_in(self, response: ModelResponse, call: ModelCall, meter: Meter) -> ModelAnswer:
         """Return what a response says, without secrets."""

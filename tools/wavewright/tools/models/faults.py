@@ -63,6 +63,8 @@ class Fault:
     """Seconds that the provider asked to wait."""
     is_free: bool = False
     """Whether it is sure that nothing was charged."""
+    is_of_provider: bool = False
+    """Whether any other question to the model would fail for the same reason."""
 
 
 class Unanswered(Exception):
@@ -99,7 +101,7 @@ def fault_of(error: Exception, model: str, asked: str) -> Fault:
     if isinstance(error, ModelAPIError):
         return _api_fault(error, model, asked)
     if isinstance(error, (httpx2.TransportError, OSError)):
-        return Fault("unreachable", f"{model}: the connection broke", may_repeat=True)
+        return Fault("unreachable", f"{model}: the connection broke", may_repeat=True, is_of_provider=True)
     if isinstance(error, UserError):
         return Fault("denied", f"{model} cannot be asked this: {_quoted(error.message, asked)}", is_free=True)
     return Fault("bad_answer", f"{model} sent an answer that nobody can use", may_repeat=True)
@@ -122,6 +124,7 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> Fault:
                 f"{model} denied the request{said}",
                 hint="check the provider's key, and that it may use this model",
                 is_free=is_free,
+                is_of_provider=True,
             )
         case ModelQuotaExceededError():
             return Fault(
@@ -129,6 +132,7 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> Fault:
                 f"the account at the provider of {model} is used up{said}",
                 hint="top up the account, or choose another model",
                 is_free=is_free,
+                is_of_provider=True,
             )
         case ModelNotFoundError():
             return Fault(
@@ -136,6 +140,7 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> Fault:
                 f"the provider of {model} knows no such model{said}",
                 hint="check the model's name, and the address if it is your own",
                 is_free=is_free,
+                is_of_provider=True,
             )
         case ModelRequestRejectedError():
             return Fault("denied", f"{model} rejected the request{said}", is_free=is_free)
@@ -147,6 +152,7 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> Fault:
                 may_repeat=True,
                 retry_after=error.retry_after,
                 is_free=is_free,
+                is_of_provider=True,
             )
         case ModelRequestTimeout() | ModelTimeoutError():
             return Fault("timeout", f"{model} did not answer in time", may_repeat=True)
@@ -157,6 +163,7 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> Fault:
                 hint="check the network, and the address if it is your own",
                 may_repeat=True,
                 is_free=error.phase in {"pool", "connect"},
+                is_of_provider=True,
             )
         case ModelHTTPError(status_code=status) if status >= 500 or status in {408, 409, 425, 429}:
             return Fault(
@@ -166,6 +173,7 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> Fault:
                 may_repeat=True,
                 retry_after=error.retry_after,
                 is_free=is_free,
+                is_of_provider=True,
             )
         case ModelHTTPError():
             return Fault("denied", f"{model} rejected the request{said}", is_free=is_free)
@@ -221,4 +229,5 @@ def merged(faults: list[Fault]) -> Fault:
         "; ".join(one.message for one in faults),
         hint=lasting.hint,
         retry_after=min((one.retry_after for one in faults if one.retry_after is not None), default=None),
+        is_of_provider=all(one.is_of_provider for one in faults),
     )

@@ -17,6 +17,7 @@ from wavewright.planner.memory import NO_MEMORY, Memory
 from wavewright.planner.model_port import Models
 from wavewright.planner.spending import Purse
 from wavewright.tools.models.choosing import check_names, configured_models, thinking_level
+from wavewright.tools.models.circuit import ALWAYS_CLOSED, Circuit
 from wavewright.tools.models.endpoints import Endpoint, ModelConfigError, find_endpoint
 
 if TYPE_CHECKING:
@@ -52,8 +53,11 @@ async def open_models(
     *,
     environment: Mapping[str, str] = os.environ,
     memory: Memory = NO_MEMORY,
+    circuit: Circuit = ALWAYS_CLOSED,
 ) -> AsyncGenerator[Models]:
     """Yield the models that the settings name; what `memory` holds is not asked for again.
+
+    A question that `circuit` holds back waits to be cancelled.
 
     Raises:
         ModelConfigError: something about them is wrong or missing; nobody was asked anything.
@@ -77,7 +81,7 @@ async def open_models(
         def build(endpoint: Endpoint) -> Model:
             return _taped(build_model(endpoint, http), cassette)
 
-        yield ProviderModels(settings, environment, purse, redactor, build, memory)
+        yield ProviderModels(settings, environment, purse, redactor, build, memory, circuit)
 
 
 def _refuse_requests(settings: Settings, environment: Mapping[str, str]) -> None:

@@ -1,0 +1,73 @@
+"""Jobs wait while their model's provider is out of order, and go on when a probe finds that it answers."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from tests.engine.daemon.conftest import InProcess
+from tests.engine.daemon.yard import Counterpart, Yard, job
+from wavewright.engine.fake_model.server import Failure, FakeModelServer, asked_for, denied
+from wavewright.engine.messages.requests import JobRequest
+from wavewright.planner.types import JsonObject
+
+pytestmark = pytest.mark.anyio
+
+REVIEW: JsonObject = {
+    "goal_achieved": True,
+    "confidence": 0.9,
+    "summary": "It was said.",
+    "missing_data": [],
+    "recovery_actions": [],
+}
+
+
+@pytest.fixture
+def modelled(yard: Yard, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> Yard:
+    """A daemon whose runs a model reviews."""
+    for name, value in model_server.environment().items():
+        monkeypatch.setenv(name, value)
+        yard.environment[name] = value
+    yard.write(more="models: {attempts: 1}")
+    return yard
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        pytest.param(denied(401), "denied the request (HTTP 401)", id="a bad key"),
+        pytest.param(Failure(429), "overloaded or out of order (HTTP 429)", id="a rate limit"),
+    ],
+)
+async def test_jobs_wait_with_the_reason_until_a_probe_is_answered(
+    modelled: Yard,
+    counterpart: Counterpart,
+    in_process: InProcess,
+    model_server: FakeModelServer,
+    failure: Failure,
+    said: str,
+) -> None:
+    # The review, and the first probe.
+    model_server.answer(failure, times=2)
+    model_server.answer(REVIEW, when=asked_for("review"))
+    model_server.answer("yes")
+    first, second = str(uuid4()), str(uuid4())
+    async with in_process() as daemon:
+        await counterpart.send(JobRequest(job_id=first, job=job(("say", "one"))))
+        paused = await counterpart.until_told(first, "JOB_PAUSED")
+        unready = daemon.watch.health.faults["model"]
+        await counterpart.send(JobRequest(job_id=second, job=job(("say", "two"))))
+        for one in (first, second):
+            await counterpart.until_told(one, "JOB_COMPLETED")
+        is_ready = daemon.watch.health.faults["model"] is None
+
+    assert str(paused["reason"]).startswith("it waits for its model: ")
+    assert said in str(paused["reason"])
+    assert unready is not None
+    assert said in unready
+    assert is_ready
+    assert [len(daemon.said(name)) for name in ("model_circuit_opened", "model_circuit_closed")] == [2, 1]
+    # The step was not called again, and the second job was not begun before the model was back.
+    assert modelled.calls() == {"say one": 1, "say two": 1}
+    assert "JOB_PAUSED" not in counterpart.statuses(second)
