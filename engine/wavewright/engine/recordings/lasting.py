@@ -31,7 +31,9 @@ from wavewright.executor.events import (
 )
 from wavewright.planner.types import Json, JsonObject
 
-_OF_TIME = frozenset({"at", "started", "seconds", "attempts", "versions", "usd", "frames"})
+_OF_TIME = frozenset(
+    {"at", "started", "seconds", "attempts", "versions", "tool_code", "retry", "usd", "frames"}
+)
 """Members of events, of errors, of uses and of rungs that are left out; prices and code change with time."""
 _OF_PLACE: Mapping[str, str] = {"root": "<path>", "file": "<path>"}
 _NOT_LASTING = frozenset({"package", "resumed"})

@@ -41,7 +41,7 @@ REDACTIONS = (
     Redaction("<run>", frozenset({"run"})),
     Redaction("<key {n}>", frozenset({"key"})),
     Redaction("<plan {n}>", frozenset({"plan_hash", "base"})),
-    Redaction(None, frozenset({"versions", "timings", "format"})),
+    Redaction(None, frozenset({"versions", "tool_code", "frames", "failed_attempts", "timings", "format"})),
     Redaction("<run>", pattern=r"\b\d{8}-\d{6}-[0-9a-f]{6}\b"),
     Redaction("<time>", pattern=r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"),
 )
