@@ -134,10 +134,21 @@ def test_a_check_of_the_whole_step_is_asked_once() -> None:
     assert [(record.index, record.verdict) for record in records] == [(None, "pass")]
 
 
-def test_an_empty_list_of_items_passes_because_there_was_no_call() -> None:
-    (record,) = ask({"required": ["code"]}, [], step={"for_each": []}, view=items())
+@pytest.mark.parametrize(
+    ("on_empty", "expected"),
+    [
+        ({}, ("not_evaluated", "warn", True)),
+        ({"on_empty": "warn"}, ("not_evaluated", "warn", True)),
+        ({"on_empty": "block"}, ("not_evaluated", "block", True)),
+        ({"on_empty": "pass"}, ("pass", "block", False)),
+    ],
+)
+def test_a_gate_on_a_step_without_items_is_not_evaluated(
+    on_empty: JsonObject, expected: tuple[str, str, bool]
+) -> None:
+    (record,) = ask({"required": ["code"], **on_empty}, [], step={"for_each": []}, view=items())
 
-    assert record.verdict == "pass"
+    assert (record.verdict, record.severity, record.is_red) == expected
     assert record.looked_at == "no calls: the list of items is empty"
 
 

@@ -272,7 +272,7 @@ async def test_a_step_without_items_is_not_judged() -> None:
     records, models = await judge([], output=[], view=View(items=[]), for_each=[])
 
     assert models.asked == []
-    assert records[0].verdict == "pass"
+    assert records[0].verdict == "not_evaluated"
 
 
 async def test_gates_that_code_answers_stand_beside_those_of_a_judge_in_the_plans_order() -> None:

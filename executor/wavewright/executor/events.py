@@ -57,8 +57,8 @@ class GateRecord:
     step: StepId
     kind: Literal["check", "schema", "fresh_within", "required", "judge"]
     severity: GateSeverity
-    verdict: Literal["pass", "fail", "error"]
-    """`error`: the gate could not be asked, which counts as red."""
+    verdict: Literal["pass", "fail", "error", "not_evaluated"]
+    """`error`: the gate could not be asked; `not_evaluated`: there were no items to ask it about. Both count as red."""
     looked_at: str
     """The expression or fields, with the values found, short enough for one line of a report."""
     message: str = ""

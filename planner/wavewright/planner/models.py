@@ -146,6 +146,9 @@ class Gate(Model):
     """A question for a model, where no code can decide."""
     severity: GateSeverity = "block"
     """`block` stops what depends on the step; `warn` is reported only."""
+    on_empty: Literal["warn", "block", "pass"] = "warn"
+    """What comes of the gate where a `for_each` step has no items, so that nothing is evaluated: a warning and a cap
+    on the confidence, a stop of what depends on the step, or nothing."""
     hint: str | None = None
     """What would mend it; shown with a failure and offered as a recovery action."""
 

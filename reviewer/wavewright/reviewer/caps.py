@@ -18,13 +18,16 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.models import Cap, Plan
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.planner.uses import condition_use
-from wavewright.reviewer.evidence import Evidence, raw_overall
+from wavewright.reviewer.evidence import Evidence, raw_overall, superseded_steps
 from wavewright.reviewer.records import EVERY_FIELD, CapRecord, Confidence
 from wavewright.reviewer.rungs import Ceiling, rung_ceilings
 from wavewright.reviewer.scope import plan_scope
 from wavewright.reviewer.values import brief, shorten
 
 OVERALL = "overall"
+
+NOT_EVALUATED_MAX = 0.5
+"""The most that any confidence can be where a gate had no items to look at."""
 
 CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the result")
 
@@ -39,7 +42,11 @@ def settle_caps(
     variables = plan_scope(plan, state)
     of_goal = goal.caps if goal is not None else ()
     asked = [_asked(cap, variables, now, "goal" if cap in of_goal else "plan") for cap in plan.caps]
-    ceilings = (*rung_ceilings(plan, state), *((review,) if review is not None else ()))
+    ceilings = (
+        *rung_ceilings(plan, state),
+        *_unevaluated_ceilings(plan, state),
+        *((review,) if review is not None else ()),
+    )
     return (*asked, *(_engine_cap(ceiling) for ceiling in ceilings))
 
 
@@ -140,6 +147,14 @@ def _asked(cap: Cap, variables: JsonObject, now: dt.datetime, origin: Literal["p
         when=cap.when,
         fault=fault,
     )
+
+
+def _unevaluated_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
+    """Yield a ceiling for each gate that was not evaluated on a step that counts."""
+    replaced = superseded_steps(plan)
+    for gate in state.gates:
+        if gate.verdict == "not_evaluated" and gate.step not in replaced:
+            yield Ceiling(NOT_EVALUATED_MAX, f"gate {gate.gate!r} was {gate.message}")
 
 
 def _engine_cap(ceiling: Ceiling) -> CapRecord:

@@ -196,6 +196,8 @@ def _gate(records: Sequence[GateRecord], labels: Sequence[str]) -> JsonObject:
         "asked": len(records),
         "red": len(red),
     }
+    if first.verdict == "not_evaluated":
+        told["not_evaluated"] = True
     if red:
         told["found"] = [_found(record, labels) for record in red[:_MOST_RECORDS]]
         if len(red) > _MOST_RECORDS:

@@ -40,6 +40,8 @@ class RedGate:
     """False for a block gate whose step ended without an output to look at."""
     is_undecided: bool = False
     """Whether none of its red records is a verdict: the gate could not be asked, or nobody could judge it."""
+    is_unevaluated: bool = False
+    """Whether there was no item to ask it about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ def _red_gate(
         hint=first.hint,
         template_gate=first.template_gate or template_gate_of(gate_id, goal),
         is_undecided=all(entry.verdict == "error" for entry in entries),
+        is_unevaluated=first.verdict == "not_evaluated",
     )
 
 

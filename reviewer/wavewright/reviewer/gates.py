@@ -4,7 +4,8 @@ A *gate* stops bad data: it looks at the output of a step as soon as that has en
 looked at, the values found and its verdict. `make_verifier` answers the executor's port `Verify`: at once where code
 alone is asked, else with something to wait for. A gate that cannot be asked is red. There is one exception: a
 `judge` gate needs a model, so without one it is recorded as an unanswered warning, which lowers the confidence and
-blocks nothing.
+blocks nothing. A gate on a step that had no items is not evaluated: a warning and a cap, unless its `on_empty` says
+otherwise.
 """
 
 from __future__ import annotations
@@ -254,13 +255,19 @@ def _record(prepared: _PreparedGate, call: Call) -> GateRecord:
 
 
 def _no_calls(prepared: _PreparedGate, step: StepId) -> GateRecord:
+    """Return the record of a gate on a step without items, with the severity that the gate has for that."""
     gate = prepared.gate
+    passes = gate.on_empty == "pass"
     return GateRecord(
         gate=gate.id,
         step=step,
         kind=gate.kind,
-        severity=prepared.severity,
-        verdict="pass",
+        severity=prepared.severity if gate.on_empty == "pass" else gate.on_empty,
+        verdict="pass" if passes else "not_evaluated",
         looked_at="no calls: the list of items is empty",
+        message="" if passes else f"not evaluated: step {step!r} had no items",
+        hint=None
+        if passes
+        else f"find out why step {step!r} had no items, or set 'on_empty: pass' on the gate where that is right",
         template_gate=prepared.template_gate,
     )

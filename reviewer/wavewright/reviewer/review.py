@@ -67,7 +67,8 @@ def review_by_code(
 
 def _sentences(found: Assessment, settled: Settled, goal: Goal) -> Iterator[str]:
     if found.is_achieved:
-        yield "Goal achieved: every mandatory gate is green and everything that the result needs is there."
+        evaluated = " that was evaluated" if any(gate.is_unevaluated for gate in found.gates) else ""
+        yield f"Goal achieved: every mandatory gate{evaluated} is green and everything that the result needs is there."
     else:
         yield "Goal not achieved."
         yield from reasons(found)

@@ -137,7 +137,7 @@ def _holds(condition: str, scope: JsonObject, now: dt.datetime) -> bool:
 
 
 def _is_idle(record: GateRecord) -> bool:
-    """Whether a gate was green because there was nothing to look at."""
+    """Whether there was nothing for a gate to look at."""
     return record.looked_at.startswith("no calls:")
 
 

@@ -124,7 +124,12 @@ def gate_claim(gate: str, records: tuple[GateRecord, ...]) -> Claim:
 
 
 def _line(record: GateRecord) -> str:
-    verdict = {"pass": "passed", "fail": "failed", "error": "could not be asked"}[record.verdict]
+    verdict = {
+        "pass": "passed",
+        "fail": "failed",
+        "error": "could not be asked",
+        "not_evaluated": "was not evaluated",
+    }[record.verdict]
     item = "" if record.index is None else f"[{record.index}]"
     looked_at = "" if record.looked_at in record.message else record.looked_at
     said = ": ".join(part for part in (record.message, looked_at) if part)

@@ -27,6 +27,11 @@ class GateGroup:
     is_replaced: bool
 
     @property
+    def is_unevaluated(self) -> bool:
+        """Whether there were no items to look at."""
+        return any(record.verdict == "not_evaluated" for record in self.records)
+
+    @property
     def colour(self) -> str:
         """The class that colours it."""
         if not self.red:
