@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
 from wavewright.engine.feedback import Feedback, Validation
+from wavewright.engine.input_changes import InputChanges
 from wavewright.engine.jobs import Order, PlanDraft
 from wavewright.engine.stopping import Stopper
 from wavewright.executor.events import Event, RetryOf
@@ -167,6 +168,8 @@ class RunRequest:
     """A plan that replaces the job's."""
     schedule: Schedule | None = None
     concurrency: int | None = None
+    inputs: InputChanges = field(default_factory=InputChanges)
+    """What takes the place of the job's inputs."""
     as_of: dt.datetime | None = None
     output_dir: Path | None = None
     feedback: Feedback | None = None

@@ -25,7 +25,8 @@ from wavewright.engine.dry_run_known import count_calls, known_value
 from wavewright.engine.dry_run_rerun import RUNNING, Rerun, Standing
 from wavewright.engine.dry_run_reuse import Reuse
 from wavewright.engine.dry_run_trust import Trust, judge_trust
-from wavewright.engine.jobs import Order, no_plan
+from wavewright.engine.job_faults import no_plan
+from wavewright.engine.jobs import Order
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, PlanError

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
-from wavewright.config.documents import Document, DocumentError, Source
+from wavewright.config.documents import Document, DocumentError, Fault, Source
 from wavewright.config.settings import Settings
 from wavewright.config.shape import read_shape
 from wavewright.config.sources import pointer_keys, together
 from wavewright.config.valid_subset import valid_subset
 from wavewright.planner.diagnostics import Diagnostic, PlanError, diagnostic_of, place
-from wavewright.planner.goals import GoalTemplate, Job
+from wavewright.planner.goals import Goal, GoalTemplate, Job
 from wavewright.planner.models import Plan
 from wavewright.planner.partial_plan import PartialPlan, partial_plan
 from wavewright.planner.pointers import child
@@ -165,3 +165,22 @@ def refuse_unknown_preference(
             hint=f"{hint}; a model's name as PROVIDER:NAME will do as well",
         )
         raise PlanError(tuple(place([unknown], place_in)), place_in.source)
+
+
+def misuse_of(error: PlanError) -> DocumentError:
+    """Return the faults of a document that a plan is checked against: they are none of the plan's."""
+    faults = (
+        Fault(found.kind, found.message, found.span, found.pointer, found.hint) for found in error.diagnostics
+    )
+    return DocumentError(error.source, tuple(faults))
+
+
+def no_plan(goal: Goal, source: Source) -> PlanError:
+    """Return the error of a job without a plan, to be raised."""
+    missing = Diagnostic(
+        code="E114",
+        message=f"there is no plan for job {goal.job!r}: neither it nor its goal template has one",
+        hint="add 'plan: FILE' to the job, or 'plan:' to the goal template; a language model can make one: "
+        "set WAVEWRIGHT_MODEL and call `wavewright plan JOB --out FILE`",
+    )
+    return PlanError((missing,), source)

@@ -15,8 +15,6 @@ from typing import TypeAlias
 
 from wavewright.config.documents import (
     Document,
-    DocumentError,
-    Fault,
     ReadLimits,
     Source,
     read_bytes,
@@ -24,8 +22,10 @@ from wavewright.config.documents import (
 )
 from wavewright.config.settings import Settings
 from wavewright.engine.document_kinds import is_job, is_sealed_plan, is_template
+from wavewright.engine.input_changes import InputChanges
 from wavewright.engine.job_faults import (
     JobFaults,
+    misuse_of,
     partial_of,
     refuse_unknown_preference,
     without_unknown_packs,
@@ -42,6 +42,8 @@ from wavewright.planner.partial_plan import PartialPlan
 from wavewright.planner.reader import plan_of, read_model
 from wavewright.planner.resolving import resolve_goal
 from wavewright.planner.types import JsonObject, Schedule
+
+_AS_WRITTEN = InputChanges()
 
 TARGET = "target"
 """Name of the input that holds the target of a run, where a job has several."""
@@ -113,7 +115,9 @@ class Order:
         return replace(self, goal=self.goal.model_copy(update={"schedule": schedule}))
 
 
-def read_order(file: Path, plan_file: Path | None, settings: Settings) -> Order:
+def read_order(
+    file: Path, plan_file: Path | None, settings: Settings, inputs: InputChanges = _AS_WRITTEN
+) -> Order:
     """Read a job (or a plan, a sealed plan, or a goal template with a plan, in its place).
 
     Raises:
@@ -121,7 +125,7 @@ def read_order(file: Path, plan_file: Path | None, settings: Settings) -> Order:
         PlanError: a document does not say what it must, each fault at its place.
         SealError: a sealed plan was changed, or a tool that it calls has changed since.
     """
-    return order_of(read_file(file), file, plan_file, settings)
+    return order_of(read_file(file), file, plan_file, settings, inputs=inputs)
 
 
 def order_of(
@@ -132,6 +136,7 @@ def order_of(
     *,
     inputs_follow: bool = False,
     judge: PlanJudge | None = None,
+    inputs: InputChanges = _AS_WRITTEN,
 ) -> Order:
     """Return what a job document comes to.
 
@@ -143,12 +148,13 @@ def order_of(
         inputs_follow: For a goal template whose plan is only looked at: its inputs come with a job.
         judge: Finds the faults of a plan where the documents have others, so that all are raised at once; by default
             with the tools of the project. The plan of a job without faults is left to whoever runs or checks it.
+        inputs: What takes the place of the job's inputs.
 
     Raises:
         DocumentError, PlanError, SealError: as in `read_order`.
     """
     if is_sealed_plan(document):
-        return _sealed_order(document, plan_file, settings)
+        return _sealed_order(document, plan_file, settings, inputs)
     faults = JobFaults()
     parts = _read_parts(document, file, plan_file, settings, faults)
     job, draft = parts.job, parts.draft
@@ -157,6 +163,7 @@ def order_of(
     if parts.template is None and draft is None:
         faults.raise_all()
     template = parts.template or _template_of_plan(job, draft)
+    job = faults.attempt(lambda: inputs.of_job(parts.job, template)) or job
     faults.attempt(
         lambda: refuse_unknown_preference(job, document, template, parts.template_document, settings)
     )
@@ -283,11 +290,20 @@ def _targets_of(job: Job, template: GoalTemplate) -> JobTargets | None:
     return job.targets.model_copy(update={"expand": template.targets.expand})
 
 
-def _sealed_order(document: Document, plan_file: Path | None, settings: Settings) -> Order:
+def _sealed_order(
+    document: Document, plan_file: Path | None, settings: Settings, inputs: InputChanges
+) -> Order:
     """Return what a sealed plan comes to: its own goal and plan, whatever the job's files say by now."""
-    if plan_file is not None:
-        message = f"a sealed plan runs as it is; --plan {str(plan_file)!r} cannot take its place"
-        raise SealError(message, place=document.source.name, hint="leave --plan out, or name the job instead")
+    if plan_file is not None or inputs:
+        given = (
+            "its inputs cannot be set"
+            if plan_file is None
+            else f"--plan {str(plan_file)!r} cannot replace it"
+        )
+        message = f"a sealed plan runs as it is; {given}"
+        raise SealError(
+            message, place=document.source.name, hint="name the job instead, or leave the option out"
+        )
     sealed = read_sealed_plan(document, settings.root)
     sealed.refuse_other_tools(signatures_to_check(sealed.plan, sealed.goal, settings))
     draft = PlanDraft(sealed.plan, PlanOrigin(document, "/plan"), sealed.rung, is_sealed=True)
@@ -311,25 +327,6 @@ def goal_of_file(file: Path, plan: Plan, plan_document: Document | None, setting
     job = Job(name=template.name, inputs=plan.inputs)
     goal = resolve_goal(job, template, plan_document, inputs_follow=not plan.inputs)
     return _with_packs(goal, job, file, settings)
-
-
-def misuse_of(error: PlanError) -> DocumentError:
-    """Return the faults of a document that a plan is checked against: they are none of the plan's."""
-    faults = (
-        Fault(found.kind, found.message, found.span, found.pointer, found.hint) for found in error.diagnostics
-    )
-    return DocumentError(error.source, tuple(faults))
-
-
-def no_plan(goal: Goal, source: Source) -> PlanError:
-    """Return the error of a job without a plan, to be raised."""
-    missing = Diagnostic(
-        code="E114",
-        message=f"there is no plan for job {goal.job!r}: neither it nor its goal template has one",
-        hint="add 'plan: FILE' to the job, or 'plan:' to the goal template; a language model can make one: "
-        "set WAVEWRIGHT_MODEL and call `wavewright plan JOB --out FILE`",
-    )
-    return PlanError((missing,), source)
 
 
 def read_file(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Document:

@@ -72,7 +72,7 @@ async def plan_request(
         ModelConfigError: the configured model cannot be asked at all.
     """
     assert request.job_file is not None
-    order = read_order(request.job_file, request.plan_file, settings)
+    order = read_order(request.job_file, request.plan_file, settings, request.inputs)
     watch = _Watch(on_use, on_rung)
     if order.draft is not None and (order.draft.is_sealed or order.draft.rung == "given"):
         return _given(order, settings)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.config.documents import Document, DocumentError, ReadLimits, read_bytes, read_document
 from wavewright.engine.document_kinds import is_job, is_template
+from wavewright.engine.input_changes import InputChanges
 from wavewright.planner.checker import check, check_partial
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
 from wavewright.planner.limits import Limits
@@ -38,6 +39,8 @@ class CheckOptions:
     max_waves: int | None = None
     max_bytes: int | None = None
     max_depth: int | None = None
+    inputs: InputChanges = field(default_factory=InputChanges)
+    """What takes the place of the inputs of a job, or of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ def check_plan(options: CheckOptions) -> Checked:
     plan = text.plan or (text.partial.plan if text.partial is not None else None)
     if plan is None:
         return Checked(text, None, text.diagnostics)
+    plan = options.inputs.of_plan(plan)
     try:
         goal = _goal(options, plan, text.document)
     except PlanError as error:
@@ -118,7 +122,7 @@ def check_plan(options: CheckOptions) -> Checked:
     tools = _tools(options, plan, goal)
     if text.plan is None:
         return _check_partial(text, goal, tools, options)
-    return _check_plan(text, goal, tools, options)
+    return _check_plan(text, plan, goal, tools, options)
 
 
 def _check_order(document: Document, options: CheckOptions, settings: Settings) -> Checked:
@@ -126,10 +130,19 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
 
     A job without a plan is at fault only where there is no model to make one.
     """
-    from wavewright.engine.jobs import no_plan, order_of
+    from wavewright.engine.job_faults import no_plan
+    from wavewright.engine.jobs import order_of
 
     try:
-        order = order_of(document, options.file, None, settings, inputs_follow=True, judge=_judge_of(options))
+        order = order_of(
+            document,
+            options.file,
+            None,
+            settings,
+            inputs_follow=True,
+            judge=_judge_of(options),
+            inputs=options.inputs,
+        )
         if is_template(document) and order.draft is None:
             return _check_template(document, options, order.goal)
         if order.draft is None and settings.model is None:
@@ -204,13 +217,12 @@ def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Ch
 
 
 def _check_plan(
-    text: PlanText, goal: Goal | None, tools: Mapping[str, ToolSignature], options: CheckOptions
+    text: PlanText, own: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature], options: CheckOptions
 ) -> Checked:
-    assert text.plan is not None
     document = None if text.repairs else text.document
-    allowance = _allowance(options, text.plan, goal)
-    basis = Basis(text.plan, document, "", goal, tools, _limits(options, goal), allowance=allowance)
-    plan, found = basis.judge(text.plan)
+    allowance = _allowance(options, own, goal)
+    basis = Basis(own, document, "", goal, tools, _limits(options, goal), allowance=allowance)
+    plan, found = basis.judge(own)
     placed = tuple(place(found, text.document)) if text.document is not None else found
     return Checked(text, plan, (*text.diagnostics, *placed), basis)
 
@@ -283,7 +295,7 @@ def _tools(options: CheckOptions, plan: Plan | None, goal: Goal | None) -> Mappi
         try:
             return read_tools_file(options.tools)
         except PlanError as error:
-            from wavewright.engine.jobs import misuse_of
+            from wavewright.engine.job_faults import misuse_of
 
             raise misuse_of(error) from error
     from wavewright.engine.toolbox import gather_tools, signatures_to_check, tools_of_plan

@@ -15,7 +15,8 @@ from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
 from wavewright.engine.document_kinds import is_job, is_template
-from wavewright.engine.jobs import misuse_of, order_of, read_file
+from wavewright.engine.job_faults import misuse_of
+from wavewright.engine.jobs import order_of, read_file
 from wavewright.engine.owned_runs import why_no_plan
 from wavewright.engine.toolbox import tools_of_plan
 from wavewright.executor.events import Event

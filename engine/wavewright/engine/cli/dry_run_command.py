@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,9 @@ from wavewright.engine.cli.project import project_settings, warn_of_foreign_job
 from wavewright.engine.document_kinds import is_sealed_plan
 from wavewright.engine.dry_run import DryRun, forecast
 from wavewright.engine.dry_run_outlook import gather_outlook
-from wavewright.engine.jobs import Order, no_plan, read_order
+from wavewright.engine.input_changes import InputChanges
+from wavewright.engine.job_faults import no_plan
+from wavewright.engine.jobs import Order, read_order
 from wavewright.engine.toolbox import signatures_to_check
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ class DryRunOptions:
     """A run that has begun, in place of a job."""
     patch: Path | None = None
     """A patch of that run's plan."""
+    inputs: InputChanges = field(default_factory=InputChanges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ def _look(options: DryRunOptions) -> _Looked:
         return _look_at_run(options, options.run, settings)
     if options.patch is not None:
         raise CommandError("--patch is a patch of a run's plan", hint="name the run with --run RUN")
-    order = read_order(named_job(options.job), options.plan, settings)
+    order = read_order(named_job(options.job), options.plan, settings, options.inputs)
     order = _scheduled(order, options, settings)
     if order.draft is None:
         raise no_plan(order.goal, order.source)
@@ -122,9 +125,9 @@ def _of_targets(
 
 
 def _look_at_run(options: DryRunOptions, run: str, settings: Settings) -> _Looked:
-    if options.job is not None or options.plan is not None or options.out is not None:
+    if options.job is not None or options.plan is not None or options.out is not None or options.inputs:
         message = "--run looks at a run that has begun, not at a job, another plan or a sealed plan"
-        raise CommandError(message, hint="leave JOB, --plan and --out away, or --run")
+        raise CommandError(message, hint="leave JOB, --plan, --set, --inputs and --out away, or --run")
     from wavewright.engine.cli.dry_run_of_run import read_begun_run
 
     begun = read_begun_run(run, options.patch, settings)

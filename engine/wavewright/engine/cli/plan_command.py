@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from wavewright.engine.cli.plan_report import report_json, report_text, sound_pl
 from wavewright.engine.cli.plan_text import plan_as_json, plan_as_yaml
 from wavewright.engine.cli.project import project_settings, warn_of_foreign_job
 from wavewright.engine.context import RunRequest
+from wavewright.engine.input_changes import InputChanges
 from wavewright.engine.planning_session import plan_request
 from wavewright.reviewer.files import FileNotWrittenError, write_whole
 
@@ -40,6 +41,7 @@ class PlanOptions:
     as_of: str | None = None
     out: Path | None = None
     answers: Sequence[str] = ()
+    inputs: InputChanges = field(default_factory=InputChanges)
 
 
 def plan(options: PlanOptions, *, output_format: str) -> int:
@@ -52,7 +54,7 @@ def plan(options: PlanOptions, *, output_format: str) -> int:
     if options.out is not None:
         _refuse_unusable(options.out)
     warn_of_foreign_job(options.job)
-    request = RunRequest(job_file=options.job, as_of=instant_of(options.as_of))
+    request = RunRequest(job_file=options.job, as_of=instant_of(options.as_of), inputs=options.inputs)
     report = anyio.run(_plan, request, project_settings(options.job), options.answers)
     made = sound_plan(report)
     if made is not None and options.out is not None:

@@ -14,7 +14,7 @@ from wavewright.config.documents import Source
 from wavewright.engine.cli.asking import HOW_TO_ANSWER, question_lines
 from wavewright.engine.cli.model_lines import cost_words, models_of, rung_line, short
 from wavewright.engine.cli.plan_text import plan_as_yaml, plan_json
-from wavewright.engine.jobs import no_plan
+from wavewright.engine.job_faults import no_plan
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.rendering import render_json, render_text

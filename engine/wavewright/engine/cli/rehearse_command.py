@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import project_settings, warn_of_foreign_job
-from wavewright.engine.jobs import no_plan, read_order
+from wavewright.engine.input_changes import InputChanges
+from wavewright.engine.job_faults import no_plan
+from wavewright.engine.jobs import read_order
 
 if TYPE_CHECKING:
     from wavewright.engine.rehearsal import NoAnswer, RehearsalReport
@@ -27,6 +29,7 @@ class RehearsalOptions:
     schedule: Schedule | None
     seed: int
     fixtures: Path | None
+    inputs: InputChanges = field(default_factory=InputChanges)
 
 
 def rehearse(options: RehearsalOptions, *, output_format: str, output: Path | None) -> int:
@@ -39,7 +42,7 @@ def rehearse(options: RehearsalOptions, *, output_format: str, output: Path | No
         raise CommandError(msg, hint="use --format text or --format json with --stubs")
     warn_of_foreign_job(options.job)
     settings = project_settings(options.job)
-    order = read_order(options.job, options.plan, settings)
+    order = read_order(options.job, options.plan, settings, options.inputs)
     if order.draft is None:
         raise no_plan(order.goal, order.source)
     if (schedule := options.schedule or settings.schedule) is not None:

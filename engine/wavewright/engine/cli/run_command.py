@@ -30,6 +30,7 @@ from wavewright.engine.cli.project import (
 )
 from wavewright.engine.cli.stored_runs import find_run
 from wavewright.engine.context import RunContext, RunRequest
+from wavewright.engine.input_changes import InputChanges
 from wavewright.engine.owned_runs import job_of_run
 from wavewright.engine.pipeline import PipelineRun
 from wavewright.engine.session import run_request
@@ -61,6 +62,7 @@ def read_request(
     concurrency: int | None,
     as_of: str | None,
     output: Path | None,
+    inputs: InputChanges,
 ) -> RunRequest:
     """Return the request that the options of `run` make.
 
@@ -74,6 +76,7 @@ def read_request(
         concurrency=concurrency,
         as_of=instant_of(as_of),
         output_dir=output,
+        inputs=inputs,
     )
 
 

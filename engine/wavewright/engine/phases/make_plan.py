@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from wavewright.config.documents import Source
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.jobs import PlanDraft, PlanOrigin, no_plan
+from wavewright.engine.job_faults import no_plan
+from wavewright.engine.jobs import PlanDraft, PlanOrigin
 from wavewright.engine.model_phases import Asked, Recorder, ask_models
 from wavewright.engine.pipeline import StepResult, go_on, halt
 from wavewright.engine.recording import (

@@ -41,7 +41,7 @@ class ReadJob:
             order = read_inline_order(request.job, settings)
         else:
             assert request.job_file is not None
-            order = read_order(request.job_file, request.plan_file, settings)
+            order = read_order(request.job_file, request.plan_file, settings, request.inputs)
         goal = _as_requested(order.goal, request, settings)
         with_targets = order if order.targets is not None else None
         return go_on(replace(context, goal=goal, draft=order.draft, order=with_targets))

@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from wavewright.config.settings import Settings
-from wavewright.engine.jobs import Order, no_plan
+from wavewright.engine.job_faults import no_plan
+from wavewright.engine.jobs import Order
 from wavewright.engine.rehearsal.answers import Answers, Fixtures
 from wavewright.engine.rehearsal.branches import Branch, branches_of, branches_taken
 from wavewright.engine.rehearsal.concerns import reads_of

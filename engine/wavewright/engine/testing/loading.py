@@ -35,7 +35,7 @@ class PlanLoader:
             file: The job, the plan or the goal template.
             plan: A plan in place of the job's own.
         """
-        from wavewright.engine.jobs import no_plan
+        from wavewright.engine.job_faults import no_plan
         from wavewright.planner.binding import bind_plan
         from wavewright.planner.checker import check
         from wavewright.planner.diagnostics import PlanError

@@ -110,6 +110,15 @@ AnswerOption = Annotated[
         "--answer", metavar="TEXT", help="Answer to a planner's question; repeat it for further questions."
     ),
 ]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Set an input, by a path with dots; repeat it for others."
+    ),
+]
+InputsOption = Annotated[
+    Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs that go before those of the job.")
+]
 RunArgument = Annotated[
     str | None,
     typer.Argument(

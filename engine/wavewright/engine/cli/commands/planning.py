@@ -13,8 +13,10 @@ from wavewright.engine.cli.commands.options import (
     AsOfOption,
     CheckFormat,
     GraphFormat,
+    InputsOption,
     JobArgument,
     ScheduleOption,
+    SetOption,
     TextFormat,
 )
 
@@ -29,6 +31,8 @@ def plan(
         Path | None, typer.Option(metavar="FILE", help="Keep the plan there, as YAML or JSON by its suffix.")
     ] = None,
     answer: AnswerOption = None,
+    set_: SetOption = None,
+    inputs: InputsOption = None,
     format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
 ) -> None:
     """Make a plan for a job; calls none of its tools.
@@ -36,8 +40,11 @@ def plan(
     Prints the plan, which rung of the ladder made it, what the checker found and what models cost.
     """
     from wavewright.engine.cli import plan_command
+    from wavewright.engine.cli.given_inputs import given_inputs
 
-    options = plan_command.PlanOptions(job=job, as_of=as_of, out=out, answers=answer or ())
+    options = plan_command.PlanOptions(
+        job=job, as_of=as_of, out=out, answers=answer or (), inputs=given_inputs(set_, inputs)
+    )
     raise typer.Exit(plan_command.plan(options, output_format=format.value))
 
 
@@ -62,6 +69,8 @@ def check(
     from_model: Annotated[
         bool, typer.Option("--from-model", help="Read the file as a model's raw answer.")
     ] = False,
+    set_: SetOption = None,
+    inputs: InputsOption = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Greatest number of steps.")] = None,
     max_waves: Annotated[int | None, typer.Option(min=1, help="Greatest number of waves.")] = None,
     max_bytes: Annotated[int | None, typer.Option(min=1, help="Greatest size of the file.")] = None,
@@ -72,7 +81,9 @@ def check(
     """Prove a plan sound, or say what is wrong and where."""
     from wavewright.engine.cli import check_command
     from wavewright.engine.cli.checking import CheckOptions
+    from wavewright.engine.cli.given_inputs import given_inputs
 
+    changes = given_inputs(set_, inputs)
     options = [
         CheckOptions(
             file=file,
@@ -83,6 +94,7 @@ def check(
             max_waves=max_waves,
             max_bytes=max_bytes,
             max_depth=max_depth,
+            inputs=changes,
         )
         for file in files
     ]
@@ -99,6 +111,8 @@ def dry_run(
         Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
     ] = None,
     schedule: ScheduleOption = None,
+    set_: SetOption = None,
+    inputs: InputsOption = None,
     format: Annotated[GraphFormat, typer.Option("--format", "-f")] = GraphFormat.text,  # noqa: A002
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
@@ -134,15 +148,28 @@ def dry_run(
     With --stubs the run itself, over outputs that are made up.
     """
     from wavewright.engine.cli import dry_run_command, rehearse_command
+    from wavewright.engine.cli.given_inputs import given_inputs
 
+    changes = given_inputs(set_, inputs)
     if stubs:
         rehearse_command.refuse_with_stubs(out=out, run=of_run, patch=patch)
         options = rehearse_command.RehearsalOptions(
-            dry_run_command.named_job(job), plan, schedule.value if schedule else None, seed or 0, fixtures
+            dry_run_command.named_job(job),
+            plan,
+            schedule.value if schedule else None,
+            seed or 0,
+            fixtures,
+            changes,
         )
         raise typer.Exit(rehearse_command.rehearse(options, output_format=format.value, output=output))
     rehearse_command.refuse_without_stubs(seed=seed, fixtures=fixtures)
     looked_at = dry_run_command.DryRunOptions(
-        job=job, plan=plan, schedule=schedule.value if schedule else None, out=out, run=of_run, patch=patch
+        job=job,
+        plan=plan,
+        schedule=schedule.value if schedule else None,
+        out=out,
+        run=of_run,
+        patch=patch,
+        inputs=changes,
     )
     raise typer.Exit(dry_run_command.dry_run(looked_at, output_format=format.value, output=output))

@@ -13,11 +13,13 @@ from wavewright.engine.cli.commands.options import (
     ApproveOption,
     AsOfOption,
     ConcurrencyOption,
+    InputsOption,
     JobArgument,
     JsonLines,
     OutputOption,
     RunArgument,
     ScheduleOption,
+    SetOption,
     TextFormat,
 )
 
@@ -36,10 +38,13 @@ def run(
     output: OutputOption = None,
     approve: ApproveOption = ApproveChoice.ask,
     answer: AnswerOption = None,
+    set_: SetOption = None,
+    inputs: InputsOption = None,
     json: JsonLines = False,
 ) -> None:
     """Plan, check, execute, review, repair and package a job."""
     from wavewright.engine.cli import run_command
+    from wavewright.engine.cli.given_inputs import given_inputs
 
     request = run_command.read_request(
         job=job,
@@ -48,6 +53,7 @@ def run(
         concurrency=concurrency,
         as_of=as_of,
         output=output,
+        inputs=given_inputs(set_, inputs),
     )
     raise typer.Exit(run_command.run(request, approve=approve.value, answers=answer or (), as_json=json))
 

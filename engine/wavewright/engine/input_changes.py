@@ -1,0 +1,155 @@
+"""Inputs that the caller of a command gives on top of the job's own: a file of them, and single values.
+
+A single value is addressed by a path of names with dots (`sales.year`, `codes.0`) and typed by the goal's input schema:
+text is taken as written, anything else is read as JSON. Where the schema is silent, the type of the value in its place
+counts; where there is none, whatever is no JSON is text.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wavewright.config.documents import DocumentError, Fault, Source
+from wavewright.config.sources import Span
+from wavewright.planner.types import Json, JsonObject
+
+if TYPE_CHECKING:
+    from wavewright.planner.goals import GoalTemplate, Job
+    from wavewright.planner.models import Plan
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InputChanges:
+    """What takes the place of a job's inputs, or is added to them."""
+
+    given: JsonObject = field(default_factory=dict[str, Json])
+    """Inputs by name, from a file."""
+    single: tuple[str, ...] = ()
+    """Values as `path=value`, in their order; each goes before `given`."""
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.given or self.single)
+
+    def of_job(self, job: Job, template: GoalTemplate) -> Job:
+        """Return a job with these inputs.
+
+        Raises:
+            DocumentError: a value does not fit the template's schema, or there is no such place for it.
+        """
+        if not self:
+            return job
+        return job.model_copy(update={"inputs": self.applied(job.inputs, template.inputs_schema)})
+
+    def of_plan(self, plan: Plan) -> Plan:
+        """Return a plan with these inputs, for one that is checked by itself.
+
+        Raises:
+            DocumentError: there is no place for a value.
+        """
+        return plan.model_copy(update={"inputs": self.applied(plan.inputs, {})}) if self else plan
+
+    def applied(self, inputs: JsonObject, schema: JsonObject) -> JsonObject:
+        """Return inputs with these on top, typed by a JSON Schema of the inputs; what is given is not changed.
+
+        Raises:
+            DocumentError: as in `of_job`.
+        """
+        found: JsonObject = {**inputs, **self.given}
+        for text in self.single:
+            path, _, value = text.partition("=")
+            names = path.split(".")
+            if "=" not in text or not all(names):
+                raise _fault(text, 0, f"{text!r} sets no input", "write --set NAME=VALUE, or NAME.NAME=VALUE")
+            changed = _with(found, names, _Value(text, value), schema)
+            assert isinstance(changed, dict)
+            found = changed
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value as it was typed."""
+
+    whole: str
+    text: str
+
+    def typed(self, schema: Json, old: Json) -> Json:
+        """Return the value as its schema, or else the value in its place, has it."""
+        wanted = _types_in(schema) or _types_like(old)
+        if wanted == ["string"]:
+            return self.text
+        try:
+            found: Json = json.loads(self.text)
+        except ValueError:
+            found = self.text
+        if wanted and not any(_is_of(found, name) for name in wanted):
+            if "string" in wanted:
+                return self.text
+            raise self.fault(f"{self.text!r} is not of type {' or '.join(wanted)}", "give it as JSON")
+        return found
+
+    def fault(self, message: str, hint: str) -> DocumentError:
+        """Return the error of this value, to be raised."""
+        return _fault(self.whole, len(self.whole) - len(self.text), message, hint)
+
+
+def _with(value: Json, names: list[str], new: _Value, schema: Json) -> Json:
+    """Return a value with another in the place that the names lead to; objects on the way are made."""
+    if not names:
+        return new.typed(schema, value)
+    name, rest = names[0], names[1:]
+    if isinstance(value, list):
+        if not name.isdecimal() or int(name) >= len(value):
+            message = f"there is no item {name!r} in a list of {len(value)}"
+            raise new.fault(message, "items are counted from 0; --inputs FILE sets a whole list")
+        return [
+            _with(item, rest, new, _below(schema, "items")) if at == int(name) else item
+            for at, item in enumerate(value)
+        ]
+    if value is not None and not isinstance(value, dict):
+        raise new.fault(f"{name!r} lies in {json.dumps(value)}, which is no object", "shorten the path")
+    held = value or {}
+    return {**held, name: _with(held.get(name), rest, new, _below(_below(schema, "properties"), name))}
+
+
+def _below(schema: Json, name: str) -> Json:
+    return schema.get(name) if isinstance(schema, dict) else None
+
+
+def _types_in(schema: Json) -> list[str]:
+    given = _below(schema, "type")
+    names = given if isinstance(given, list) else [given]
+    return [name for name in names if isinstance(name, str) and name in _TYPES]
+
+
+def _types_like(value: Json) -> list[str]:
+    """Return the types that may take a value's place where no schema says so: those of its own kind."""
+    if isinstance(value, bool):
+        return ["boolean"]
+    return ["string"] if isinstance(value, str) else ["number"] if isinstance(value, int | float) else []
+
+
+def _is_of(value: Json, name: str) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    return isinstance(value, _TYPES[name]) or (
+        name == "integer" and isinstance(value, float) and value.is_integer()
+    )
+
+
+def _fault(text: str, start: int, message: str, hint: str) -> DocumentError:
+    found = Fault("bad_value", message, Span(start, max(len(text), start + 1)), hint=hint)
+    return DocumentError(Source("--set", text), (found,))
