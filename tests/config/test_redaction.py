@@ -15,7 +15,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from wavewright.config.redaction import MARK, PLACEHOLDERS, Redactor, known_secrets, named_secrets
+from wavewright.config.redaction import (
+    MARK,
+    PLACEHOLDERS,
+    PrivateKeyLines,
+    Redactor,
+    known_secrets,
+    named_secrets,
+)
 from wavewright.config.settings import load_settings
 from wavewright.planner.types import JsonObject
 
@@ -87,6 +94,27 @@ def test_no_way_of_writing_a_known_secret_gives_it_back(value: str, way: str) ->
         ("{'authorization': 'Bearer synthetic.value.1'}", "synthetic.value"),
         ("Authorization: Basic c3ludGhldGlj", "c3ludGhldGlj"),
         ("sent Bearer synthetic-value-1 to it", "synthetic-value"),
+        ("sent Bearer SYNTHETIC.token.value to it", "token.value"),
+        ("answered 401 to Basic dXNlcjpzeW50aGV0aWM= of it", "dXNlcjpz"),
+        ("answered 401 to Basic dXNlcjpzeW50aGV0aWM of it", "dXNlcjpz"),
+        ("answered 401 to Basic%20dXNlcjpzeW50aGV0aWM of it", "dXNlcjpz"),
+        ("PRIVATE-TOKEN: synthetic-1", "synthetic"),
+        ("x-api-key: SYNTHETIC-value", "SYNTHETIC"),
+        ("SG.synthetic0123456789.synthetic0123456789", "synthetic"),
+        ("dop_v1_synthetic0123456789", "synthetic"),
+        ("https://hooks.slack.com/services/T0/B0/synthetic0123456789", "synthetic"),
+        ("https://api.telegram.org/bot123456789:AAsyntheticsyntheticsynthetic-12345/getMe", "synthetic"),
+        ("JSESSIONID=synthetic-1", "synthetic"),
+        ("amqp://svc:syn/the@tic@rabbit:5672/", "the@tic"),
+        ("Server=x;Uid=u;Pwd=synthetic;", "synthetic"),
+        ("requests.get(url, auth=('me', 'synthetic'))", "synthetic"),
+        ("curl -u me:synthetic https://example.com", "synthetic"),
+        ("tool --api-key synthetic-1", "synthetic"),
+        ("the password is synthetic1.", "synthetic1"),
+        ("{'loc': ('key',), 'msg': 'Input should be a text', 'input': {'k': 'synthetic'}}", "synthetic"),
+        ('{"p\\u0061ssword": "synthetic"}', "synthetic"),
+        ("back=https%3A%2F%2Fhere%2F%3Faccess_token%3Dsynthetic", "synthetic"),
+        ("MIIsyn\nMIIsynthetic\n-----END RSA PRIVATE KEY-----", "MIIsyn"),
         ("[(b'x-api-key', b'synthetic')]", "synthetic"),
         ("curl -H 'X-Api-Key: synthetic-1'", "synthetic-1"),
         ("postgresql://app:synth@pw@db:5432/jobs", "synth"),
@@ -143,6 +171,11 @@ def test_what_looks_like_a_secret_goes_unasked(text: str, secret: str) -> None:
         "PWD=/srv/files key=value monkey=banana",
         "1 validation error: Input should be a valid string",
         "SecretStr('**********')",
+        "Basic authentication, basic TypeScript5Skills and a Basic English2French course",
+        "BEARER AUTHENTICATION REQUIRED; docker run -u 1000:1000 --token TOKEN --key FILE",
+        "{'msg': 'hello', 'input': 3}; the password is wrong, the token was refused",
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk",
+        "see https://example.com/a%20b?q=%41bc and C:\\\\x41, \\u0063 or &#99;",
     ],
 )
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
@@ -167,6 +200,81 @@ def test_the_shared_cases_end_as_they_say(row: dict[str, str | None]) -> None:
     else:
         assert secret is not None
         assert secret not in redacted
+
+
+def test_a_private_key_goes_that_comes_line_by_line() -> None:
+    lines = PrivateKeyLines()
+    redactor = Redactor()
+    printed = [
+        "connecting",
+        "-----BEGIN OPENSSH PRIVATE KEY-----",
+        "b3BlbnNzaC1rZXktc3ludGhldGlj",
+        "a step of another thread ended well",
+        "INFO c3ludGhldGljMTIzNDU2Nzg5",
+        "'c3ludGg=\\n'",
+        "-----END OPENSSH PRIVATE KEY----- sent",
+        "c3ludGhldGlj",
+    ]
+
+    assert [redactor.redact(lines.redact(line)) for line in printed] == [
+        "connecting",
+        MARK,
+        MARK,
+        "a step of another thread ended well",
+        f"INFO {MARK}",
+        MARK,
+        f"{MARK} sent",
+        "c3ludGhldGlj",
+    ]
+
+
+def test_a_private_key_that_never_ends_takes_no_more_lines_than_a_key_has() -> None:
+    lines = PrivateKeyLines()
+    lines.redact("-----BEGIN PRIVATE KEY-----")
+
+    redacted = [lines.redact("word") for _ in range(1000)]
+
+    assert redacted[0] == MARK
+    assert redacted[-1] == "word"
+
+
+def test_what_is_said_of_a_key_is_not_its_beginning() -> None:
+    lines = PrivateKeyLines()
+    lines.redact("a file that begins with -----BEGIN PRIVATE KEY----- holds one")
+
+    assert lines.redact("word") == "word"
+
+
+def test_a_private_key_goes_that_stands_line_by_line_in_a_list() -> None:
+    value: JsonValue = {
+        "lines": [
+            "-----BEGIN PRIVATE KEY-----",
+            "MIIsynthetic",
+            {"text": "c3lu="},
+            "-----END PRIVATE KEY-----",
+        ],
+        "word": ["word"],
+    }
+
+    assert Redactor().redact_json(value) == {"lines": [MARK, MARK, {"text": MARK}, MARK], "word": ["word"]}
+
+
+@pytest.mark.parametrize("escape", ["\\u{:04x}", "\\\\u{:04X}", "\\x{:02x}", "%{:02x}", "&#{};", "&#x{:x};"])
+@pytest.mark.parametrize("escaped", [slice(0, 1), slice(3, 9), slice(0, None)])
+def test_a_known_secret_goes_whose_letters_and_digits_are_escaped(escape: str, escaped: slice) -> None:
+    known = "configured1"
+    part = "".join(escape.format(ord(character)) for character in known[escaped])
+    written = known[: escaped.start] + part + ("" if escaped.stop is None else known[escaped.stop :])
+    redactor = Redactor([known])
+
+    assert redactor.may_know(written)
+    assert redactor.redact_known(f'{{"a": "{written}"}}') == f'{{"a": "{MARK}"}}'
+
+
+def test_escapes_stay_where_they_hide_nothing() -> None:
+    text = "https://me:synthetic@host/a%20%62 and \\u0063"
+
+    assert Redactor(["configured1"]).redact(text) == f"https://me:{MARK}@host/a%20%62 and \\u0063"
 
 
 def test_a_known_secret_goes_even_where_only_its_middle_looks_like_one() -> None:
@@ -203,6 +311,11 @@ FRAGMENTS = st.sampled_from(
             "api_key",
             "Authorization",
             "Bearer ",
+            "Basic ",
+            "dXNlcjpw",
+            "%41",
+            "\\u0061",
+            "amqp",
             "cookie: a=",
             "; Path=/",
             "?key=",
@@ -309,6 +422,17 @@ def test_a_text_without_any_clue_of_a_secret_stays(text: str) -> None:
             "=:",
         ),
         *("\\", "@"),
+        *(
+            "'loc': ('a',), 'msg': '",
+            "'msg': 'a', 'input': ",
+            "basic ",
+            "Basic a",
+            "%41",
+            "%%34%31",
+            "\\u0041",
+        ),
+        *("-----END PRIVATE KEY-----", "A\n-----END ", "auth=('", "-u a:", "amqp://a:", "SG.a", "--token "),
+        *("token is a", "a-----BEGIN PRIVATE KEY-----a-", "&#65;"),
     ],
 )
 def test_no_text_makes_it_slow(piece: str) -> None:

@@ -11,15 +11,15 @@ from __future__ import annotations
 import base64
 import html
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
-from wavewright.config.secret_shapes import MARK, SENSITIVE_NAME, replace_shapes
+from wavewright.config.secret_shapes import MARK, SENSITIVE_NAME, PrivateKeyLines, replace_shapes
 
-__all__ = ["MARK", "Redactor", "known_secrets", "named_secrets"]
+__all__ = ["MARK", "PrivateKeyLines", "Redactor", "known_secrets", "named_secrets"]
 
 _Json: TypeAlias = "bool | int | float | str | list[_Json] | dict[str, _Json] | None"
 
@@ -58,14 +58,18 @@ class Redactor:
         return self._redact_short(text) if len(text) <= _SHORT else self._redact(text)
 
     def _redact(self, text: str) -> str:
-        return replace_shapes(self.redact_known(text))
+        return _also_spelled_out(lambda written: replace_shapes(self._redact_known(written)), text)
 
     def may_know(self, text: str) -> bool:
         """Whether a text may hold a known secret, in whatever way it is written: a quick look, before a careful one."""
-        return any(form.clue in text for form in self._forms)
+        plain = _spelled_out(text)
+        return any(form.clue in text or form.clue in plain for form in self._forms)
 
     def redact_known(self, text: str) -> str:
         """Return a text without the known secrets; what only looks like one stays as it is."""
+        return _also_spelled_out(self._redact_known, text) if self._forms else text
+
+    def _redact_known(self, text: str) -> str:
         for form in self._forms:
             if form.clue in text:
                 # What was replaced before separates the pieces: no secret is found across it.
@@ -73,18 +77,25 @@ class Redactor:
         return text
 
     def redact_json(self, value: _Json) -> _Json:
-        """Return a JSON value without its secrets: in texts, in names, and whatever a name calls a secret."""
+        """Return a JSON value without its secrets: in texts, in names, and whatever a name calls a secret.
+
+        A private key may also stand line by line in the entries of a list.
+        """
+        return self._json(value, None)
+
+    def _json(self, value: _Json, lines: PrivateKeyLines | None) -> _Json:
         match value:
             case str():
-                return self.redact(value)
+                return self.redact(value if lines is None else lines.redact(value))
             case list():
-                return [self.redact_json(item) for item in value]
+                lines = lines or PrivateKeyLines()
+                return [self._json(item, lines) for item in value]
             case dict():
-                return {self.redact(name): self._member(name, item) for name, item in value.items()}
+                return {self.redact(name): self._member(name, item, lines) for name, item in value.items()}
             case _:
                 return value
 
-    def _member(self, name: str, value: _Json) -> _Json:
+    def _member(self, name: str, value: _Json, lines: PrivateKeyLines | None) -> _Json:
         is_scalar = isinstance(value, (str, int, float)) and not isinstance(value, bool)
         # A short number is a count or a level, not a secret.
         if (
@@ -93,7 +104,7 @@ class Redactor:
             and SENSITIVE_NAME.search(name)
         ):
             return MARK
-        return self.redact_json(value)
+        return self._json(value, lines)
 
 
 def named_secrets(value: _Json) -> Iterator[str]:
@@ -226,6 +237,43 @@ def _spellings_of(character: str) -> str:
     spellings.append(rf"\\{{1,7}}x{code:02x}" if code < 0x100 else rf"\\{{1,7}}U{code:08x}")
     return f"(?:{'|'.join(spellings)})"
 
+
+def _also_spelled_out(redact: Callable[[str], str], text: str) -> str:
+    """Redact a text as it is written, and as it reads once escapes that nobody needs are undone.
+
+    They stay where that brings no further secret to light.
+    """
+    redacted = redact(text)
+    plain = _spelled_out(redacted)
+    if plain == redacted:
+        return redacted
+    clean = redact(plain)
+    return redacted if clean == plain else clean
+
+
+def _spelled_out(text: str) -> str:
+    """Return a text with letters, digits and plain signs in place of their escapes; JSON stays JSON."""
+    while ("\\" in text or "%" in text or "&#" in text) and (
+        plain := _NEEDLESS_ESCAPE.sub(_unescaped, text)
+    ) != text:
+        text = plain
+    return text
+
+
+_NEEDLESS_ESCAPE = re.compile(
+    r"(?:\\++(?:u00|U000000|x)|%)(?P<text>[2-7][0-9A-Fa-f])"
+    r"|&\#(?:[xX]0{0,6}(?P<page>[2-7][0-9A-Fa-f])|0{0,6}(?P<decimal>[0-9]{2,3}));"
+)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape["text"] or escape["page"]
+    character = chr(int(code, 16) if code else int(escape["decimal"]))
+    return character if character in _PLAIN_SIGNS or _is_plain(character) else escape[0]
+
+
+_PLAIN_SIGNS = frozenset(" _.:/=@+?;,~-")
+"""Characters that mean nothing to JSON, pages and addresses where a value stands."""
 
 _CONTROLS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 

@@ -10,7 +10,9 @@ The prefixes of keys are those their issuers publish, as https://github.com/Yelp
 
 from __future__ import annotations
 
+import base64
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 MARK = "[redacted]"
@@ -19,6 +21,8 @@ _MARK = r"\[redacted\]"
 _KEY_NAME = r"(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?"
 _HAS_DIGIT = r"(?=[A-Za-z._~+/=-]{0,200}[0-9])"
 """Where the rest could be words with hyphens (`sk-learn-compatible`), a digit is asked for."""
+_HAS_NO_WORDS = r"(?=[A-Za-z._~+/=-]{0,200}(?:[0-9]|[a-z._~+/=-][A-Z]|[A-Z]{2}[a-z._~+/=-]))"
+"""As above, where also letters in both cases are no words."""
 _END_OF_TEXT = r"\Z"
 
 
@@ -29,10 +33,38 @@ class _Shape:
     a hundredth of the pattern's."""
     pattern: re.Pattern[str]
     """What its group `kept` matches stays; the rest is the secret."""
+    accepts: Callable[[str], bool] | None = None
+    """Whether what was matched is a secret, where the pattern alone cannot tell."""
+
+    def replace(self, text: str) -> str:
+        """Return the text without the secrets of this shape."""
+        return self.pattern.sub(self._mark, text)
+
+    def _mark(self, match: re.Match[str]) -> str:
+        kept = match["kept"]
+        if self.accepts is not None and not self.accepts(match[0][len(kept) :]):
+            return match[0]
+        return kept + MARK
 
 
-def _shape(clues: str, pattern: str) -> _Shape:
-    return _Shape(tuple(clues.split(" ")), re.compile(pattern))
+def _shape(clues: str, pattern: str, accepts: Callable[[str], bool] | None = None) -> _Shape:
+    return _Shape(tuple(clues.split(" ")), re.compile(pattern), accepts)
+
+
+def _is_login(text: str) -> bool:
+    """Whether a text is `user:password` in base64, or as random as that would be."""
+    try:
+        login = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), b"-_").decode()
+    except ValueError:
+        login = ""
+    is_random = len(text) >= _RANDOM_FROM and all(
+        re.search(kind, text) for kind in ("[a-z]", "[A-Z]", "[0-9]")
+    )
+    return text.endswith("=") or is_random or (":" in login and login.isprintable())
+
+
+_RANDOM_FROM = 20
+"""Characters from which a word of letters in both cases and of digits is not taken for a name."""
 
 
 _COOKIE_ATTRIBUTES = ("path", "domain", "expires", "max-age", "httponly", "secure", "samesite")
@@ -52,6 +84,13 @@ _SHAPES = (
     ),
     # How pydantic quotes the value it refuses: some hundred characters of one line at most.
     _shape("input_value=", r"(?P<kept>input_value=)(?:[^\n]{1,1000}?(?=, input_type=)|[^\n]+)"),
+    # The same, in the list of its errors.
+    _shape(
+        "'input': \"input\":",
+        r"(?P<kept>['\"]loc['\"]: [(\[][^)\]\n]{0,400}+[)\]], ['\"]msg['\"]: "
+        r"(?:'[^'\n]{0,1000}+'|\"[^\"\n]{0,1000}+\"), ['\"]input['\"]: )"
+        r"(?:[^\n]{1,1000}?(?=, ['\"](?:ctx|url)['\"]:|\}[\],\s]|\}\Z)|[^\n]+)",
+    ),
     _shape(
         "cookie",
         r"(?i)(?P<kept>(?<![a-z0-9])(?:set-)?cookie2?['\"]?\s{0,4}:\s{0,4}b?['\"]?)(?=[\w.-]{1,64}=)[^\n'\"]+",
@@ -64,14 +103,36 @@ _SHAPES = (
         ),
     ),
     _shape(
-        "session= sessionid= session_id= sid=",
-        r"(?i)(?P<kept>(?<![a-z0-9])(?:sessionid|session_id|session|sid)=)[^\s\"'\\,;&<>(){}\[\]]{8,}+",
+        "session= sessionid= session_id= sid= sessid=",
+        r"(?i)(?P<kept>(?<![a-z0-9])(?:j?sessionid|session_id|session|sid|phpsessid)=)[^\s\"'\\,;&<>(){}\[\]]{8,}+",
     ),
     # With one slash, too: that is left of an address which was taken for a path. `USER:PASSWORD@` is a form to fill in.
     _shape(
         ":/ :\\/",
         r"(?P<kept>:(?:\\?/){1,2}[^\s/@:?#'\"<>\\]{0,200}:)(?!PASSWORD@)[^\s/?#'\"<>\\]{1,400}(?=@)",
     ),
+    # A broker or a database is not reached by a path with an `@` in it: the password may hold anything.
+    _shape(
+        ":// :\\/\\/",
+        r"(?P<kept>(?<![a-z])(?:amqps?|mongodb(?:\+srv)?|mysql|postgres(?:ql)?|rediss?)(?:\+[a-z]{1,20})?:(?:\\?/){2}"
+        r"[^\s/@:?#'\"<>\\]{0,200}:)(?!PASSWORD@)[^\s'\"<>\\]{1,400}(?=@)",
+    ),
+    _shape("auth=(", r"(?P<kept>auth=\(['\"][^'\"\n]{0,64}['\"], {0,2}['\"])[^'\"\n]{1,400}"),
+    _shape(
+        "-u --user",
+        r"(?P<kept>(?<!\S)(?:-u|--user)[ =]{1,2}['\"]?[\w.@-]{1,64}:)(?![0-9]{1,20}(?:[\s'\"]|\Z))[^\s'\"]{4,400}+",
+    ),
+    _shape(
+        "--",
+        r"(?P<kept>(?<!\S)--(?:[a-z]{1,20}-){0,3}(?:api-?key|key|passphrase|password|secret|token)\s{1,2}['\"]?)"
+        rf"{_HAS_NO_WORDS}[A-Za-z0-9._~+/=-]{{8,}}+",
+    ),
+    _shape(
+        "pass secret token",
+        r"(?P<kept>(?<![A-Za-z])(?i:password|passphrase|secret|token) (?:is|was) ['\"]?)"
+        r"(?=[0-9]{0,200}[A-Za-z])(?=[A-Za-z]{0,200}[0-9])[A-Za-z0-9._~+/=-]{8,}+",
+    ),
+    _shape("pwd=", r"(?i)(?P<kept>;\s{0,2}pwd=)[^;\s\"'\\]++"),
     _shape(":// :\\/\\/", rf"(?P<kept>:(?:\\?/){{2}}){_HAS_DIGIT}[A-Za-z0-9_-]{{20,200}}+(?=@)"),
     _shape(
         "key= code= sig= signature= auth=",
@@ -88,6 +149,14 @@ _SHAPES = (
         "gsk_ hf_ r8_ npm_ pplx- xai-",
         rf"(?<![A-Za-z0-9])(?:gsk_|hf_|r8_|npm_|pplx-|xai-){_HAS_DIGIT}[A-Za-z0-9]{{24,}}+(?P<kept>)",
     ),
+    _shape("sg.", r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+(?P<kept>)"),
+    _shape(
+        "pypi- dop_v1_ doo_v1_ shpat_ shpca_ shpss_ whsec_ sq0atp- sq0csp- atatt age-secret-key-",
+        r"(?<![A-Za-z0-9])(?:pypi-|do[op]_v1_|shp(?:at|ca|ss)_|whsec_|sq0(?:atp|csp)-|ATATT|AGE-SECRET-KEY-)"
+        rf"{_HAS_DIGIT}[A-Za-z0-9_=-]{{16,}}+(?P<kept>)",
+    ),
+    _shape("hooks.slack.com", r"(?P<kept>hooks\.slack\.com/services/)[A-Za-z0-9/]{16,}+"),
+    _shape(":aa", r"(?P<kept>(?<![0-9])[0-9]{8,10}:)AA[A-Za-z0-9_-]{30,}+"),
     _shape("ya29.", r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{20,}+(?P<kept>)"),
     # The id of an access key of AWS, and the secret half where it follows.
     _shape(
@@ -101,16 +170,18 @@ _SHAPES = (
     ),
     _shape(
         "bearer",
-        rf"(?P<kept>(?<![A-Za-z0-9])(?i:bearer)\s{{1,4}}){_HAS_DIGIT}[A-Za-z0-9._~+/=-]{{8,}}+",
+        rf"(?P<kept>(?<![A-Za-z0-9])(?i:bearer)\s{{1,4}}){_HAS_NO_WORDS}[A-Za-z0-9._~+/=-]{{8,}}+",
     ),
+    _shape("basic", r"(?P<kept>(?<![A-Za-z0-9])(?i:basic)\s{1,4})[A-Za-z0-9+/_-]{8,}+={0,2}", _is_login),
 )
 
 _WHOSE = (
-    "access|api|auth|bearer|bot|csrf|gh|github|gitlab|hf|id|oauth|refresh|secret|security|session|slack|xsrf"
+    "access|admin|api|auth|bearer|bot|client|csrf|deploy|gh|github|gitlab|hf|id|jwt|login|oauth|personal|private"
+    "|refresh|secret|security|service|session|slack|user|vault|xsrf"
 )
 SENSITIVE_NAME = re.compile(
     r"(?:(?i:password|passwd|passphrase|secret|credentials?"
-    r"|(?:access|account|api|encryption|private|secret|signing)[_-]?key"
+    r"|(?:access|account|api|encryption|private|secret|shared|signing|subscription)[_-]?key"
     rf"|(?:{_WHOSE})[_-]?token|(?<![a-z0-9_-])token|authorization|x-amz-credential)"
     rf"|(?<=_)TOKEN){_END_OF_TEXT}"
 )
@@ -141,10 +212,11 @@ _VALUES = (
     re.compile(rf"(?P<kept>=(?:{_SCHEME}(?:\s|%20|\+))?){_STAND_IN}{_BARE}"),
     # `Authorization: Basic value`
     re.compile(rf"(?P<kept>{_ASSIGNED}{_SCHEME}\s{{1,4}})(?={_BARE_UNIT}{{4}}){_BARE}"),
-    # `name: value` may be prose: the value needs a digit. After a quoted name it may be a number of JSON.
+    # `name: value` may be prose: the value needs a digit, or what no word has. After a quoted name it may be a
+    # number of JSON.
     re.compile(
-        rf"(?P<kept>(?P<around>\\{{0,8}}[\"'])?{_ASSIGNED})(?=[^\s\"',;]{{0,200}}[0-9]){_STAND_IN}"
-        rf"(?={_BARE_UNIT}{{6}}){_BARE}"
+        rf"(?P<kept>(?P<around>\\{{0,8}}[\"'])?{_ASSIGNED})(?=[^\s\"',;]{{0,200}}(?:[0-9]|[A-Z]{{2}}[.-][A-Za-z]))"
+        rf"{_STAND_IN}(?={_BARE_UNIT}{{6}}){_BARE}"
     ),
     # `('x-api-key', 'value')`, as headers are often kept.
     re.compile(rf"(?P<kept>(?<=[a-z])['\"],\s{{0,4}}b?{_QUOTE}){_CONTENT}(?=(?P=quote)\))"),
@@ -157,14 +229,10 @@ def replace_shapes(text: str) -> str:
     lower = _lower(text)
     for shape in _SHAPES:
         if any(clue in lower for clue in shape.clues):
-            replaced = shape.pattern.sub(_mark, text)
+            replaced = shape.replace(text)
             if replaced != text:
                 text, lower = replaced, _lower(replaced)
     return _replace_named(text, lower)
-
-
-def _mark(match: re.Match[str]) -> str:
-    return match["kept"] + MARK
 
 
 def _lower(text: str) -> str:
@@ -202,3 +270,41 @@ def _ends_of_names(lower: str) -> list[int]:
 
 
 _AFTER_NAMES = frozenset("\\\"' \t:=")
+
+
+class PrivateKeyLines:
+    """Takes private keys out of texts that come one after the other, as lines of a key do that is printed.
+
+    A text that ends within a key opens it; what looks like a line of it goes until its end has come, or until more
+    lines came than a key has. A key that is whole in one text is left to `replace_shapes`.
+    """
+
+    def __init__(self) -> None:
+        self._lines_left = 0
+
+    def redact(self, text: str) -> str:
+        """Return the next text without what belongs to a key that an earlier one began."""
+        if self._lines_left:
+            text = self._without_rest(text)
+        if "-----BEGIN" in text and _BEGUN_KEY.search(text):
+            self._lines_left = _MOST_KEY_LINES
+        return text
+
+    def _without_rest(self, text: str) -> str:
+        end = _KEY_END.search(text)
+        if end is None:
+            self._lines_left = max(0, self._lines_left - text.count("\n") - 1)
+            return _KEY_LINE.sub(MARK, text)
+        self._lines_left = 0
+        return _KEY_LINE.sub(MARK, text[: end.start()]) + MARK + text[end.end() :]
+
+
+_MOST_KEY_LINES = 200
+_BEGUN_KEY = re.compile(rf"-----BEGIN {_KEY_NAME}-----[A-Za-z0-9+/=\r\n\\\"',\[\]]*+[ \t]*+{_END_OF_TEXT}")
+_KEY_END = re.compile(rf"-----END {_KEY_NAME}-----")
+_KEY_LINE = re.compile(
+    # nothing but base64, in quotes and with escaped line ends as may be
+    r"(?m)^[^A-Za-z0-9+/=\n]*+[A-Za-z0-9+/=]++(?:\\[rn]){0,2}[^A-Za-z0-9+/=\n]*+$"
+    # or a long word of it behind others
+    r"|(?<![A-Za-z0-9+/=])(?=[A-Za-z+/=]*+[0-9]|[A-Za-z]{0,40}?[a-z][A-Z])[A-Za-z0-9+/=]{12,}+"
+)

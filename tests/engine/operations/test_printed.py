@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import subprocess
 import sys
 import warnings
@@ -42,6 +43,37 @@ def test_each_line_that_is_printed_is_told_once_it_ends(log: Log, stream: io.Str
     assert told(stream)[2:] == [("stderr", "the password is [redacted]"), ("stderr", "and no end")]
 
 
+KEY = ["-----BEGIN PRIVATE KEY-----", "MIIsynthetic", "c3ludGg=", "-----END PRIVATE KEY-----"]
+
+
+def test_a_private_key_goes_that_is_printed_in_pieces(log: Log, stream: io.StringIO) -> None:
+    text = "\n".join([*KEY, "done"])
+    with taking_output(log):
+        for start in range(0, len(text), 7):
+            sys.stdout.write(text[start : start + 7])
+
+    assert told(stream) == [*[("stdout", "[redacted]")] * 4, ("stdout", "done")]
+
+
+def test_a_private_key_goes_that_a_library_logs_line_by_line(log: Log, stream: io.StringIO) -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        log.take_over()
+        for line in [*KEY, "done"]:
+            logging.getLogger("library").warning(line)
+            logging.getLogger("another").warning("word")
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    said = {
+        name: [line["message"] for line in lines if line["logger"] == name] for name in ("library", "another")
+    }
+    assert said == {"library": [*["[redacted]"] * 4, "done"], "another": ["word"] * 5}
+
+
 def test_a_line_that_never_ends_is_not_kept_for_ever(log: Log, stream: io.StringIO) -> None:
     with taking_output(log):
         for _ in range(30):
@@ -50,8 +82,6 @@ def test_a_line_that_never_ends_is_not_kept_for_ever(log: Log, stream: io.String
 
 
 def test_warnings_go_the_way_of_what_libraries_log(log: Log, stream: io.StringIO) -> None:
-    import logging
-
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

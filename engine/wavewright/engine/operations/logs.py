@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections import defaultdict
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, Literal, TextIO, TypeAlias, cast
@@ -17,7 +18,7 @@ from typing import Any, Final, Literal, TextIO, TypeAlias, cast
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
-from wavewright.config.redaction import Redactor
+from wavewright.config.redaction import PrivateKeyLines, Redactor
 from wavewright.planner.types import Json
 
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -107,6 +108,8 @@ class _Forward(logging.Handler):
         self._log = log
         self._told = dict[str, float]()
         """When a repetitive library said so last, by its words without what it says them of."""
+        self._keys = defaultdict[str, PrivateKeyLines](PrivateKeyLines)
+        """By logger: a key may be logged line by line."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a library's line; one that cannot be formatted is told as it stands."""
@@ -120,6 +123,7 @@ class _Forward(logging.Handler):
         except (TypeError, ValueError):
             message = str(record.msg)
         level: Level = "error" if record.levelno >= logging.ERROR else "warning"
+        message = self._keys[record.name].redact(message)
         fields: dict[str, Json | BaseException] = {"logger": record.name, "message": message}
         if record.exc_info is not None and record.exc_info[1] is not None:
             fields["error"] = record.exc_info[1]

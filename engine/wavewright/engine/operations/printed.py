@@ -13,6 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Final, TextIO
 
+from wavewright.config.redaction import PrivateKeyLines
 from wavewright.engine.operations.logs import Log
 
 LONGEST: Final = 2_000
@@ -42,6 +43,7 @@ class Printed(io.TextIOBase):
         self._name = name
         self._real = real
         self._begun = ""
+        self._keys = PrivateKeyLines()
         self._lock = threading.Lock()
 
     def writable(self) -> bool:
@@ -59,6 +61,7 @@ class Printed(io.TextIOBase):
             if len(self._begun) > LONGEST:
                 lines.append(self._begun)
                 self._begun = ""
+            lines = [self._keys.redact(line) for line in lines]
         for line in lines:
             self._say(line)
         return len(text)
@@ -66,7 +69,7 @@ class Printed(io.TextIOBase):
     def end(self) -> None:
         """Tell of a line that has never ended."""
         with self._lock:
-            last, self._begun = self._begun, ""
+            last, self._begun = self._keys.redact(self._begun), ""
         self._say(last)
 
     def _say(self, line: str) -> None:
