@@ -28,6 +28,9 @@ WHOLE_WORD_BELOW = 8
 LEAST_LENGTH = 4
 """A known value that is shorter is no secret, and replacing it would make text unreadable."""
 
+_LEAST_DIGITS = 6
+"""A number that is shorter is a count or a level, whatever its name."""
+
 _SHORT = 200
 """Characters of a text that is remembered with what became of it."""
 _REMEMBERED = 512
@@ -76,35 +79,44 @@ class Redactor:
                 text = MARK.join(form.pattern.sub(MARK, piece) for piece in text.split(MARK))
         return text
 
-    def redact_json(self, value: _Json) -> _Json:
+    def redact_json(self, value: _Json, *, keep_numbers: bool = False) -> _Json:
         """Return a JSON value without its secrets: in texts, in names, and whatever a name calls a secret.
 
-        A private key may also stand line by line in the entries of a list.
+        A private key may also stand line by line in the entries of a list. With `keep_numbers` a number stays
+        whatever its name is, so that a record keeps its form.
         """
-        return self._json(value, None)
+        return self._json(value, None, keep_numbers=keep_numbers)
 
-    def _json(self, value: _Json, lines: PrivateKeyLines | None) -> _Json:
+    def _json(self, value: _Json, lines: PrivateKeyLines | None, *, keep_numbers: bool) -> _Json:
         match value:
             case str():
                 return self.redact(value if lines is None else lines.redact(value))
             case list():
                 lines = lines or PrivateKeyLines()
-                return [self._json(item, lines) for item in value]
+                return [self._json(item, lines, keep_numbers=keep_numbers) for item in value]
             case dict():
-                return {self.redact(name): self._member(name, item, lines) for name, item in value.items()}
+                return {
+                    self.redact(name): MARK
+                    if _is_named_secret(name, item, keep_numbers=keep_numbers)
+                    else self._json(item, lines, keep_numbers=keep_numbers)
+                    for name, item in value.items()
+                }
             case _:
                 return value
 
-    def _member(self, name: str, value: _Json, lines: PrivateKeyLines | None) -> _Json:
-        is_scalar = isinstance(value, (str, int, float)) and not isinstance(value, bool)
-        # A short number is a count or a level, not a secret.
-        if (
-            is_scalar
-            and len(str(value)) >= (1 if isinstance(value, str) else 6)
-            and SENSITIVE_NAME.search(name)
-        ):
-            return MARK
-        return self._json(value, lines)
+
+def _is_named_secret(name: str, value: _Json, *, keep_numbers: bool) -> bool:
+    match value:
+        case str():
+            # A token may be a word of a language.
+            is_word = name.lower() == "token" and len(value) < (24 if value.isalpha() else 8)
+            return value != "" and not is_word and SENSITIVE_NAME.search(name) is not None
+        case bool():
+            return False
+        case int() | float() if not keep_numbers:
+            return len(str(value)) >= _LEAST_DIGITS and SENSITIVE_NAME.search(name) is not None
+        case _:
+            return False
 
 
 def named_secrets(value: _Json) -> Iterator[str]:

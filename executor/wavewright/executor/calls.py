@@ -38,6 +38,8 @@ class Call:
     """Outputs that the step may read."""
     params: JsonObject = field(default_factory=_nothing)
     key: StepKey | None = None
+    withheld: tuple[str, ...] = ()
+    """Of the output that serves it, where that comes from a journal."""
     attempt: int = 0
     is_cleared: bool = False
     """Whether it is known that the call has to be made."""

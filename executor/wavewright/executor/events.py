@@ -149,6 +149,8 @@ class ItemFinished:
     error: StepError | None = None
     seconds: float = 0.0
     attempts: int = 1
+    withheld: tuple[str, ...] = ()
+    """As of a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,8 @@ class StepFinished:
     """Succeeded and all, for a `for_each` step."""
     reason: str | None = None
     """Why it was skipped, blocked, cancelled or reused."""
+    withheld: tuple[str, ...] = ()
+    """Fields of the output in which the journal has `[redacted]` in place of a secret; `""` stands for all of it."""
 
 
 @dataclass(frozen=True, slots=True)

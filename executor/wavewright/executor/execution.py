@@ -19,6 +19,7 @@ from wavewright.executor.clock import Clock, LoopClock
 from wavewright.executor.emissions import Emissions
 from wavewright.executor.events import Event, GateRecord, RunFinished, RunStarted
 from wavewright.executor.journal import Journal
+from wavewright.executor.journaled import JournaledEvents
 from wavewright.executor.ledger import Ledger
 from wavewright.executor.ports import GateView, Verify
 from wavewright.executor.program import Program
@@ -91,7 +92,8 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     prior = prior or RunState()
     clock = clock or LoopClock()
     program = Program(plan, tools, limits=limits, goal_tools=goal_tools, graph=graph)
-    ledger = Ledger(run, journal, prior, on_event, clock)
+    journaled = JournaledEvents(program.graph, plan.gates, prior)
+    ledger = Ledger(run, journal, prior, on_event, clock, journaled.of)
 
     def tell(event: Event) -> None:
         with uncaptured():
@@ -114,6 +116,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         runner,
         ledger,
         journal,
+        lacks=journaled.lacks,
         schedule=schedule,
         limits=limits,
         prior=prior,

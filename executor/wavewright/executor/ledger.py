@@ -2,13 +2,14 @@
 
 Events are *recorded* as they happen and *committed* in batches, one batch a tick of the event loop: whatever was
 recorded while the journal was writing goes out together. Only committed events change the state, reach the
-listener and let dependants start, so nobody ever acts on what a crash could undo.
+listener and let dependants start, so nobody ever acts on what a crash could undo. The state holds them as they
+happened; the journal keeps no secret that no later step reads, and the listener is told of none.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import anyio
 
@@ -35,12 +36,14 @@ class Ledger:
         state: RunState,
         on_event: Listener | None,
         clock: Clock,
+        journaled: Callable[[Event], tuple[Event, Event]],
     ) -> None:
         self._state = state
         self._unfolded: list[Event] = []
         self._run = run
         self._journal = journal
         self._on_event = on_event
+        self._journaled = journaled
         self._pending: list[Event] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._wake: asyncio.Future[None] | None = None
@@ -99,10 +102,11 @@ class Ledger:
         """Commit what is pending to a journal that never waits, and apply it; applying may record more."""
         while self._pending:
             batch, self._pending = self._pending, []
+            kept, told = self._as_journaled(batch)
             if self._journal is not None:
                 # A `MemoryJournal` is done when it returns.
-                self._journal.append(self._run, batch)
-            self._take_in(batch)
+                self._journal.append(self._run, kept)
+            self._take_in(batch, told)
             apply(batch)
 
     async def _commit_pending(self, apply: Callable[[Iterable[Event]], None]) -> None:
@@ -110,20 +114,28 @@ class Ledger:
             batch, self._pending = self._pending, []
             waiting, self._waiting = self._waiting, []
             asked_at = self._instant()
-            await self._journal.append(self._run, batch)
+            kept, told = self._as_journaled(batch)
+            await self._journal.append(self._run, kept)
             self._held_at = asked_at
-            self._take_in(batch)
+            self._take_in(batch, told)
             for future in waiting:
                 if not future.done():
                     future.set_result(None)
             apply(batch)
 
-    def _take_in(self, batch: list[Event]) -> None:
+    def _as_journaled(self, batch: list[Event]) -> tuple[Sequence[Event], Sequence[Event]]:
+        """Return events as they are journaled, and as the listener is told of them."""
+        if self._journal is None and self._on_event is None:
+            return batch, batch
+        kept, told = zip(*map(self._journaled, batch), strict=True)
+        return kept, told
+
+    def _take_in(self, batch: list[Event], told: Sequence[Event]) -> None:
         self._unfolded += batch
         if len(self._unfolded) >= _FOLD_TOGETHER:
             self._fold()
         if self._on_event is not None:
-            for event in batch:
+            for event in told:
                 self._on_event(event)
 
     async def commit_until_closed(self, apply: Callable[[Iterable[Event]], None]) -> None:

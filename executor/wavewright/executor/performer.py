@@ -15,6 +15,7 @@ from wavewright.executor.calls import Call, Fan, fan_call
 from wavewright.executor.clock import Clock
 from wavewright.executor.events import ItemFinished, StepError, StepFinished, StepStarted, StepStatus
 from wavewright.executor.journal import Journal
+from wavewright.executor.journaled import WHOLE, Lacks
 from wavewright.executor.ledger import Ledger
 from wavewright.executor.ports import GateRecords
 from wavewright.executor.program import CompiledStep
@@ -35,17 +36,30 @@ from wavewright.planner.types import Json, StepId, StepKey
 
 ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]
 
+_WITHHELD = StepError(
+    "output",
+    "the call was made in an earlier part of the run, and the plan now reads a secret of its output that the journal"
+    " does not keep",
+    attempts=0,
+    hint="start a new run; a tool that is safe to repeat says so with idempotent=True, and is called again",
+)
+
+
+def _may_repeat(compiled: CompiledStep) -> bool:
+    return compiled.tool.only_reads or compiled.tool.signature.idempotent
+
 
 class Performer:
     """Performs the calls of one execution."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of an execution that a call needs
         self,
         stage: Stage,
         runner: StepRunner,
         ledger: Ledger,
         journal: Journal | None,
         *,
+        lacks: Lacks,
         prior: RunState,
         retry_failed: bool,
         announces: bool,
@@ -56,6 +70,7 @@ class Performer:
         self._runner = runner
         self._ledger = ledger
         self._journal = journal
+        self._lacks = lacks
         self._prior = prior
         self._retry_failed = retry_failed
         self._announces = announces
@@ -103,7 +118,7 @@ class Performer:
             return False
         key = call.key
         assert key is not None
-        if self._is_kept(call, key) or self._is_taken_over(call, compiled, key):
+        if self._is_kept(call, compiled, key) or self._is_taken_over(call, compiled, key):
             return False
         if compiled.tool.only_reads:
             call.is_cleared = call.step.supersedes is not None or not (
@@ -122,20 +137,26 @@ class Performer:
             await self._ledger.committed()
         return call.is_cleared
 
-    def _is_kept(self, call: Call, key: StepKey) -> bool:
+    def _is_kept(self, call: Call, compiled: CompiledStep, key: StepKey) -> bool:
         """Whether this very call ended in an earlier part of the run; then its ending stands."""
-        if call.fan is None:
-            record = self._prior.steps.get(call.step.id)
-            if record is None or record.key != key or not self._stands(record):
-                return False
-            self._stage.keep(record)
-            return True
-        items = self._prior.items.get(call.step.id)
-        item = items.get(call.index) if items else None
-        if item is None or item.key != key or not self._stands(item):
+        record = self._prior_ending(call)
+        if record is None or record.key != key or not self._stands(record):
             return False
-        self._end_item(call.fan, item)
+        if self._lacks(record, call.fan is not None) and _may_repeat(compiled):
+            return False
+        if self._lacks(record, False):
+            self._fail(call, _WITHHELD)
+        elif isinstance(record, StepFinished):
+            self._stage.keep(record)
+        elif call.fan is not None:
+            self._end_item(call.fan, record)
         return True
+
+    def _prior_ending(self, call: Call) -> Ending | None:
+        if call.fan is None:
+            return self._prior.steps.get(call.step.id)
+        items = self._prior.items.get(call.step.id)
+        return items.get(call.index) if items else None
 
     def has_ended_before(self, step_id: StepId) -> bool:
         """Whether a step ended in an earlier part of the run in a way that stands, if its call is still the same."""
@@ -157,9 +178,15 @@ class Performer:
         ending = self._donor.find(call, key) if self._donor is not None else None
         if ending is None or isinstance(checked_output(ending.output, compiled.tool), Failure):
             return False
+        if self._lacks(ending, True) and _may_repeat(compiled):
+            return False
+        if self._lacks(ending, False):
+            self._fail(call, _WITHHELD)
+            return True
         assert self._donor is not None
+        call.withheld = ending.withheld
         taken = self._serve(call, ending.output, f"taken over from run {self._donor.state.run!r}")
-        if compiled.tool.only_reads:
+        if compiled.tool.only_reads and not ending.withheld:
             for follower in self._reuse.succeed(key, taken):
                 self._serve(follower, ending.output, f"an equal call was made by {call.step.id!r}")
         return True
@@ -260,6 +287,7 @@ class Performer:
             seconds=self._clock.monotonic() - call.clock_start,
             attempts=call.attempt,
             reason=reason,
+            withheld=call.withheld,
         )
         self._end(call, ending, gates)
         return ending
@@ -295,7 +323,7 @@ class Performer:
     def _is_fan_kept(self, fan: Fan) -> bool:
         """Whether the whole step ended before, with the same calls; then its ending stands."""
         record = self._prior.steps.get(fan.step_id)
-        if record is None or record.key is None or not self._stands(record):
+        if record is None or record.key is None or not self._stands(record) or self._lacks(record, False):
             return False
         calls = [fan_call(fan, index) for index in range(len(fan.items))]
         if any(self._runner.prepare(call, fan.compiled) is not None for call in calls):
@@ -328,6 +356,7 @@ class Performer:
             error=error,
             seconds=self._clock.monotonic() - call.clock_start,
             attempts=call.attempt,
+            withheld=call.withheld,
         )
         self._ledger.record(item)
         return item
@@ -359,5 +388,6 @@ class Performer:
             attempts=sum(ending.attempts for ending in endings),
             items=(sum(ending.status != "failed" for ending in endings), len(endings)),
             reason="equal calls were made before" if status == "reused" else None,
+            withheld=(WHOLE,) if any(ending.withheld for ending in endings) else (),
         )
         self._end(head, ending, gates)

@@ -75,5 +75,5 @@ class ReuseIndex:
         return self._followers.pop(key, [])
 
     def _remember(self, ending: Ending) -> None:
-        if ending.key is not None and ending.status in SUCCESSES:
+        if ending.key is not None and ending.status in SUCCESSES and not ending.withheld:
             self._finished[ending.key] = ending

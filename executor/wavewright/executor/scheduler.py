@@ -16,6 +16,7 @@ from wavewright.executor.calls import Call
 from wavewright.executor.clock import Clock
 from wavewright.executor.events import Event, StepError, StepFinished, WaveFinished, WaveStarted
 from wavewright.executor.journal import Journal
+from wavewright.executor.journaled import Lacks
 from wavewright.executor.ledger import Ledger
 from wavewright.executor.performer import Performer
 from wavewright.executor.pool import Pool
@@ -44,6 +45,7 @@ class Scheduler:
         ledger: Ledger,
         journal: Journal | None,
         *,
+        lacks: Lacks,
         schedule: Schedule,
         limits: Limits,
         prior: RunState,
@@ -68,6 +70,7 @@ class Scheduler:
             runner,
             ledger,
             journal,
+            lacks=lacks,
             prior=prior,
             retry_failed=retry_failed,
             announces=announces,

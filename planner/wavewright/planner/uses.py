@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.embedded import Embedded, bare_expression, parse_text, walk_params
 from wavewright.planner.models import Gate, Step
-from wavewright.planner.reads import Read, plain_read, reads
+from wavewright.planner.reads import Read, is_plain_path, plain_read, reads
 from wavewright.planner.types import Json, StepId
 
 Role: TypeAlias = Literal["params", "for_each", "when", "gate", "cap", "result"]
@@ -117,6 +117,26 @@ def step_texts(step: Step, number: int) -> tuple[Text, ...]:
 def step_reads(step: Step) -> tuple[StepId, ...]:
     """Return the ids of the steps that a step's expressions read, in the text's order; a faulty one reads nothing."""
     return tuple(dict.fromkeys(name for text in step_texts(step, 0) for name in _named_in(text)))
+
+
+def fields_read(reader: Step, step: StepId) -> frozenset[str] | None:
+    """Return the fields of a step's output that another step's expressions read, or None where one reads all of it."""
+    fields = set[str]()
+    for text in step_texts(reader, 0):
+        for use, found in text.reads.items():
+            if isinstance(found, ExpressionFault) or all(
+                (read.root, read.name) != ("steps", step) for read in found
+            ):
+                continue
+            path = use.expression.split(".") if is_plain_path(use.expression) else []
+            if len(path) < _FIELD_OF_STEP:
+                return None
+            fields.add(path[_FIELD_OF_STEP - 1])
+    return frozenset(fields)
+
+
+_FIELD_OF_STEP = 3
+"""Names of a path, such as `steps.prices.close`, that reads a field of an output."""
 
 
 def texts_read(texts: tuple[Text, ...]) -> tuple[StepId, ...]:

@@ -34,6 +34,7 @@ from wavewright.reviewer.files import write_whole
 from wavewright.reviewer.harvest import harvest
 from wavewright.reviewer.items import item_labels
 from wavewright.reviewer.records import Package, PatchReport, ReviewResult, RunStatus, StepReport, Timings
+from wavewright.reviewer.redacting import ShownRun
 from wavewright.reviewer.results import Result, read_result, terminal_steps
 from wavewright.reviewer.rungs import PLANNER, REVIEWER, patch_rungs
 from wavewright.reviewer.times import iso_of_epoch
@@ -59,7 +60,7 @@ def build_package(
     warnings: tuple[str, ...] = (),
     now: dt.datetime | None = None,
 ) -> Package:
-    """Return the package of a run.
+    """Return the package of a run, without what looks like a secret in what its steps brought.
 
     Args:
         plan: The bound plan in force, patches included.
@@ -72,6 +73,8 @@ def build_package(
         now: What `now()` gives; the run's own instant where absent.
     """
     now = now or run_instant(state)
+    shown = ShownRun(state)
+    state, review = shown.state, None if review is None else shown.review(review)
     assert state.started is not None
     replaced = superseded_steps(plan)
     outputs = state.outputs()
@@ -93,7 +96,7 @@ def build_package(
         goal=goal.text,
         status=status or _status(state, review),
         reason=state.finished.reason if state.finished else "",
-        result=_capped_result(plan, read_result(plan, state, tools, now), review),
+        result=shown.value(_capped_result(plan, read_result(plan, state, tools, now), review)),
         documents=tuple(
             document.model_copy(update={"content": cap_stated(document.content, caps)})
             for document in found.documents

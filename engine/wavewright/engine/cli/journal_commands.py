@@ -17,6 +17,7 @@ from wavewright.engine.cli.project import has_journal, open_journal, project_set
 from wavewright.engine.cli.stored_runs import load_run
 from wavewright.engine.target_waves import Waves, waves_of
 from wavewright.executor.codec import encode
+from wavewright.executor.journaled import told_events
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.goals import Goal
 from wavewright.planner.rendering import printable
@@ -52,7 +53,7 @@ def show_run(run: str | None, *, output_format: str) -> int:
     """
     _, events = anyio.run(load_run, project_settings(), run)
     if output_format == "events":
-        for event in events:
+        for event in told_events(events):
             kind, body = encode(event)
             sys.stdout.write(json.dumps({"kind": kind, **json.loads(body)}, ensure_ascii=False) + "\n")
         return exit_codes.OK

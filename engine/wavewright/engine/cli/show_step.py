@@ -25,6 +25,7 @@ from wavewright.executor.events import (
     ModelCalled,
     StepFinished,
 )
+from wavewright.executor.journaled import told_events
 from wavewright.executor.state import SUCCESSES, RunState, fold
 from wavewright.planner.memory import Question
 from wavewright.planner.models import Plan, Step
@@ -65,7 +66,8 @@ def show_step(run: str | None, step: str, *, output_format: str) -> int:
     if output_format not in ("text", "json"):
         raise CommandError(f"a step cannot be shown as {output_format}", hint="give --format text or json")
     settings = project_settings()
-    found, events = anyio.run(load_run, settings, run)
+    found, journaled = anyio.run(load_run, settings, run)
+    events = told_events(journaled)
     state = fold(events)
     plan = Plan.model_validate(state.plan) if state.plan is not None else Plan.model_construct(steps=())
     chosen = next((one for one in plan.steps if one.id == step), None)
@@ -84,7 +86,8 @@ def show_step(run: str | None, step: str, *, output_format: str) -> int:
 def show_logs(run: str | None, *, step: str | None, output_format: str) -> int:
     """Print what the calls of a run printed, logged and raised, attempt by attempt."""
     found, events = anyio.run(load_run, project_settings(), run)
-    logged = [event for event in events if isinstance(event, AttemptLogged) and step in (None, event.step)]
+    told = told_events(events)
+    logged = [event for event in told if isinstance(event, AttemptLogged) and step in (None, event.step)]
     if output_format == "json":
         sys.stdout.write("".join(f"{json.dumps(to_json(one), ensure_ascii=False)}\n" for one in logged))
     elif logged:

@@ -9,6 +9,7 @@ from wavewright.engine.pipeline import StepResult, go_on
 from wavewright.engine.recording import note, record
 from wavewright.executor.events import RunFinished
 from wavewright.reviewer.packaging import build_package
+from wavewright.reviewer.records import Package
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,10 @@ class PublishPackage:
         files = self.ports.publish(package, folder)
         if files:
             context = await note(self.ports, context, "package", {"files": [str(path) for path in files]})
-        ended = RunFinished(self.ports.clock().timestamp(), package.status, _reason(context))
+        ended = RunFinished(self.ports.clock().timestamp(), package.status, _reason(package))
         context = await record(self.ports, context, ended)
         return go_on(replace(context, files=files))
 
 
-def _reason(context: RunContext) -> str:
-    return context.review.summary if context.review is not None else ""
+def _reason(package: Package) -> str:
+    return package.review.summary if package.review is not None else ""

@@ -14,6 +14,7 @@ from wavewright.planner.ladder import RungRecord
 from wavewright.reviewer.caps import CODE_REVIEW_CEILING
 from wavewright.reviewer.model_review import review_by_model
 from wavewright.reviewer.records import ReviewResult
+from wavewright.reviewer.redacting import ShownRun
 from wavewright.reviewer.review import review_by_code
 
 
@@ -37,7 +38,8 @@ class ReviewRun:
             review = asked.value or review
             if asked.value is None:
                 context = await self._cut_off(context)
-        context = await note(self.ports, context, "review", review.model_dump(mode="json"))
+        shown = ShownRun(context.state).review(review)
+        context = await note(self.ports, context, "review", shown.model_dump(mode="json"))
         return go_on(replace(context, review=review))
 
     async def _cut_off(self, context: RunContext) -> RunContext:

@@ -32,9 +32,10 @@ from wavewright.executor.events import (
 from wavewright.planner.types import Json, JsonObject
 
 _OF_TIME = frozenset(
-    {"at", "started", "seconds", "attempts", "versions", "tool_code", "retry", "usd", "frames"}
+    {"at", "started", "seconds", "attempts", "versions", "tool_code", "retry", "usd", "frames", "withheld"}
 )
-"""Members of events, of errors, of uses and of rungs that are left out; prices and code change with time."""
+"""Members of events, of errors, of uses and of rungs that are left out; prices and code change with time, and a
+secret that was withheld from the journal is none any more when the run is replayed."""
 _OF_PLACE: Mapping[str, str] = {"root": "<path>", "file": "<path>"}
 _NOT_LASTING = frozenset({"package", "resumed"})
 """Topics of notes that say where the run's files went, or that it was stopped in between."""
