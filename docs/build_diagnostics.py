@@ -32,6 +32,8 @@ _CIRCUMSTANCES = {
     "finished": "These steps have finished:",
     "file": "The plan is asked for as",
     "left": "So much is left of the budgets:",
+    "obstacles": "What keeps tools from working in the project:",
+    "is_run": "The plan is about to run:",
 }
 _SHOWN_WIDTH = 110
 
@@ -96,8 +98,15 @@ def _circumstances(folder: Path) -> Iterator[str]:
 
 def _values(value: object) -> list[object]:
     if isinstance(value, dict):
-        return [f"{name}: {json.dumps(part)}" for name, part in cast("dict[str, object]", value).items()]
-    return cast("list[object]", value) if isinstance(value, list) else [value]
+        return [
+            f"{name}: {json.dumps(part, ensure_ascii=False)}"
+            for name, part in cast("dict[str, object]", value).items()
+        ]
+    return (
+        cast("list[object]", value)
+        if isinstance(value, list)
+        else [str(value).lower() if value is True else value]
+    )
 
 
 def _index_lines() -> Iterator[str]:

@@ -138,7 +138,7 @@ def test_a_plan_of_its_own_gives_its_agents_the_tools_that_it_names_for_them(
 
     assert sound.code == 0
     assert "may not call" not in run.out + run.err
-    assert "'agent' needs a model, and none is configured" in run.out
+    assert "calls 'agent': it needs a model, and none is configured" in run.err
     assert misspelt.code == 1
     assert "argument 'tools[1]' of 'agent' is 'red_note', but must be one of 'list_notes'" in misspelt.out
 

@@ -9,8 +9,8 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import PLAN, REVIEW, misspelt, write_job
 from tests.prompts.test_prompts_page import told_of, variables
-from wavewright.engine.cli.prompt_contexts import contexts_of
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.prompt_contexts import contexts_of
 from wavewright.planner.types import JsonObject
 from wavewright.prompts import Prompts
 from wavewright.tools.packs import load_pack, pack_names

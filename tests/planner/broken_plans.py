@@ -2,13 +2,14 @@
 
 A folder holds `plan.yaml`, `plan.json`, or `plan.txt` (an answer of a model), and where the fault needs them a goal
 template (`goal.yaml`), a job (`job.yaml`), a patch (`patch.yaml`, whose base `PLAN` stands for the plan's hash), and
-`case.json` with the reader's limits, the steps that have finished, the name under which the plan is asked for, or
-what is left of the budgets.
+`case.json` with the reader's limits, the steps that have finished, the name under which the plan is asked for,
+what is left of the budgets, or what keeps tools from working (`obstacles`) where the plan is checked or run.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 from wavewright.config.documents import ReadLimits, Source, read_document
 from wavewright.planner.allowance import Allowance, Left
 from wavewright.planner.binding import bind_plan
+from wavewright.planner.check_readiness import Obstacle, check_readiness
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, place
 from wavewright.planner.goals import Goal, GoalTemplate, Job
@@ -74,7 +76,8 @@ class BrokenPlan:
         goal = self._goal()
         plan = text.plan if goal is None else bind_plan(text.plan, goal, tools())
         assert text.document is not None
-        found = place(check(plan, goal, tools(), allowance=self._allowance()), text.document)
+        checked = check(plan, goal, tools(), allowance=self._allowance())
+        found = place([*checked, *self._unready(plan)], text.document)
         return (*text.diagnostics, *found), text.source
 
     @cached_property
@@ -89,6 +92,10 @@ class BrokenPlan:
             return None
         lefts = {scope: Left(**left.get(scope, {})) for scope in ("run", "job", "day", "step")}
         return Allowance(run=lefts["run"], job=lefts["job"], day=lefts["day"], step=lefts["step"])
+
+    def _unready(self, plan: Plan) -> Iterator[Diagnostic]:
+        obstacles = {name: Obstacle(**given) for name, given in self._case.get("obstacles", {}).items()}
+        return check_readiness(plan, obstacles, is_run=self._case.get("is_run", False))
 
     def _text(self) -> PlanText:
         if "file" in self._case:

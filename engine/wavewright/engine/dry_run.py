@@ -28,6 +28,7 @@ from wavewright.engine.dry_run_trust import Trust, judge_trust
 from wavewright.engine.job_faults import no_plan
 from wavewright.engine.jobs import Order
 from wavewright.planner.binding import bind_plan
+from wavewright.planner.check_readiness import check_readiness
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, PlanError
 from wavewright.planner.goals import Goal
@@ -167,16 +168,15 @@ def forecast(
         raise no_plan(goal, order.source)
     plan = bind_plan(draft.plan, goal, tools)
     rerun = outlook.rerun
-    found = draft.origin.place(
-        check(
-            plan,
-            goal,
-            tools,
-            allowance=outlook.allowance,
-            finished=rerun.finished if rerun is not None else (),
-            items_done=rerun.items_done if rerun is not None else None,
-        )
+    checked = check(
+        plan,
+        goal,
+        tools,
+        allowance=outlook.allowance,
+        finished=rerun.finished if rerun is not None else (),
+        items_done=rerun.items_done if rerun is not None else None,
     )
+    found = draft.origin.place([*checked, *check_readiness(plan, outlook.obstacles)])
     source = draft.origin.document.source
     if any(each.severity == "error" and each.code not in _OVER_BUDGET for each in found):
         raise PlanError(found, source)

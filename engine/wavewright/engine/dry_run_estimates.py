@@ -16,6 +16,7 @@ from wavewright.engine.dry_run_rerun import Rerun
 from wavewright.engine.dry_run_reuse import Reuse
 from wavewright.engine.past_calls import NO_HISTORY, History, PastCalls
 from wavewright.planner.allowance import Allowance
+from wavewright.planner.check_readiness import Obstacle
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import StepId
 
@@ -71,6 +72,8 @@ class Outlook:
     """Whether a model is configured, so that a run would ask the planner where the plan is the template's."""
     notes: tuple[str, ...] = ()
     """What a reader should know of the models, such as a key that is missing."""
+    obstacles: Mapping[str, Obstacle] = field(default_factory=dict[str, "Obstacle"])
+    """What keeps tools from working in the project, by their names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.dry_run_estimates import ModelPrice, Outlook
 from wavewright.engine.dry_run_rerun import Rerun
 from wavewright.engine.dry_run_reuse import FindStored, find_reuse
+from wavewright.engine.obstacles import find_obstacles
 from wavewright.engine.past_calls import History
 from wavewright.engine.unspent import price_of_role, unspent
 from wavewright.planner.binding import bind_plan
@@ -51,14 +52,17 @@ def gather_outlook(
         find=find,
     )
     if not model_configured(settings):
-        return Outlook(history, reuse=reuse, rerun=rerun)
+        return Outlook(history, reuse=reuse, rerun=rerun, obstacles=find_obstacles(plan, settings))
     asking = [tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens]
     prices, stops = _prices(asking, goal, settings)
     if rerun is None:
         allowance = unspent(plan, goal, settings, job=goal.job)
     else:
         allowance = unspent(plan, goal, settings, job=goal.job, run=rerun.run)
-    return Outlook(history, prices, allowance, reuse, rerun, has_models=True, notes=stops)
+    obstacles = find_obstacles(plan, settings)
+    return Outlook(
+        history, prices, allowance, reuse, rerun, has_models=True, notes=stops, obstacles=obstacles
+    )
 
 
 def _journaled(tools: Collection[str], settings: Settings) -> tuple[History, FindStored]:

@@ -6,7 +6,7 @@ listing and dry-running need; no model is asked then, and nothing that asks one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,21 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     if AGENT not in found:
         found[AGENT] = _agent(serving, found, is_closed=False)
     return Registry(found.values())
+
+
+def project_workers(settings: Settings, names: Collection[str]) -> dict[str, Worker]:
+    """Return the project's model workers, and those that packs bring as long as one of the names is not found.
+
+    Raises:
+        ToolDefinitionError, PackError: as in `gather_tools`.
+    """
+    found = {worker.spec.name: worker for worker in _own_workers(settings)}
+    for name in pack_names():
+        if found.keys() >= set(names):
+            break
+        brought = load_pack(name, _object(settings.packs.get(name)), settings.root).workers
+        found = {worker.spec.name: worker for worker in brought} | found
+    return found
 
 
 def load_named_pack(name: str, settings: Settings) -> None:

@@ -283,6 +283,22 @@ _ENTRIES = (
         "The goal sets this argument on its terminal steps, so that no plan can loosen what is required of them.",
         "Remove the argument; it is filled in when the plan is bound to its goal.",
     ),
+    Entry(
+        "E207",
+        "bad_prompt",
+        "A worker whose prompt cannot be rendered",
+        "The prompt asks for a value that the worker is not given, or is no valid template: the step fails whenever it"
+        " runs, perhaps after others were paid for.",
+        "Correct the template at the place that the message names; it is given the worker's input fields as `inputs`.",
+    ),
+    Entry(
+        "E208",
+        "no_model",
+        "A run whose step needs a model, and none is configured",
+        "The step's tool asks a model, and here none is configured. The run ends before anything is called."
+        " Checks and dry runs report the same as `W806`.",
+        "Set `WAVEWRIGHT_MODEL` and the model's key, or make the step `optional`.",
+    ),
     # --- E3: references -------------------------------------------------------------------------------------
     Entry(
         "E301",
@@ -557,6 +573,15 @@ _ENTRIES = (
         "A step that can never run",
         "Its condition is false whatever happens, its list is empty, or it asks for the output of such a step.",
         "Remove the step, or mend the condition or the list.",
+    ),
+    Entry(
+        "W806",
+        "model_not_here",
+        "A step that needs a model, and none can be asked here",
+        "The step's tool asks a model, and where the plan is checked none is configured; or one is configured that"
+        " cannot be asked, such as without its key. It is no error: the machine that checks a plan need not be the one"
+        " that runs it. A run here ends before anything is called.",
+        "Where the plan is to run, set `WAVEWRIGHT_MODEL` and the model's key; elsewhere leave it.",
     ),
 )
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from wavewright.config.documents import Document, DocumentError, ReadLimits, read_bytes, read_document
 from wavewright.engine.document_kinds import is_job, is_template
 from wavewright.engine.input_changes import InputChanges
-from wavewright.planner.checker import check, check_partial
+from wavewright.planner.check_readiness import Obstacle, check_readiness
+from wavewright.planner.checker import check, check_partial, in_file_order
 from wavewright.planner.diagnostics import Diagnostic, PlanError, place
 from wavewright.planner.limits import Limits
 from wavewright.planner.models import Plan
@@ -58,6 +59,8 @@ class Basis:
     rung: str = "given"
     allowance: Allowance | None = None
     """What a run of it may still spend; none where it is of no project, or no model is configured."""
+    obstacles: Mapping[str, Obstacle] = field(default_factory=dict[str, "Obstacle"])
+    """What keeps its tools from working in the project, by their names."""
 
     def judge(self, plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
         """Return a plan as the goal has it, and what is found in it."""
@@ -65,7 +68,8 @@ class Basis:
             from wavewright.planner.binding import bind_plan
 
             plan = bind_plan(plan, self.goal, self.tools)
-        return plan, tuple(check(plan, self.goal, self.tools, limits=self.limits, allowance=self.allowance))
+        found = check(plan, self.goal, self.tools, limits=self.limits, allowance=self.allowance)
+        return plan, tuple(in_file_order([*found, *check_readiness(plan, self.obstacles)], plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +161,17 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
     tools = _tools(options, draft.plan, order.goal)
     limits = _limits(options, order.goal)
     allowance = _allowance(options, draft.plan, order.goal)
+    obstacles = _obstacles(options, draft.plan)
     basis = Basis(
-        draft.plan, origin.document, origin.pointer, order.goal, tools, limits, draft.rung, allowance
+        draft.plan,
+        origin.document,
+        origin.pointer,
+        order.goal,
+        tools,
+        limits,
+        draft.rung,
+        allowance,
+        obstacles,
     )
     plan, found = basis.judge(draft.plan)
     found = origin.place(found)
@@ -221,7 +234,8 @@ def _check_plan(
 ) -> Checked:
     document = None if text.repairs else text.document
     allowance = _allowance(options, own, goal)
-    basis = Basis(own, document, "", goal, tools, _limits(options, goal), allowance=allowance)
+    obstacles, limits = _obstacles(options, own), _limits(options, goal)
+    basis = Basis(own, document, "", goal, tools, limits, allowance=allowance, obstacles=obstacles)
     plan, found = basis.judge(own)
     placed = tuple(place(found, text.document)) if text.document is not None else found
     return Checked(text, plan, (*text.diagnostics, *placed), basis)
@@ -275,6 +289,15 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
     from wavewright.engine.unspent import unspent
 
     return unspent(plan, goal, settings, job=goal.job if goal is not None else stem(options.file))
+
+
+def _obstacles(options: CheckOptions, plan: Plan) -> Mapping[str, Obstacle]:
+    """Return what keeps the plan's tools from working; nothing is known of tools that are given as signatures."""
+    if options.tools is not None:
+        return {}
+    from wavewright.engine.obstacles import find_obstacles
+
+    return find_obstacles(plan, _settings(options))
 
 
 def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal | None:

@@ -1,8 +1,7 @@
 """What `wavewright doctor` finds out about a project's own prompts and ladders, and its calibration of judges.
 
 A template that replaces nothing is never used, and one that cannot be read, or that names a value which its prompt is
-not given, fails only when a model is to be asked: all are told here. Templates are tried with typical values; a value
-of the wrong kind is no fault, for it may be the typical one that is wrong.
+not given, fails only when a model is to be asked: all are told here.
 """
 
 from __future__ import annotations
@@ -15,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.documents import DocumentError
 from wavewright.engine.cli.findings import Finding, finding_of_faulty_file
+from wavewright.engine.prompt_faults import prompt_fault
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.ladders import read_ladders
-from wavewright.prompts import PromptError, Prompts
+from wavewright.prompts import Prompts
 from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.packs import PackError, load_pack, pack_names
 
@@ -47,7 +47,7 @@ def prompt_findings(settings: Settings) -> Iterator[Finding]:
         return
     workers = tuple(_workers(settings))
     used = shipped | {worker.spec.prompt for worker in workers}
-    faults = {name: _fault(own.file_of(name)) or _misfit(name, own, workers) for name in names}
+    faults = {name: _finding(name, own, workers) for name in names}
     yield from dict.fromkeys(found for found in faults.values() if found is not None)
     sound = [name for name, found in faults.items() if found is None]
     if replacing := [name for name in sound if name in used]:
@@ -91,33 +91,8 @@ def _is_own(file: Path | None, settings: Settings) -> bool:
     return file is not None and any(file.is_relative_to(folder) for folder in settings.prompts)
 
 
-def _fault(file: Path | None) -> Finding | None:
-    from jinja2 import Environment, TemplateSyntaxError
-
-    assert file is not None
-    try:
-        Environment(autoescape=False).parse(file.read_text(encoding="utf-8"))  # noqa: S701 - only read, never rendered
-    except TemplateSyntaxError as error:
-        mend = "mend the template's syntax (Jinja2)"
-        return Finding("prompts", "fault", f"{file}:{error.lineno}: {error.message}", mend)
-    except (OSError, UnicodeDecodeError) as error:
-        return Finding("prompts", "fault", f"{file}: {error}", "write the template as UTF-8 text")
-    return None
-
-
-def _misfit(name: str, own: Prompts, workers: tuple[Worker, ...]) -> Finding | None:
-    """Return what keeps a template from being rendered, whatever its prompt is given."""
-    from jinja2 import TemplateError
-
-    from wavewright.engine.cli.prompt_contexts import contexts_of
-
-    for context in contexts_of(name, workers):
-        try:
-            own.render(name, **context)
-        except PromptError as error:
-            if not isinstance(error.__cause__, TemplateError):
-                continue
-            file = error.file or own.file_of(name)
-            place = f"{file}:{error.line}" if error.line is not None else f"{file}"
-            return Finding("prompts", "fault", f"{place}: {error.message}", error.hint)
-    return None
+def _finding(name: str, own: Prompts, workers: tuple[Worker, ...]) -> Finding | None:
+    fault = prompt_fault(name, own, workers)
+    return (
+        None if fault is None else Finding("prompts", "fault", f"{fault.place}: {fault.message}", fault.hint)
+    )

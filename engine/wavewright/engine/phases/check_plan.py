@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from wavewright.config.documents import Source
-from wavewright.engine.context import Ports, RunContext
+from wavewright.engine.context import Ports, RunContext, as_they_are
 from wavewright.engine.jobs import PlanDraft
+from wavewright.engine.obstacles import find_obstacles
 from wavewright.engine.pipeline import StepResult, branch, go_on
 from wavewright.engine.recording import found_json, note, record
 from wavewright.engine.services import left_to_spend
@@ -14,6 +16,7 @@ from wavewright.engine.toolbox import signatures_to_check
 from wavewright.executor.events import RunFinished
 from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.allowance import Allowance
+from wavewright.planner.check_readiness import check_readiness
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, PlanError
 from wavewright.planner.models import Plan
@@ -57,13 +60,21 @@ class CheckPlan:
             # It names tools that are not allowed: whether there are such is to be told.
             tools = signatures_to_check(draft.plan, context.goal, self.ports.settings)
         allowance = await _allowance(self.ports, context, candidate)
-        found = draft.origin.place(check(candidate, context.goal, tools, allowance=allowance))
+        found = draft.origin.place(
+            [*check(candidate, context.goal, tools, allowance=allowance), *self._unready(candidate)]
+        )
         if _errors(found):
             context = await note(self.ports, context, "plan_refused", {"diagnostics": [*found_json(found)]})
             ended = RunFinished(self.ports.clock().timestamp(), "failed", "the plan is not sound")
             await record(self.ports, context, ended)
             raise PlanError(found, draft.origin.document.source)
         return go_on(replace(context, diagnostics=tuple(found)))
+
+    def _unready(self, plan: Plan) -> Iterable[Diagnostic]:
+        """Return which steps cannot work here; tools that others stand in for need nothing."""
+        if self.ports.tools_through is not as_they_are:
+            return ()
+        return check_readiness(plan, find_obstacles(plan, self.ports.settings), is_run=True)
 
 
 @dataclass(frozen=True, slots=True)

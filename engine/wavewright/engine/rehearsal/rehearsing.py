@@ -12,6 +12,7 @@ from pathlib import Path
 from wavewright.config.settings import Settings
 from wavewright.engine.job_faults import no_plan
 from wavewright.engine.jobs import Order
+from wavewright.engine.obstacles import find_obstacles
 from wavewright.engine.rehearsal.answers import Answers, Fixtures
 from wavewright.engine.rehearsal.branches import Branch, branches_of, branches_taken
 from wavewright.engine.rehearsal.concerns import reads_of
@@ -29,6 +30,7 @@ from wavewright.engine.rehearsal.searching import Bounds, Search
 from wavewright.engine.rehearsal.waiting import JumpingLoop
 from wavewright.engine.toolbox import gather_tools
 from wavewright.planner.binding import bind_plan
+from wavewright.planner.check_readiness import check_readiness
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.hashing import plan_hash
@@ -84,7 +86,8 @@ def _stage(order: Order, settings: Settings, now: dt.datetime | None) -> Stage:
     unmodelled = replace(settings, model=None, schedule=None)
     tools = gather_tools(goal, unmodelled)
     plan = bind_plan(draft.plan, goal, tools.signatures)
-    found = draft.origin.place(check(plan, goal, tools.signatures))
+    unready = check_readiness(plan, find_obstacles(plan, settings))
+    found = draft.origin.place([*check(plan, goal, tools.signatures), *unready])
     if any(diagnostic.severity == "error" for diagnostic in found):
         raise PlanError(found, draft.origin.document.source)
     today = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,0 +1,76 @@
+"""What keeps the tools of a plan from working in this project: broken prompts of workers, and no model to ask."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from wavewright.engine.toolbox import project_workers
+from wavewright.planner.check_readiness import WHOLE_RUN, Obstacle
+from wavewright.tools.workers.services import AGENT, MODEL_MEND
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from wavewright.config.settings import Settings
+    from wavewright.planner.models import Plan
+    from wavewright.tools.workers.specs import Worker
+
+_OF_WORKERS = ("workers/instructions", "workers/repair")
+_OF_AGENTS = ("workers/agent_instructions", "workers/agent")
+
+
+def find_obstacles(plan: Plan, settings: Settings) -> Mapping[str, Obstacle]:
+    """Return what keeps tools that the plan calls from working, by their names; asks no model.
+
+    Where a configured model cannot be asked, which keeps every run from beginning, that stands under `WHOLE_RUN`.
+
+    Raises:
+        ToolDefinitionError: a worker's file is faulty.
+    """
+    called = {step.tool for step in plan.steps}
+    workers = {name: worker for name, worker in project_workers(settings, called).items() if name in called}
+    has_model = settings.model is not None
+    found = _no_run(settings) if has_model else {}
+    asking = {name for name, worker in workers.items() if has_model or worker.draft is None}
+    if AGENT in called and AGENT not in workers:
+        asking.add(AGENT)
+    if not asking:
+        return found
+    if not has_model:
+        found |= dict.fromkeys(asking, _NO_MODEL)
+    return found | _bad_prompts(asking, workers, settings)
+
+
+_NO_MODEL = Obstacle("no_model", "it needs a model, and none is configured", MODEL_MEND)
+
+
+def _no_run(settings: Settings) -> dict[str, Obstacle]:
+    from wavewright.tools.models import ModelConfigError, check_models
+
+    try:
+        check_models(settings, os.environ)
+    except ModelConfigError as error:
+        return {WHOLE_RUN: Obstacle("no_model", f"the configured model cannot be asked: {error}", error.hint)}
+    return {}
+
+
+def _bad_prompts(
+    asking: Collection[str], workers: Mapping[str, Worker], settings: Settings
+) -> dict[str, Obstacle]:
+    """Return the workers whose prompts cannot be rendered, whatever they are given."""
+    from wavewright.engine.prompt_faults import prompt_fault
+    from wavewright.prompts import Prompts
+
+    own = Prompts(settings.prompts)
+    found: dict[str, Obstacle] = {}
+    for name in sorted(asking):
+        used = (workers[name].spec.prompt, *_OF_WORKERS) if name in workers else _OF_AGENTS
+        tried = tuple(worker for worker in workers.values() if worker.spec.name == name)
+        for prompt in used:
+            fault = prompt_fault(prompt, own, tried) if own.file_of(prompt) is not None else None
+            if fault is not None:
+                message = f"its prompt cannot be rendered: {fault.place}: {fault.message}"
+                found[name] = Obstacle("bad_prompt", message, fault.hint)
+                break
+    return found
