@@ -14,6 +14,7 @@ from tests.repository.tree import ROOT
 from wavewright.config.daemon_settings import (
     DaemonSection,
     IdentitySettings,
+    MaxLimitsSection,
     QueuesSection,
     ValidationSection,
 )
@@ -82,6 +83,7 @@ def test_every_function_of_expressions_is_listed() -> None:
         pytest.param("settings.md", BudgetsSection, id="budgets"),
         pytest.param("settings.md", BudgetSettings, id="budget"),
         pytest.param("settings.md", DaemonSection, id="daemon"),
+        pytest.param("settings.md", MaxLimitsSection, id="max limits"),
         pytest.param("settings.md", QueuesSection, id="queues"),
         pytest.param("settings.md", ValidationSection, id="validation"),
         pytest.param("settings.md", IdentitySettings, id="identity"),

@@ -136,6 +136,41 @@ def test_a_job_that_was_sent_names_nothing_outside_the_project(
     assert [fault.pointer for fault in caught.value.faults] == [pointer]
 
 
+@pytest.mark.parametrize(
+    ("fields", "pointers"),
+    [
+        pytest.param(
+            {"overrides": {"limits": {"max_items": 2_000_000, "concurrency": 100_000, "max_steps": 5}}},
+            ["/overrides/limits/max_items", "/overrides/limits/concurrency"],
+            id="of a job",
+        ),
+        pytest.param({"limits": {"max_waves": 101}}, ["/limits/max_waves"], id="of a goal template"),
+    ],
+)
+def test_a_job_that_was_sent_raises_no_limit_above_what_the_settings_allow(
+    settings: Settings, fields: JsonObject, pointers: list[str]
+) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_inline_order(job(**fields), settings)
+
+    assert sorted(fault.pointer or "" for fault in caught.value.faults) == sorted(pointers)
+
+
+def test_settings_may_allow_a_job_that_was_sent_more_or_less(tmp_path: Path) -> None:
+    write_desk(tmp_path)
+    with (tmp_path / "wavewright.yaml").open("a") as file:
+        file.write("daemon: {max_limits: {max_items: 2000000, concurrency: 4}}\n")
+    settings = load_settings(tmp_path, {})
+    limits: JsonObject = {"max_items": 2_000_000, "concurrency": 4}
+    document = job(overrides={"limits": limits})
+
+    goal = read_inline_order(document, settings).goal
+
+    assert (goal.limits.max_items, goal.limits.concurrency) == (2_000_000, 4)
+    with pytest.raises(DocumentError, match=r"limits\.concurrency is 5, and a job that is sent may have 4"):
+        read_inline_order(job(overrides={"limits": {"concurrency": 5}}), settings)
+
+
 def test_a_sealed_plan_is_no_job_to_send(settings: Settings) -> None:
     document = read_document('{"format": "wavewright/sealed-plan/1"}', "job one")
 

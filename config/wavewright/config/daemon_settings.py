@@ -101,6 +101,19 @@ class ValidationSection(_Section):
     """Packages of one job, at most; with 0 a job is done when its package is out, and no verdict is waited for."""
 
 
+class MaxLimitsSection(_Section):
+    """What a job that was sent may raise the limits of its run to; goal templates of the project may go beyond."""
+
+    max_steps: Annotated[int, Field(ge=1, le=100_000)] = 1_000
+    """Steps of a plan."""
+    max_waves: Annotated[int, Field(ge=1, le=100_000)] = 100
+    """Waves of a plan, one after the other."""
+    max_items: Annotated[int, Field(ge=1, le=10_000_000)] = 10_000
+    """Items of one `for_each`."""
+    concurrency: Annotated[int, Field(ge=1, le=100_000)] = 256
+    """Calls that run at once."""
+
+
 class IdentitySettings(_Section):
     """What one sender is known by and may send."""
 
@@ -139,6 +152,8 @@ class DaemonSection(_Section):
     """Bytes of a message that is sent, at most: a job whose package is larger fails; no more than the broker takes."""
     max_depth: Annotated[int, Field(ge=4, le=256)] = 32
     """How deep the lists and objects of a message may be nested."""
+    max_limits: MaxLimitsSection = MaxLimitsSection.model_construct()
+    """What a job that was sent may raise the limits of its run to."""
     max_age: _Seconds = 604_800.0
     """Seconds after which a message is too old."""
     skew: _Seconds = 300.0

@@ -2,7 +2,8 @@
 
 An *inline job* is a job's document (or a plan's, in its place) that was sent by somebody else. What it names lies in
 the project's folder: a path that leads out of it is refused before anything is opened, for whoever sends a job has no
-business among the files of the machine that runs it.
+business among the files of the machine that runs it. Nor may he raise the limits of the run beyond what the settings
+of that machine allow.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath, PureWindowsPath
 
+from wavewright.config.daemon_settings import MaxLimitsSection
 from wavewright.config.documents import Document, DocumentError, Fault
 from wavewright.config.settings import Settings
 from wavewright.config.sources import pointer_token
@@ -25,10 +27,11 @@ def read_inline_order(document: Document, settings: Settings) -> Order:
     """Return what an inline job comes to; paths in it are relative to the project's folder.
 
     Raises:
-        DocumentError: it names something outside the project's folder, or is a sealed plan.
+        DocumentError: it names something outside the project's folder, raises a limit of its run above
+            `daemon.max_limits`, or is a sealed plan.
         PlanError: it does not say what it must, each fault at its place.
     """
-    if faults := tuple(_faults(document)):
+    if faults := (*_faults(document), *_raised_limits(document, settings.daemon.max_limits)):
         raise DocumentError(document.source, faults)
     return order_of(document, settings.root / "job", None, settings)
 
@@ -61,6 +64,29 @@ def _faults(document: Document) -> Iterator[Fault]:
                         pointer,
                         hint="a job that is sent may name files of the project only, by their path in it",
                     )
+
+
+def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[Fault]:
+    """Yield a fault for each limit that is above what the settings allow; a goal template has its own at the top."""
+    whole: dict[str, Json] = document.value if isinstance(document.value, dict) else {}
+    overrides = whole.get("overrides")
+    by_pointer = {
+        "/overrides/limits": overrides.get("limits") if isinstance(overrides, dict) else None,
+        "/limits": whole.get("limits"),
+    }
+    for parent, limits in by_pointer.items():
+        given = limits if isinstance(limits, dict) else {}
+        for name, bound in most.model_dump().items():
+            value = given.get(name)
+            if isinstance(value, int) and value > bound:
+                pointer = parent + pointer_token(name)
+                yield Fault(
+                    "bad_value",
+                    f"limits.{name} is {value:,}, and a job that is sent may have {bound:,} at most",
+                    document.nearest_span(pointer),
+                    pointer,
+                    hint=f"lower it, or have whoever runs the daemon raise daemon.max_limits.{name}",
+                )
 
 
 def _texts(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
