@@ -22,8 +22,10 @@ OWN_CASES = [
     ("double slash", "//server/share/x"),
     ("parent at the end", "a/.."),
     ("parent in the middle", "a/../../b"),
-    ("this folder", "./a"),
     ("a dot alone", "."),
+    ("dots alone", "./."),
+    ("parent behind this folder", "./../a"),
+    ("dot file in this folder", "./.bashrc"),
     ("empty component", "a//b"),
     ("trailing slash", "a/"),
     ("backslash parent", "..\\x"),
@@ -95,6 +97,9 @@ def test_a_path_that_is_no_plain_name_is_refused(path: str, tmp_path: Path) -> N
         "x..y",
         "console.log",
         "a~b",
+        "./a.txt",
+        "a/./b.txt",
+        "././a/b",
     ],
 )
 def test_a_plain_path_is_written_and_read_back(path: str, tmp_path: Path) -> None:

@@ -162,6 +162,7 @@ def wrong(*changes: tuple[str, object]) -> Loose:
         pytest.param(envelope(GOAL, "job_status"), "unknown_type", id="a type that is only sent"),
         pytest.param(envelope(GOAL, "JOB_REQUEST"), "unknown_type", id="a type in capitals"),
         pytest.param(envelope(GOAL, target_agent="world_lore_validator"), "wrong_target", id="for another"),
+        pytest.param(envelope(GOAL, target_agent=""), "wrong_target", id="for nobody"),
         pytest.param(envelope(GOAL, source_agent="nobody"), "wrong_identity", id="from nobody known"),
         pytest.param(
             envelope(GOAL, source_agent="world_lore_validator"),

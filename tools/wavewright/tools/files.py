@@ -54,7 +54,7 @@ class PathRefused(Exception):
 
 
 def path_parts(path: str) -> tuple[str, ...]:
-    """Return the components of a relative path.
+    """Return the components of a relative path; a component `.` stays where it is and is left out.
 
     Raises:
         PathRefused: the text is not a plain path below a folder, on any system that might read it.
@@ -66,7 +66,9 @@ def path_parts(path: str) -> tuple[str, ...]:
         raise PathRefused(path, "it is absolute")
     if len(path.encode()) > MAX_PATH_BYTES:
         raise PathRefused(path, f"it is longer than {MAX_PATH_BYTES} bytes")
-    parts = tuple(path.split("/"))
+    parts = tuple(part for part in path.split("/") if part != ".")
+    if not parts:
+        raise PathRefused(path, "it names the folder itself")
     if len(parts) > MAX_DEPTH:
         raise PathRefused(path, f"it is deeper than {MAX_DEPTH} folders")
     for part in parts:

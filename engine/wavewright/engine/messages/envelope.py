@@ -27,8 +27,8 @@ class Envelope(WireModel):
     """What a repeat is known by."""
     source_agent: Name
     """Who sends it."""
-    target_agent: Name
-    """Whom it is for."""
+    target_agent: str
+    """Whom it is for; one that is not the reader's own name, empty or not, is for somebody else."""
     message_type: str
     """What the payload is."""
     timestamp: Instant
