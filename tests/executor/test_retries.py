@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.executor.workshop import Answer, VirtualClock, Workbench, answering, plan_of, statuses
+from tests.executor.workshop import Answer, VirtualClock, Workbench, answering, echo, plan_of, statuses
+from wavewright.executor import deadlines
+from wavewright.executor.deadlines import GRACE_SECONDS
 from wavewright.executor.events import ErrorKind, StepFinished
 from wavewright.executor.retry import Failure, describe_failure, may_retry, wait_before
 from wavewright.executor.state import RunState
@@ -323,6 +325,44 @@ async def test_a_call_that_swallows_its_cancellation_is_cancelled_again() -> Non
     assert error is not None
     assert error.kind == "timeout"
     assert clock.now - start == 22
+
+
+async def swallow_for_ever(call: ToolCall) -> Json:
+    while True:
+        try:
+            await anyio.sleep(3600)
+        except asyncio.CancelledError:
+            continue
+
+
+async def test_a_call_that_swallows_every_cancellation_is_abandoned_and_gives_its_place_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = VirtualClock()
+    start = clock.now
+    plan = plan_of({"id": "a", "tool": "hang", "timeout": 20}, {"id": "b"})
+    bench = Workbench().add(swallow_for_ever, "hang").add(echo)
+
+    state = await bench.run(plan, clock=clock, limits=Limits(concurrency=1))
+
+    error = state.steps[StepId("a")].error
+    assert error is not None
+    assert (error.kind, "swallowed its cancellation" in error.message) == ("timeout", True)
+    assert state.status(StepId("b")) == "ok"
+    assert clock.now - start == 20 + GRACE_SECONDS
+    assert "the call of step 'a' swallowed its cancellation" in caplog.text
+
+
+async def test_a_run_is_stopped_although_a_call_swallows_every_cancellation(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "GRACE_SECONDS", 0.05)
+
+    bench = Workbench().add(swallow_for_ever)
+    state = await bench.run(plan_of({"id": "a"}), limits=Limits(run_timeout=0.01))
+
+    assert statuses(state) == {"a": "cancelled"}
+    assert "the call of step 'a' swallowed its cancellation" in caplog.text
 
 
 async def test_a_deadline_reaches_into_a_tools_own_task_group() -> None:

@@ -18,6 +18,7 @@ BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.fake_model.server": "the call of a rule given by the caller: raised to him when the test ends",
     "wavewright.engine.phases.run_targets": "the edge of a target: its fault is journaled, and its neighbours go on",
     "wavewright.executor.capture": "the formatting of a log record: its arguments may be anything",
+    "wavewright.executor.deadlines": "the awaiting of a call step by step: whatever is thrown is thrown into it",
     "wavewright.executor.journal_sqlite": "the end of a write: whoever waits for it is told, or would wait for ever",
     "wavewright.executor.postgres.desk": "the end of a thread: whoever waits for it is told, or would wait for ever",
     "wavewright.executor.postgres.jobs": "the call of a caller's `tell`: what it raises is raised to that caller",

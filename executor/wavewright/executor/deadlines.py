@@ -2,15 +2,19 @@
 
 A *watch* stands over one call and cancels it when its time is up. Entering a cancel scope with a timeout for every
 call would cost as much as all the rest of a step; here the timer is only touched when a call's deadline is earlier
-than all the others. A call that swallows its cancellation is cancelled again every second until it ends.
+than all the others. A call that swallows its cancellation is cancelled again every second, and abandoned after
+`GRACE_SECONDS`: its coroutine is closed and not resumed, so whoever awaits it goes on without it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Awaitable
-from typing import TypeVar
+import types
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 import anyio
 
@@ -19,10 +23,19 @@ from wavewright.executor.clock import Clock, Timer
 T = TypeVar("T")
 
 _NUDGE_SECONDS = 1.0
+GRACE_SECONDS: Final = 3.0
+"""For a call to end once it was cancelled; less than a daemon waits for its jobs once they were stopped."""
+
+_LOG = logging.getLogger(__name__)
 
 
 class DeadlinePassed(Exception):
     """The call was cancelled because its time was up."""
+
+    def __init__(self, *, was_abandoned: bool = False) -> None:
+        super().__init__()
+        self.was_abandoned = was_abandoned
+        """Whether it swallowed its cancellation, and may be at work still."""
 
 
 class CallCancelledItself(Exception):
@@ -30,12 +43,22 @@ class CallCancelledItself(Exception):
 
 
 class _Watch:
-    __slots__ = ("cancellations", "deadline", "task")
+    __slots__ = ("cancellations", "cancelled_at", "clock", "deadline", "task", "was_abandoned")
 
-    def __init__(self, task: asyncio.Task[object], deadline: float) -> None:
+    def __init__(self, task: asyncio.Task[object], deadline: float, clock: Clock) -> None:
         self.task = task
         self.deadline = deadline
+        self.clock = clock
         self.cancellations = 0
+        self.cancelled_at = math.inf
+        self.was_abandoned = False
+
+    def has_swallowed(self) -> bool:
+        """Whether the call is to be abandoned; asked each time when it is cancelled."""
+        now = self.clock.monotonic()
+        self.cancelled_at = min(self.cancelled_at, now)
+        self.was_abandoned = now - self.cancelled_at >= GRACE_SECONDS
+        return self.was_abandoned
 
 
 class Deadlines:
@@ -47,8 +70,13 @@ class Deadlines:
         self._timer: Timer | None = None
         self._earliest = math.inf
 
-    async def limit(self, call: Awaitable[T], seconds: float) -> T:
-        """Await a call, at most for `seconds`.
+    async def limit(self, call: Awaitable[T], seconds: float, *, of: str = "") -> T:
+        """Await a call, at most for `seconds`; once it is cancelled, at most for `GRACE_SECONDS` more.
+
+        Args:
+            call: The call.
+            seconds: Its deadline, from now.
+            of: What the log names where the call has to be abandoned: the step that it is of.
 
         Raises:
             DeadlinePassed: its time was up.
@@ -57,20 +85,26 @@ class Deadlines:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a call needs a running task")
-        watch = _Watch(task, self._clock.monotonic() + seconds)
+        watch = _Watch(task, self._clock.monotonic() + seconds, self._clock)
         self._watches.add(watch)
         if watch.deadline < self._earliest:
             self._arm(watch.deadline)
         try:
-            result = await call
+            result = await _driven(call, watch.has_swallowed)
         except asyncio.CancelledError:
             if not watch.cancellations:
                 if _is_wanted(task):
                     raise
                 raise CallCancelledItself from None
-            raise DeadlinePassed from None
+            raise DeadlinePassed(was_abandoned=watch.was_abandoned) from None
         finally:
             self._watches.discard(watch)
+            if watch.was_abandoned:
+                _LOG.warning(
+                    "the call of step %r swallowed its cancellation and was abandoned after %g s",
+                    of,
+                    GRACE_SECONDS,
+                )
             # What the watch asked for is settled here; an outer cancellation counts for itself and comes again.
             for _ in range(watch.cancellations):
                 task.uncancel()
@@ -101,6 +135,38 @@ class Deadlines:
         # Finished calls are not taken off the timer, so it may ring for nothing; the next one is found here.
         if self._watches:
             self._arm(min(watch.deadline for watch in self._watches))
+
+
+@types.coroutine
+def _driven(call: Awaitable[T], is_abandoned: Callable[[], bool]) -> Generator[Any, None, T]:
+    """Await a call step by step; one that goes on after a cancellation is closed where `is_abandoned` says so."""
+    steps = call.__await__()
+    thrown: BaseException | None = None
+    while True:
+        try:
+            awaited = next(steps) if thrown is None else steps.throw(thrown)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+        thrown = None
+        try:
+            yield awaited
+        except asyncio.CancelledError as cancellation:
+            if is_abandoned():
+                _close(steps)
+                raise
+            thrown = cancellation
+        except GeneratorExit:
+            steps.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever is thrown is for the call
+            thrown = error
+
+
+def _close(steps: Generator[Any, Any, Any]) -> None:
+    # A coroutine that awaits something when it is closed, or fails then, is left as it is.
+    with suppress(Exception):
+        steps.close()
 
 
 def _is_wanted(task: asyncio.Task[object]) -> bool:

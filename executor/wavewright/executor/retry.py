@@ -56,8 +56,19 @@ class FailedBefore(Exception):
         self.error = error
 
 
-def timeout_failure(seconds: float) -> Failure:
-    """Return the failure of an attempt that took longer than it may."""
+def timeout_failure(seconds: float, *, was_abandoned: bool = False) -> Failure:
+    """Return the failure of an attempt that took longer than it may.
+
+    Args:
+        seconds: What it may take.
+        was_abandoned: Whether it swallowed its cancellation, so that it was not waited for any longer.
+    """
+    if was_abandoned:
+        return Failure(
+            "timeout",
+            f"no answer within {seconds:g} s; it swallowed its cancellation and was abandoned",
+            hint="let asyncio.CancelledError pass through the tool",
+        )
     return Failure(
         "timeout", f"no answer within {seconds:g} s", hint="raise the step's timeout, or ask for less"
     )

@@ -163,9 +163,9 @@ class StepRunner:
         capture = Capture()
         token = CURRENT.set(capture)
         try:
-            output = await self.deadlines.limit(tool.call(request), compiled.timeout)
-        except DeadlinePassed:
-            failure = timeout_failure(compiled.timeout)
+            output = await self.deadlines.limit(tool.call(request), compiled.timeout, of=call.step.id)
+        except DeadlinePassed as passed:
+            failure = timeout_failure(compiled.timeout, was_abandoned=passed.was_abandoned)
         except CallCancelledItself:
             failure = Failure("tool", "the tool cancelled itself")
         except asyncio.CancelledError:

@@ -30,6 +30,17 @@ def match(text: str) -> bool:
     return re.match(r"(a+)+$", "a" * 60 + "b") is not None
 
 
+async def swallow(text: str) -> str:
+    """Go on whenever it is cancelled."""
+    import asyncio
+
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            _note(f"swallowed {text}")
+
+
 async def pause(text: str) -> str:
     """Keep everything else from going on for some seconds."""
     time.sleep(float(text))
@@ -65,6 +76,29 @@ async def test_a_step_that_stops_the_event_loop_ends_the_daemon_which_says_where
     # It counts as an attempt, so whoever does it again and again is given up.
     assert left is not None
     assert (left.state, left.attempts) == ("running", 1)
+
+
+async def test_calls_that_do_not_end_when_they_are_cancelled_give_their_places_back(
+    stalling: Yard, counterpart: Counterpart, start: StartDaemon
+) -> None:
+    stalling.write(functions="say: {}, hold: {timeout: 0.1}, swallow: {timeout: 0.1}", daemon="slots: 1")
+    daemon = start()
+    await daemon.started()
+    # One in a thread that nobody can end, one on the event loop that swallows its cancellation.
+    stuck = {tool: str(uuid4()) for tool in ("hold", "swallow")}
+    for tool, wanted in stuck.items():
+        await counterpart.send(JobRequest(job_id=wanted, job=job((tool, tool))))
+    good = str(uuid4())
+    await counterpart.send(JobRequest(job_id=good, job=job(("say", "well"))))
+
+    await counterpart.until_told(good, "JOB_COMPLETED")
+    for wanted in stuck.values():
+        await counterpart.until_told(wanted, "JOB_PARTIALLY_COMPLETED")
+    daemon.signal(signal.SIGTERM)
+    code = await daemon.ended()
+
+    assert code == 0
+    assert "the call of step 's0' swallowed its cancellation and was abandoned" in daemon.text
 
 
 async def test_a_step_that_holds_the_interpreter_ends_the_daemon_as_well(
