@@ -105,3 +105,39 @@ def test_a_place_that_cannot_be_a_folder_is_told(
     assert answer.code in (2, 3)
     assert (tmp_path / "letter.txt").read_text() == "dear\n"
     assert worded(answer, tmp_path) == snapshot
+
+
+def test_a_project_is_written_beside_what_is_here(
+    wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("letter.txt", "README.md", ".gitignore"):
+        (tmp_path / name).write_text("mine\n")
+    monkeypatch.chdir(tmp_path)
+
+    answer = wavewright("init", "--here")
+    ran = wavewright("run", "plans/words.job.yaml")
+
+    assert answer.code == 0, answer.err
+    assert answer.out.startswith("kept README.md and .gitignore\n")
+    assert {(tmp_path / name).read_text() for name in ("letter.txt", "README.md", ".gitignore")} == {"mine\n"}
+    assert ran.code == 0, ran.err
+
+
+def test_a_project_that_would_replace_a_file_is_not_written(wavewright: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "plans" / "words.job.yaml").write_text("mine\n")
+
+    answer = wavewright("init", "--here")
+
+    assert answer.code == 2
+    assert answer.err.startswith("error: plans/words.job.yaml is here already\n")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["plans", "words.job.yaml"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("folder", "--here")])
+def test_one_place_is_named(wavewright: CommandLine, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    answer = wavewright("init", *arguments)
+
+    assert answer.code == 2
+    assert "help:" in answer.err
+    assert list(tmp_path.iterdir()) == []

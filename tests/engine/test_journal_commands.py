@@ -217,3 +217,43 @@ def test_a_prefix_of_several_runs_is_refused_with_their_names(
     assert answer.code == 2
     assert "2 runs start with '20'" in answer.err
     assert all(name in answer.err for name in known)
+
+
+def test_runs_are_listed_by_status_and_time(wavewright: CommandLine, project: Path, run: str) -> None:
+    (project / "plan.yaml").write_text("steps: [{id: a, tool: list_notes, params: {folders: notes}}]\n")
+    wavewright("run", "plan.yaml")
+
+    def found(*arguments: str) -> list[object]:
+        return [row["status"] for row in rows(wavewright, *arguments)]
+
+    assert found("--status", "achieved") == ["achieved"]
+    assert found("--status", "achieved", "--status", "failed") == ["failed", "achieved"]
+    assert found("--status", "achieved", "--limit", "5", "--since", "1h") == ["achieved"]
+    assert found("--status", "waiting") == found("--status", "interrupted") == []
+    assert found("--since", "2999-01-01") == []
+    assert len(found("--since", "2020-01-01T00:00:00")) == 2
+    assert wavewright("runs", "--since", "2999-01-01").out == "no such runs\n"
+    assert wavewright("runs", "--since", "soon").code == 2
+
+
+def test_a_run_that_waits_is_found_by_its_status(wavewright: CommandLine, project: Path) -> None:
+    (project / "tools" / "post.py").write_text('def post() -> str:\n    """Post."""\n    return ""\n')
+    (project / "wavewright.yaml").write_text(
+        "tools: [{path: tools/post.py, functions: {post: {needs_approval: true}}}]\n"
+    )
+    (project / "post.yaml").write_text("steps: [{id: post, tool: post}]\n")
+    wavewright("run", "post.yaml", "--approve", "wait")
+
+    assert [row["status"] for row in rows(wavewright, "--status", "waiting")] == ["waiting_for_approval"]
+    assert rows(wavewright, "--status", "interrupted") == []
+
+
+def test_a_quiet_run_shows_its_outcome_and_its_errors_only(wavewright: CommandLine, project: Path) -> None:
+    assert project.is_dir()
+
+    quiet = wavewright("run", "plans/words.job.yaml", "--quiet")
+    wrong = wavewright("run", "plans/nothing.yaml", "-q")
+
+    assert (quiet.code, quiet.err) == (0, "")
+    assert quiet.out.startswith("GOAL ACHIEVED")
+    assert wrong.err.startswith("error")

@@ -124,5 +124,5 @@ def test_an_unknown_step_or_a_faulty_input_is_refused(wavewright: CommandLine, f
 
     assert (step.code, value.code) == (2, 2)
     assert "did you mean 'rated'?" in step.err
-    assert "--set 'top' is not KEY=VALUE" in value.err
+    assert "'top' sets no input" in value.err
     assert newest(wavewright) == failed

@@ -1,4 +1,4 @@
-"""Instants as the command line takes them: ISO 8601, in UTC where no zone is named."""
+"""Instants as the command line takes them: ISO 8601, in UTC where no zone is named, or how long ago they were."""
 
 from __future__ import annotations
 
@@ -21,3 +21,33 @@ def instant_of(text: str | None, name: str = "--as-of") -> dt.datetime | None:
     except (ValueError, OverflowError) as error:
         msg = f"{name} {text!r} is no date"
         raise CommandError(msg, hint="write it as 2010-03-01 or 2010-03-01T12:00:00+00:00") from error
+
+
+def seconds_of(text: str, name: str) -> float:
+    """Return the duration that an option gives (`90`, `2h`, `30d`), in seconds.
+
+    Raises:
+        CommandError: it is none.
+    """
+    from wavewright.planner.types import parse_duration
+
+    try:
+        found = parse_duration(float(text) if text.isdecimal() else text)
+    except ValueError as error:
+        raise CommandError(f"{name} {text!r} is no duration", hint="write it as 12h or 30d") from error
+    assert isinstance(found, float | int)
+    return float(found)
+
+
+def past_instant(text: str, name: str, now: float) -> float:
+    """Return the instant that an option names as a date or as the time since then, in seconds since the epoch.
+
+    Raises:
+        CommandError: it is neither.
+    """
+    try:
+        return now - seconds_of(text, name)
+    except CommandError:
+        instant = instant_of(text, name)
+        assert instant is not None
+        return instant.timestamp()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -19,17 +20,52 @@ SCHEMAS = Path("config", "schemas")
 """Where the written documents find the schemas that editors complete by: there is no network in between."""
 
 
-def write_project(folder: Path) -> int:
+_KEPT = ("README.md", ".gitignore")
+"""Files of a folder that are kept as they are: most have them, and no project needs the starter's."""
+
+
+def write_project(folder: Path | None) -> int:
     """Write the starter project into a new or empty folder and say what to do next.
 
     Raises:
-        CommandError: the folder holds something already, or cannot be written.
+        CommandError: no folder is named, it holds something already, or it cannot be written.
     """
+    if folder is None:
+        raise CommandError("no folder is named", hint="name a new one; --here writes into this one")
     if _is_taken(folder):
         msg = f"{str(folder)!r} exists and is not an empty folder"
         raise CommandError(msg, hint="name a folder that does not exist yet")
+    return _write(folder, ())
+
+
+def write_here(folder: Path | None) -> int:
+    """Write the starter project into the working directory beside what is there, and say what to do next.
+
+    A README and a `.gitignore` are kept.
+
+    Raises:
+        CommandError: a folder is named, a file that the project needs is there already, or none can be written.
+    """
+    if folder is not None:
+        message = f"--here is the working directory, and {str(folder)!r} another folder"
+        raise CommandError(message, hint="leave one of the two out")
+    folder = Path()
+    names = [*_names(files("wavewright.engine") / "starter"), str(SCHEMAS)]
+    taken = [name for name in names if name not in _KEPT and (folder / name).exists()]
+    if taken:
+        raise CommandError(
+            f"{', '.join(taken)} {'is' if len(taken) == 1 else 'are'} here already",
+            hint="nothing was written; move that away, or name a new folder",
+        )
+    kept = [name for name in _KEPT if (folder / name).exists()]
+    if kept:
+        sys.stdout.write(f"kept {' and '.join(kept)}\n")
+    return _write(folder, kept)
+
+
+def _write(folder: Path, kept: Sequence[str]) -> int:
     try:
-        written = _copy(files("wavewright.engine") / "starter", folder)
+        written = _copy(files("wavewright.engine") / "starter", folder, kept)
         written += write_schemas(folder / SCHEMAS)
     except OSError as error:
         msg = f"{str(folder)!r} cannot be written: {error.strerror}"
@@ -49,11 +85,20 @@ def _is_taken(folder: Path) -> bool:
         return True
 
 
-def _copy(source: Traversable, target: Path) -> int:
+def _names(source: Traversable, above: str = "") -> Iterator[str]:
+    """Yield the starter's files by their paths in a project."""
+    for entry in source.iterdir():
+        if entry.is_dir() and entry.name != "__pycache__":
+            yield from _names(entry, f"{above}{entry.name}/")
+        elif entry.is_file():
+            yield above + _RENAMED.get(entry.name, entry.name)
+
+
+def _copy(source: Traversable, target: Path, kept: Sequence[str] = ()) -> int:
     target.mkdir(parents=True, exist_ok=True)
     written = 0
     for entry in sorted(source.iterdir(), key=lambda entry: entry.name):
-        if entry.name == "__pycache__":
+        if entry.name == "__pycache__" or _RENAMED.get(entry.name, entry.name) in kept:
             continue
         if entry.is_dir():
             written += _copy(entry, target / entry.name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from wavewright.engine.cli import exit_codes
+from wavewright.engine.cli.dates import past_instant
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
 from wavewright.engine.cli.stored_runs import load_run
@@ -33,13 +34,27 @@ _STATUS_WIDTH = 14
 """Columns of a status in the table, at least."""
 
 
-def list_runs(*, limit: int, output_format: str) -> int:
-    """Print the newest runs."""
-    rows = anyio.run(_rows, limit)
+_STATUSES = {"waiting": ("waiting_for_answer", "waiting_for_approval")}
+"""Statuses that one word of `--status` stands for, where it is not the status itself."""
+
+
+def list_runs(
+    *, limit: int, output_format: str, statuses: Sequence[str] = (), since: str | None = None
+) -> int:
+    """Print the newest runs; those with one of the statuses, and begun since then, where it is said.
+
+    Raises:
+        CommandError: `since` is neither a date nor a duration.
+    """
+    begun = 0.0 if since is None else past_instant(since, "--since", time.time())
+    wanted = frozenset(name for status in statuses for name in _STATUSES.get(status, (status,)))
+    rows = anyio.run(_rows, limit, wanted, begun)
     if output_format == "json":
         sys.stdout.write(json.dumps([_row_json(row) for row in rows], indent=2, ensure_ascii=False) + "\n")
     elif rows:
         sys.stdout.write("".join(f"{line}\n" for line in _table(rows)))
+    elif statuses or since is not None:
+        sys.stdout.write("no such runs\n")
     else:
         sys.stdout.write("no runs yet; `wavewright run JOB` makes one\n")
     return exit_codes.OK
@@ -78,14 +93,21 @@ def show_run(run: str | None, *, output_format: str) -> int:
     return exit_codes.OK
 
 
-async def _rows(limit: int) -> list[RunRow]:
+async def _rows(limit: int, statuses: frozenset[str], begun: float) -> list[RunRow]:
     settings = project_settings()
     if not has_journal(settings):
         return []
     from wavewright.engine.waiting_runs import with_waiting
 
     async with open_journal(settings) as journal:
-        return await with_waiting(journal, (await journal.list_runs())[:limit], time.time())
+        rows = [row for row in await journal.list_runs() if row.started >= begun]
+        if not statuses:
+            return await with_waiting(journal, rows[:limit], time.time())
+        # Which runs wait is read from their events: the store knows them as interrupted.
+        rows = [row for row in rows if row.status in {*statuses, "interrupted"}]
+        if not statuses.isdisjoint({"interrupted", *_STATUSES["waiting"]}):
+            rows = await with_waiting(journal, rows, time.time())
+        return [row for row in rows if row.status in statuses][:limit]
 
 
 def _show_targets(state: RunState, waves: Waves, output_format: str) -> int:

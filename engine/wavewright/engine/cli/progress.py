@@ -110,6 +110,16 @@ class PlainProgress:
         print_outcome(package, files)
 
 
+class QuietProgress(PlainProgress):
+    """Nothing but the outcome, and what a person must know."""
+
+    def recall(self, events: Sequence[Event]) -> None:
+        """Say nothing."""
+
+    def show(self, event: Event) -> None:
+        """Show nothing."""
+
+
 class JsonProgress(PlainProgress):
     """Events as lines of JSON on standard output."""
 
@@ -135,13 +145,15 @@ class JsonProgress(PlainProgress):
         _write(self._out, json.dumps(body, ensure_ascii=False))
 
 
-def progress_for(*, as_json: bool, at_work: AtWork | None = None) -> Progress:
-    """Return the watcher that fits: JSON where asked for, a live table on a terminal, lines elsewhere.
+def progress_for(*, as_json: bool, is_quiet: bool = False, at_work: AtWork | None = None) -> Progress:
+    """Return the watcher that fits: JSON or quiet where asked for, a live table on a terminal, lines elsewhere.
 
     `at_work` tells the live table which model a phase waits for.
     """
     if as_json:
         return JsonProgress()
+    if is_quiet:
+        return QuietProgress()
     if sys.stderr.isatty():
         from wavewright.engine.cli.live import LiveProgress
 

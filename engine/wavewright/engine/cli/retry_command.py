@@ -9,9 +9,9 @@ import anyio
 
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import project_settings
-from wavewright.engine.cli.set_inputs import read_inputs
 from wavewright.engine.cli.stored_runs import load_run
 from wavewright.engine.context import RetryRequest, RunRequest
+from wavewright.engine.input_changes import InputChanges
 from wavewright.engine.target_waves import waves_of
 from wavewright.executor.events import RunFinished
 from wavewright.executor.state import RunState, fold
@@ -33,6 +33,7 @@ def retry_request(
     Raises:
         CommandError: the run has not ended, it has several targets, or it has no step of that name.
         RunNotFound: there is no such run.
+        DocumentError: an input has another type, or there is no place for it.
     """
     found, events = anyio.run(load_run, project_settings(), run)
     state = fold(events)
@@ -44,7 +45,8 @@ def retry_request(
             hint=f"`wavewright show {found}` lists their runs: retry one of them",
         )
     _refuse_unknown(found, state, start)
-    given = read_inputs(inputs, Goal.model_validate(state.started.goal).inputs)
+    goal = Goal.model_validate(state.started.goal)
+    given = InputChanges(single=tuple(inputs)).applied(goal.inputs, goal.inputs_schema) if inputs else {}
     retry = RetryRequest(found, None if start is None else StepId(start), given)
     return RunRequest(retry=retry, concurrency=concurrency, output_dir=output)
 

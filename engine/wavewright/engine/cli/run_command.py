@@ -94,7 +94,9 @@ def resume_request(run: str | None, *, concurrency: int | None, output: Path | N
     return RunRequest(run=found, concurrency=concurrency, output_dir=output)
 
 
-def run(request: RunRequest, *, approve: str, answers: Sequence[str], as_json: bool) -> int:
+def run(
+    request: RunRequest, *, approve: str, answers: Sequence[str], as_json: bool, is_quiet: bool = False
+) -> int:
     """Run or resume, show what happens, and return the exit code.
 
     `answers` are for the planner's questions, in their order.
@@ -110,7 +112,7 @@ def run(request: RunRequest, *, approve: str, answers: Sequence[str], as_json: b
         output_dir=from_root(request.output_dir, settings),
     )
     notes = project_notes(settings, request.job_file)
-    progress = progress_for(as_json=as_json, at_work=models_at_work(settings))
+    progress = progress_for(as_json=as_json, is_quiet=is_quiet, at_work=models_at_work(settings))
     interruption = Interruption(progress.say)
     try:
         with progress, contextlib.chdir(settings.root):  # where tools run

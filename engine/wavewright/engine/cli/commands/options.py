@@ -43,6 +43,17 @@ class TextFormat(StrEnum):
     json = "json"
 
 
+class StatusChoice(StrEnum):
+    """`runs --status`."""
+
+    running = "running"
+    waiting = "waiting"
+    interrupted = "interrupted"
+    achieved = "achieved"
+    not_achieved = "not_achieved"
+    failed = "failed"
+
+
 class ShowFormat(StrEnum):
     """`show --format`."""
 
@@ -97,6 +108,9 @@ OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the package and the report.")
 ]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Show no progress, only the outcome, questions and errors.")
+]
 ApproveOption = Annotated[
     ApproveChoice,
     typer.Option(

@@ -65,7 +65,12 @@ def doctor(
 
 @group.command()
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="A new or empty folder; none with --here.")
+    ] = None,
+    here: Annotated[
+        bool, typer.Option("--here", help="Write into the working directory, and replace nothing there.")
+    ] = False,
 ) -> None:
     """Write a project that runs at once.
 
@@ -73,7 +78,7 @@ def init(
     """
     from wavewright.engine.cli import init_command
 
-    raise typer.Exit(init_command.write_project(folder))
+    raise typer.Exit(init_command.write_here(folder) if here else init_command.write_project(folder))
 
 
 @group.command("fake-model")

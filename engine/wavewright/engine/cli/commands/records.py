@@ -9,6 +9,7 @@ import typer
 from wavewright.engine.cli.commands.options import (
     RunArgument,
     ShowFormat,
+    StatusChoice,
     TextFormat,
 )
 
@@ -17,13 +18,27 @@ group = typer.Typer()
 
 @group.command()
 def runs(
+    status: Annotated[
+        list[StatusChoice] | None, typer.Option(help="Only runs with this status; repeat it for others.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="Only runs begun since a date, or in so long a time: 12h, 7d."),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
     format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
 ) -> None:
     """List the runs in the journal."""
     from wavewright.engine.cli import journal_commands
 
-    raise typer.Exit(journal_commands.list_runs(limit=limit, output_format=format.value))
+    raise typer.Exit(
+        journal_commands.list_runs(
+            limit=limit,
+            output_format=format.value,
+            statuses=[one.value for one in status or ()],
+            since=since,
+        )
+    )
 
 
 @group.command()

@@ -17,6 +17,7 @@ from wavewright.engine.cli.commands.options import (
     JobArgument,
     JsonLines,
     OutputOption,
+    QuietOption,
     RunArgument,
     ScheduleOption,
     SetOption,
@@ -40,6 +41,7 @@ def run(
     answer: AnswerOption = None,
     set_: SetOption = None,
     inputs: InputsOption = None,
+    quiet: QuietOption = False,
     json: JsonLines = False,
 ) -> None:
     """Plan, check, execute, review, repair and package a job."""
@@ -55,7 +57,9 @@ def run(
         output=output,
         inputs=given_inputs(set_, inputs),
     )
-    raise typer.Exit(run_command.run(request, approve=approve.value, answers=answer or (), as_json=json))
+    raise typer.Exit(
+        run_command.run(request, approve=approve.value, answers=answer or (), as_json=json, is_quiet=quiet)
+    )
 
 
 @group.command()
@@ -65,6 +69,7 @@ def resume(
     output: OutputOption = None,
     approve: ApproveOption = ApproveChoice.ask,
     answer: AnswerOption = None,
+    quiet: QuietOption = False,
     json: JsonLines = False,
 ) -> None:
     """Go on with a run that was interrupted.
@@ -74,7 +79,9 @@ def resume(
     from wavewright.engine.cli import run_command
 
     request = run_command.resume_request(run, concurrency=concurrency, output=output)
-    raise typer.Exit(run_command.run(request, approve=approve.value, answers=answer or (), as_json=json))
+    raise typer.Exit(
+        run_command.run(request, approve=approve.value, answers=answer or (), as_json=json, is_quiet=quiet)
+    )
 
 
 @group.command()
@@ -84,13 +91,11 @@ def retry(
         str | None,
         typer.Option("--from", metavar="STEP", help="Call this step and all that depend on it anew."),
     ] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Another value of an input; repeat it for others."),
-    ] = None,
+    set_: SetOption = None,
     concurrency: ConcurrencyOption = None,
     output: OutputOption = None,
     approve: ApproveOption = ApproveChoice.ask,
+    quiet: QuietOption = False,
     json: JsonLines = False,
 ) -> None:
     """Repeat a run that has ended, as a new run.
@@ -100,9 +105,11 @@ def retry(
     from wavewright.engine.cli import retry_command, run_command
 
     request = retry_command.retry_request(
-        run, start=start, inputs=inputs or (), concurrency=concurrency, output=output
+        run, start=start, inputs=set_ or (), concurrency=concurrency, output=output
     )
-    raise typer.Exit(run_command.run(request, approve=approve.value, answers=(), as_json=json))
+    raise typer.Exit(
+        run_command.run(request, approve=approve.value, answers=(), as_json=json, is_quiet=quiet)
+    )
 
 
 @group.command()
