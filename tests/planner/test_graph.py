@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Gate, Plan, Step
 from wavewright.planner.types import GateId, StepId
+from wavewright.planner.uses import step_reads, step_texts, texts_read
 
 
 def step(
@@ -219,3 +220,21 @@ def test_no_chain_is_longer_than_the_critical_path(plan: Plan) -> None:
     assert all(
         before in graph.dependencies[after] for before, after in zip(path.steps, path.steps[1:], strict=False)
     )
+
+
+def test_a_step_reads_what_its_texts_do_in_their_order() -> None:
+    step = Step(
+        id=StepId("s"),
+        tool="add",
+        params={
+            "list": ["${steps.a.v}", {"in": ["${steps.b.v[0]}", 7]}, "${inputs.a}"],
+            "text": "from ${steps.c.v} to ${steps.a.v}, not $${steps.x}",
+            "faulty": "${steps.",
+            "plain": "steps.x",
+        },
+        for_each=["${steps.d.row}"],
+        when="steps.e.n > 1",
+    )
+
+    assert step_reads(step) == ("a", "b", "c", "d", "e")
+    assert step_reads(step) == texts_read(step_texts(step, 0))

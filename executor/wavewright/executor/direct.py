@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from wavewright.planner.expressions import Variables
 from wavewright.planner.references import Renderer, compile_render
@@ -42,7 +42,7 @@ def compile_params(params: JsonObject) -> ParamsRenderer:
                 renderers.append((name, _compile_text(value)))
                 continue
         elif not isinstance(value, _SCALARS):
-            renderers.append((name, compile_render(value)))
+            renderers.append((name, compile_render(value, _compile_text)))
             continue
         constants[name] = value
     if not renderers:
@@ -69,9 +69,10 @@ def _compile_text(text: str) -> Renderer:
     if direct is None:
         return compile_render(text)
     root, fields, rest = direct.groups()
+    if not rest:
+        return _follow_names(text, [root, *fields.split(".")[1:]])
     keys: list[str | int] = [*fields.split(".")[1:]]
-    if rest:
-        keys += [field or int(place) for field, place in _KEY.findall(rest)]
+    keys += [field or int(place) for field, place in _KEY.findall(rest)]
 
     def follow(variables: Variables, now: dt.datetime) -> Json:
         value = variables.get(root, _MISSING)
@@ -83,5 +84,20 @@ def _compile_text(text: str) -> Renderer:
             else:
                 value = _MISSING
         return compile_render(text)(variables, now) if isinstance(value, _Missing) else value
+
+    return follow
+
+
+def _follow_names(text: str, names: list[str]) -> Renderer:
+    """Return the renderer of a reference without places: of JSON values only an object has what a name leads to."""
+
+    def follow(variables: Variables, now: dt.datetime) -> Json:
+        value: Any = variables
+        try:
+            for name in names:
+                value = value[name]
+        except (KeyError, TypeError):
+            return compile_render(text)(variables, now)
+        return cast("Json", value)
 
     return follow

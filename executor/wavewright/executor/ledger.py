@@ -88,9 +88,10 @@ class Ledger:
         """
         if self.is_instant or self._journal is None:
             return
-        asked_at = self._instant()
+        asked_at = now, wall = self._instant()
+        held_at, held_wall = self._held_at
         # The machine's monotonic clock stands still while the machine sleeps, and the other one may be set.
-        if all(0 <= now - then < LEASE_SECONDS for now, then in zip(asked_at, self._held_at, strict=True)):
+        if 0 <= now - held_at < LEASE_SECONDS and 0 <= wall - held_wall < LEASE_SECONDS:
             return
         await self._journal.append(self._run, [])
         self._held_at = asked_at

@@ -157,7 +157,6 @@ class StepRunner:
             emit=partial(self._emissions.emit, call, call.attempt),
         )
         call.is_under_way = True
-        task = asyncio.current_task()
         output: object = None
         failure: Failure | None = None
         capture = Capture()
@@ -172,7 +171,7 @@ class StepRunner:
             raise
         except BaseException as error:
             # The edge of a tool call: a failure is a result, whatever class its author has chosen for it.
-            if is_of_process(error, task):
+            if is_of_process(error, asyncio.current_task()):
                 raise
             failure = describe_failure(error, self._clock.wall(), self._redactor)
         finally:

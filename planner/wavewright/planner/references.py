@@ -63,34 +63,44 @@ Renderer: TypeAlias = Callable[[Variables, dt.datetime], Json]
 """Gives a value with its references replaced, for variables by root and the run's instant."""
 
 
-def compile_render(value: Json) -> Renderer:
+TextCompiler: TypeAlias = Callable[[str], Renderer | None]
+"""Gives the renderer of a text that holds a `${`; none where there is nothing to render."""
+
+
+def compile_render(value: Json, text: TextCompiler | None = None) -> Renderer:
     """Return a renderer of a value, prepared for being called often.
 
     It gives what `render` gives; parts without a reference are returned as they are and not copied.
 
+    Args:
+        value: What to render.
+        text: Compiles the texts in it that hold a `${`, where there is a shorter way than reading expressions.
+
     Raises:
         ExpressionFault: a reference is not closed, or holds no expression.
     """
-    return _compiled(value) or _constant(value)
+    return _compiled(value, text or _compiled_text) or _constant(value)
 
 
 def _constant(value: Json) -> Renderer:
     return lambda _variables, _now: value
 
 
-def _compiled(value: Json) -> Renderer | None:
+def _compiled(value: Json, text: TextCompiler) -> Renderer | None:
     """Return a renderer, or None where there is nothing to render."""
     if isinstance(value, str):
-        return _compiled_text(value) if "${" in value else None
+        return text(value) if "${" in value else None
     if isinstance(value, dict):
-        return _compiled_object(value)
+        return _compiled_object(value, text)
     if isinstance(value, list):
-        return _compiled_list(value)
+        return _compiled_list(value, text)
     return None
 
 
-def _compiled_object(value: dict[str, Json]) -> Renderer | None:
-    renderers = [(key, renderer) for key, item in value.items() if (renderer := _compiled(item)) is not None]
+def _compiled_object(value: dict[str, Json], text: TextCompiler) -> Renderer | None:
+    renderers = [
+        (key, renderer) for key, item in value.items() if (renderer := _compiled(item, text)) is not None
+    ]
     if not renderers:
         return None
     if len(renderers) == 1 and len(value) == 1:
@@ -106,9 +116,11 @@ def _compiled_object(value: dict[str, Json]) -> Renderer | None:
     return render_object
 
 
-def _compiled_list(value: list[Json]) -> Renderer | None:
+def _compiled_list(value: list[Json], text: TextCompiler) -> Renderer | None:
     renderers = [
-        (place, renderer) for place, item in enumerate(value) if (renderer := _compiled(item)) is not None
+        (place, renderer)
+        for place, item in enumerate(value)
+        if (renderer := _compiled(item, text)) is not None
     ]
     if not renderers:
         return None

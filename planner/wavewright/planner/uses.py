@@ -7,7 +7,7 @@ step reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -116,7 +116,12 @@ def step_texts(step: Step, number: int) -> tuple[Text, ...]:
 
 def step_reads(step: Step) -> tuple[StepId, ...]:
     """Return the ids of the steps that a step's expressions read, in the text's order; a faulty one reads nothing."""
-    return tuple(dict.fromkeys(name for text in step_texts(step, 0) for name in _named_in(text)))
+    texts = list[tuple[str, Role]]()
+    texts.extend((text, "params") for text in _embedding(step.params))
+    texts.extend((text, "for_each") for text in _embedding(step.for_each))
+    if step.when is not None:
+        texts.append((step.when, "when"))
+    return tuple(dict.fromkeys(name for text, role in texts for name in _named_in(text, role)))
 
 
 def fields_read(reader: Step, step: StepId) -> frozenset[str] | None:
@@ -166,30 +171,34 @@ def value_reads(value: Json) -> frozenset[StepId]:
 
 def holds_expression(value: Json) -> bool:
     """Return whether any text in a value holds a `${` (an escaped one counts too)."""
+    return bool(_embedding(value))
+
+
+def _embedding(value: Json) -> Sequence[str]:
+    """Return the texts in a value that hold a `${`, in the value's order; asked of every step of every plan."""
     if isinstance(value, str):
-        return "${" in value
+        return (value,) if "${" in value else ()
     if isinstance(value, dict):
-        value = list(value.values())
+        value = [*value.values()]
     if not isinstance(value, list):
-        return False
-    # Asked of every parameter of every plan: texts are looked at here, without a call for each.
+        return ()
+    found: list[str] = []
     for item in value:
         if isinstance(item, str):
             if "${" in item:
-                return True
-        elif isinstance(item, dict | list) and holds_expression(item):
-            return True
-    return False
+                found.append(item)
+        elif isinstance(item, dict | list):
+            found += _embedding(item)
+    return found
 
 
-def _named_in(text: Text) -> Iterable[StepId]:
+def _named_in(text: str, role: Role) -> Iterable[StepId]:
     """Return what `_reads_of` does, without keeping the reads: most texts are one plain path."""
-    whole = text.text
-    if text.role not in _BARE and whole.startswith("${") and whole.endswith("}"):
-        plain = plain_read(whole[2:-1])
+    if role not in _BARE and text.startswith("${") and text.endswith("}"):
+        plain = plain_read(text[2:-1])
         if plain is not None:
             return (StepId(plain.name),) if plain.root == "steps" and plain.name is not None else ()
-    return _reads_of(text)
+    return _reads_of(Text("", text, role))
 
 
 def _reads_of(text: Text) -> Iterator[StepId]:
