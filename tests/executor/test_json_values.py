@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from wavewright.executor.json_values import MAX_DEPTH, NotJsonError, clean_json, copy_json
+from wavewright.executor.json_values import MAX_DEPTH, NotJsonError, clean_json, copy_json, valid_text
 from wavewright.planner.types import Json
 
 scalars = st.one_of(
@@ -90,6 +90,17 @@ def test_what_has_one_obvious_form_takes_it(value: object, expected: Json) -> No
 
     assert cleaned == {"value": expected}
     assert json.loads(json.dumps(cleaned)) == cleaned
+
+
+@given(st.text(st.characters(categories=None)), st.text(st.characters(categories=None)))
+def test_text_becomes_valid_and_other_text_stays(key: str, text: str) -> None:
+    cleaned = clean_json({key: [text, "\ud83d!", "\ud83d\ude00"]})
+
+    written = json.dumps(cleaned, ensure_ascii=False).encode()
+    assert json.loads(written) == cleaned
+    assert isinstance(cleaned, dict)
+    assert cleaned[next(iter(cleaned))] == [valid_text(text), "\ufffd!", "\U0001f600"]
+    assert valid_text(text) == text or any("\ud800" <= character <= "\udfff" for character in text)
 
 
 @pytest.mark.parametrize(

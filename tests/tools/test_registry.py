@@ -188,8 +188,12 @@ def test_a_number_that_json_lacks_is_a_failure(value: JsonValue) -> None:
     def measure() -> JsonValue:
         return value
 
-    with pytest.raises(ToolError, match=r"result of .*measure.* holds (nan|-?inf)"):
-        call(make_tool(measure))
+    def guess() -> Any:
+        return {"found": None, "measured": value}
+
+    for function in (measure, guess):
+        with pytest.raises(ToolError, match=r"result of .* holds (nan|-?inf)"):
+            call(make_tool(function))
 
 
 def test_a_result_without_json_form_is_a_failure_that_names_the_function() -> None:

@@ -1,8 +1,8 @@
 """JSON values, made clean and kept apart.
 
 What a tool returns becomes plain JSON here, before anybody reads it: dates become ISO 8601 text, tuples become
-lists, and what JSON cannot express is an error that names its place. The result shares nothing with what the
-tool still holds, so no tool can change what was journaled.
+lists, text becomes valid Unicode, and what JSON cannot express is an error that names its place. The result shares
+nothing with what the tool still holds, so no tool can change what was journaled.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import cast
@@ -19,6 +20,7 @@ from wavewright.planner.types import Json
 MAX_DEPTH = 100
 """Deeper than any honest output, and far from the interpreter's own limit."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -49,6 +51,13 @@ def clean_json(value: object) -> Json:
         raise NotJsonError(f"the output{where} {misfit.reason}") from None
 
 
+def valid_text(text: str) -> str:
+    """Return a text with U+FFFD for each lone surrogate, which no UTF-8 and no database can hold."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def copy_json(value: Json) -> Json:
     """Return a copy that shares no list and no object with a JSON value."""
     if isinstance(value, dict):
@@ -62,7 +71,9 @@ def copy_json(value: Json) -> Json:
 
 def _clean(value: object, depth: int) -> Json:
     # Exact types first: they are all that a well-behaved tool returns.
-    if value is None or type(value) is str or type(value) is int or type(value) is bool:
+    if type(value) is str:
+        return value if value.isascii() else valid_text(value)
+    if value is None or type(value) is int or type(value) is bool:
         return value
     if type(value) is float:
         if not math.isfinite(value):
@@ -80,7 +91,7 @@ def _clean(value: object, depth: int) -> Json:
 def _clean_object(value: Mapping[object, object], depth: int) -> Json:
     cleaned: dict[str, Json] = {}
     for key, entry in value.items():
-        name = key if type(key) is str else _plain_key(key)
+        name = key if type(key) is str and key.isascii() else _plain_key(key)
         try:
             cleaned[name] = _clean(entry, depth - 1)
         except _MisfitError as misfit:
@@ -92,7 +103,7 @@ def _clean_object(value: Mapping[object, object], depth: int) -> Json:
 def _plain_key(key: object) -> str:
     if not isinstance(key, str):
         raise _MisfitError(f"has the key {key!r}, which is no text")
-    return str.__str__(key)
+    return valid_text(str.__str__(key))
 
 
 def _clean_list(value: Iterable[object], depth: int) -> Json:
@@ -113,7 +124,7 @@ def _clean_rarer(value: object, depth: int) -> Json:
     if isinstance(value, dt.datetime | dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, str):
-        return str.__str__(value)
+        return valid_text(str.__str__(value))
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):

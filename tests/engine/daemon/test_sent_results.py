@@ -21,6 +21,8 @@ def study(place: str) -> dict:
     if place == "Nowhere":
         raise LookupError("no map shows Nowhere")
     found = {"zone_data": {"name": place}, "npcs": [{"name": "Gryan"}], "confidence": {"npcs": 0.9}}
+    if place == "Dalaran":
+        found["npcs"] = [{"name": "Khadgar \\ud83d"}]
     return {**found, "weather": "dry"} if place == "Durotar" else found
 '''
 TEMPLATE = """\
@@ -77,6 +79,21 @@ async def test_a_message_states_no_more_than_the_cap_on_its_field(
     assert isinstance(inner, dict)
     assert isinstance(inner["result"], dict)
     assert inner["result"]["confidence"] == {"npcs": 0.2}
+
+
+async def test_half_a_character_in_an_output_is_replaced_and_the_job_completes(
+    studied: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    job: JsonObject = {"name": "one", "goal_template": "zone.yaml", "variables": ["Dalaran"]}
+    request = JobRequest(job_id=str(uuid4()), job=job)
+    async with in_process():
+        await counterpart.send(request)
+        await counterpart.until_told(request.job_id, "JOB_COMPLETED")
+        await counterpart.read()
+
+    [package] = packages(counterpart)
+    assert studied.folder.is_dir()
+    assert "Khadgar \ufffd" in json.dumps(package, ensure_ascii=False)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -78,7 +78,9 @@ class Contract:
                 f"the result of {self.place} cannot be written as JSON: {error}",
                 hint="return dicts, lists, text, numbers, dates, dataclasses or pydantic models",
             ) from error
-        _require_finite(value, self.place)
+        if _require_finite(value, self.place):
+            # pydantic writes NaN and infinities in values of no known type as null.
+            _require_finite(adapter.dump_python(result, warnings="none"), self.place)
         return value
 
 
@@ -223,9 +225,10 @@ def _first_faults(error: ValidationError) -> str:
     return "; ".join(shown)
 
 
-def _require_finite(value: Json, place: str) -> None:
-    """Raise where a number is NaN or infinite: JSON has neither, and no comparison with them is worth anything."""
-    todo: list[Json] = [value]
+def _require_finite(value: object, place: str) -> bool:
+    """Raise where a number is NaN or infinite, as JSON has neither; return whether a value holds null."""
+    todo: list[object] = [value]
+    holds_null = False
     while todo:
         node = todo.pop()
         if isinstance(node, float):
@@ -234,7 +237,10 @@ def _require_finite(value: Json, place: str) -> None:
                     f"the result of {place} holds {node}, which JSON has no form for",
                     hint="return None where there is no number",
                 )
-        elif isinstance(node, list):
-            todo.extend(node)
+        elif isinstance(node, list | tuple | set | frozenset):
+            todo.extend(cast("Iterable[object]", node))
         elif isinstance(node, dict):
-            todo.extend(node.values())
+            todo.extend(cast("dict[object, object]", node).values())
+        else:
+            holds_null = holds_null or node is None
+    return holds_null

@@ -28,6 +28,7 @@ from wavewright.engine.messages.requests import REQUESTS, GoalRequest, JobReques
 from wavewright.engine.messages.signatures import SIGNATURE_HEADER, sign
 from wavewright.executor.job_store.records import JobId, JobRow, MessageId, Outgoing
 from wavewright.executor.json_text import make_encoder
+from wavewright.executor.json_values import valid_text
 from wavewright.planner.types import Json, JsonObject
 
 _encode: Final = make_encoder(sort_keys=True)
@@ -156,7 +157,7 @@ def _body(document: JsonObject, payload: ReportPayload | RequestPayload, redacto
 
 def _fit_text(text: str) -> str:
     """Return a text in which NUL and halves of surrogate pairs are replaced by the sign for what cannot be shown."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+    return valid_text(text).replace("\0", "\ufffd")
 
 
 def _with_texts(value: JsonObject, replace: Callable[[str], str]) -> JsonObject:

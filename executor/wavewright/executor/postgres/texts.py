@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import overload
 
+from wavewright.executor.json_values import valid_text
+
 
 @overload
 def plain(text: str) -> str: ...
@@ -17,7 +19,7 @@ def plain(text: str | None) -> str | None:
     """Return a text with a replacement character for whatever the database cannot hold."""
     if text is None or text.isascii():
         return text if text is None or "\0" not in text else text.replace("\0", "\ufffd")
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+    return valid_text(text).replace("\0", "\ufffd")
 
 
 def plain_value(value: object) -> object:
