@@ -65,6 +65,44 @@ def test_a_job_is_taken_for_its_plan(wavewright: CommandLine, project: Path) -> 
     assert wavewright("diff", "plans/words.job.yaml", "plans/words.plan.yaml").code == 0
 
 
+def test_two_jobs_of_one_plan_differ_in_what_they_ask_for(wavewright: CommandLine, project: Path) -> None:
+    job = (project / "plans" / "words.job.yaml").read_text()
+    (project / "plans" / "other.job.yaml").write_text(
+        job.replace("top: 5", "top: 3")
+        + "overrides: {limits: {max_steps: 9}, caps: [{field: overall, max: 0.4, because: few}], goal: Rank them}\n"
+    )
+
+    same = wavewright("diff", "plans/words.job.yaml", "plans/words.job.yaml")
+    text = wavewright("diff", "plans/words.job.yaml", "plans/other.job.yaml")
+    told = json.loads(wavewright("diff", "plans/words.job.yaml", "plans/other.job.yaml", "-f", "json").out)
+
+    assert same.code == 0
+    assert text.code == 1
+    assert "~ inputs.top: 5 -> 3" in text.out
+    assert "~ goal.limits.max_steps: 50 -> 9" in text.out
+    assert "~ goal.text: Find out which words the notes use most -> Rank them" in text.out
+    assert {one["path"] for one in told["elsewhere"]} == {
+        "inputs.top",
+        "caps",
+        "goal.limits.max_steps",
+        "goal.text",
+    }
+    assert told["old"]["hash"] != told["new"]["hash"]
+
+
+def test_two_jobs_that_differ_in_their_limits_alone_are_not_the_same(
+    wavewright: CommandLine, project: Path
+) -> None:
+    job = (project / "plans" / "words.job.yaml").read_text()
+    (project / "plans" / "other.job.yaml").write_text(f"{job}overrides: {{limits: {{max_steps: 9}}}}\n")
+
+    answer = wavewright("diff", "plans/words.job.yaml", "plans/other.job.yaml")
+
+    assert answer.code == 1
+    assert "~ goal.limits.max_steps: 50 -> 9" in answer.out
+    assert "the plans do the same" not in answer.out
+
+
 def test_a_run_follows_the_jobs_plan_with_the_goals_gates(
     wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion
 ) -> None:

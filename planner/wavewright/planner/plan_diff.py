@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from wavewright.planner.estimates import expected_seconds
+from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import Plan, Step
@@ -61,12 +63,12 @@ class PlanDiff:
     edges_added: tuple[Edge, ...]
     edges_removed: tuple[Edge, ...]
     elsewhere: tuple[FieldChange, ...]
-    """Changes of inputs, gates, caps and the result."""
+    """Changes of inputs, gates, caps and the result; and of goals, where each plan stands in a job."""
 
     @property
     def is_empty(self) -> bool:
         """Whether the plans do the same."""
-        return self.old.hash == self.new.hash
+        return self.old.hash == self.new.hash and not self.elsewhere
 
     def to_json(self) -> JsonObject:
         """Return the diff for programs."""
@@ -117,8 +119,13 @@ _SHOWN = frozenset({"id", "tool", "supersedes"})
 _TEXT_WIDTH = 80
 
 
-def diff_plans(old: Plan, new: Plan, tools: Mapping[str, ToolSignature]) -> PlanDiff:
-    """Return what changes from one plan to another; prose does not count."""
+def diff_plans(
+    old: Plan, new: Plan, tools: Mapping[str, ToolSignature], goals: tuple[Goal, Goal] | None = None
+) -> PlanDiff:
+    """Return what changes from one plan to another; the prose of plans does not count.
+
+    `goals` are those of the two plans, where each is bound to one: their own differences count as well.
+    """
     before, after = PlanGraph.of(old), PlanGraph.of(new)
     return PlanDiff(
         old=_shape(old, before, tools),
@@ -128,7 +135,7 @@ def diff_plans(old: Plan, new: Plan, tools: Mapping[str, ToolSignature]) -> Plan
         changed=tuple(_changes(old, new)),
         edges_added=tuple(edge for edge in after.edges if edge not in frozenset(before.edges)),
         edges_removed=tuple(edge for edge in before.edges if edge not in frozenset(after.edges)),
-        elsewhere=tuple(_elsewhere(old, new)),
+        elsewhere=(*_elsewhere(old, new), *(_goal_changes(*goals) if goals is not None else ())),
     )
 
 
@@ -165,6 +172,15 @@ def _elsewhere(old: Plan, new: Plan) -> Iterator[FieldChange]:
         for plan in (old, new)
     ]
     yield from _differences(sides[0], sides[1], "")
+
+
+def _goal_changes(old: Goal, new: Goal) -> Iterator[FieldChange]:
+    sides = [goal.model_dump(mode="json", by_alias=True, exclude=_IN_PLAN) for goal in (old, new)]
+    yield from _differences(sides[0], sides[1], "goal")
+
+
+_IN_PLAN: Final = {"name", "job", "inputs", "gates", "caps"}
+"""What a bound plan has of its goal, and names."""
 
 
 def _differences(old: Json, new: Json, path: str) -> Iterator[FieldChange]:

@@ -21,7 +21,9 @@ from wavewright.engine.owned_runs import why_no_plan
 from wavewright.engine.toolbox import tools_of_plan
 from wavewright.executor.events import Event
 from wavewright.executor.state import RunState, fold
+from wavewright.planner.binding import bind_plan
 from wavewright.planner.diagnostics import PlanError, place
+from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan, PlanPatch
 from wavewright.planner.patches import PatchRefused, apply_patch
 from wavewright.planner.plan_diff import diff_plans
@@ -31,6 +33,8 @@ from wavewright.planner.signatures import ToolSignature
 
 def diff(before: str, after: str | None, *, output_format: str) -> int:
     """Print what differs between the plans of two files or runs; `after` may be a patch of `before`.
+
+    Of two jobs that is also their inputs, gates, caps, limits and whatever else their goals say.
 
     Without `after` it is what the recovery of the run `before` made of its first plan.
 
@@ -45,9 +49,15 @@ def diff(before: str, after: str | None, *, output_format: str) -> int:
         from wavewright.engine.cli.diff_rounds import diff_rounds
 
         return diff_rounds(_state_of_run(before, settings), settings, output_format=output_format)
-    first = _plan(before, settings)
-    second = _patched(first, after) or _plan(after, settings)
-    found = diff_plans(first, second, _signatures(first, second, settings))
+    first, goal = _plan(before, settings)
+    patched = _patched(first, after)
+    second, other = (patched, None) if patched is not None else _plan(after, settings)
+    goals: tuple[Goal, Goal] | None = None
+    if goal is not None and other is not None:
+        # Two jobs differ also in what they put into their plans, and ask for beside them.
+        goals = (goal, other)
+        first, second = bind_plan(first, goal, {}), bind_plan(second, other, {})
+    found = diff_plans(first, second, _signatures(first, second, settings), goals)
     if output_format == "json":
         sys.stdout.write(json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n")
     else:
@@ -60,11 +70,12 @@ def _signatures(first: Plan, second: Plan, settings: Settings) -> dict[str, Tool
     return {**tools_of_plan(first, settings).signatures, **tools_of_plan(second, settings).signatures}
 
 
-def _plan(name: str, settings: Settings) -> Plan:
+def _plan(name: str, settings: Settings) -> tuple[Plan, Goal | None]:
+    """Return the plan of a file or a run, with its goal where the file is a job."""
     if _is_file(name):
         path = Path(name)
         return _plan_of_document(read_file(path), path, settings)
-    return Plan.model_validate(_state_of_run(name, settings).plan)
+    return Plan.model_validate(_state_of_run(name, settings).plan), None
 
 
 def _is_file(name: str) -> bool:
@@ -92,14 +103,15 @@ async def _events(prefix: str, settings: Settings) -> Sequence[Event]:
         return await journal.load(await journal.find_run(prefix))
 
 
-def _plan_of_document(document: Document, path: Path, settings: Settings) -> Plan:
+def _plan_of_document(document: Document, path: Path, settings: Settings) -> tuple[Plan, Goal | None]:
     if not (is_job(document) or is_template(document)):
-        return read_model(document, Plan)
-    draft = order_of(document, path, None, settings).draft
+        return read_model(document, Plan), None
+    order = order_of(document, path, None, settings)
+    draft = order.draft
     if draft is None:
         msg = f"{str(path)!r} has no plan: neither the job nor its goal template carries one"
         raise CommandError(msg, hint="name a plan file instead")
-    return draft.plan
+    return draft.plan, order.goal
 
 
 def _patched(plan: Plan, name: str) -> Plan | None:
