@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import anyio.lowlevel
 import pytest
 
@@ -101,11 +103,26 @@ def test_an_exception_is_a_stub_that_fails(run_plan: PlanRunner) -> None:
     assert [call.error for call in run.calls("files")][-1] == "OSError: the disk is gone"
 
 
-def test_a_stub_is_held_to_the_signature_of_its_tool(run_plan: PlanRunner) -> None:
-    run = run_plan(JOB, stubs={"list_notes": {"not": "a list"}})
-
-    assert run.status("files") == "failed"
-    assert "output error" in run.status("files").why
+@pytest.mark.parametrize(
+    ("stubs", "message"),
+    [
+        pytest.param(
+            {"list_notes": {"not": "a list"}},
+            "the stub of 'list_notes' gives no output of 'list_notes': the output is an object",
+            id="whole",
+        ),
+        pytest.param(
+            {"notes": {"name": "a.md", "text": 7}},
+            "the stub of 'notes' gives no output of 'read_note': /text is",
+            id="field",
+        ),
+    ],
+)
+def test_a_stub_that_gives_what_its_tool_cannot_fails_the_test(
+    run_plan: PlanRunner, stubs: dict[str, object], message: str
+) -> None:
+    with pytest.raises(pytest.fail.Exception, match=re.escape(message)):
+        run_plan(JOB, stubs=stubs)
 
 
 def test_a_stub_that_takes_other_parameters_fails_the_test(run_plan: PlanRunner) -> None:

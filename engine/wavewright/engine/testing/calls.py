@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from wavewright.planner.validators import validator_of
 from wavewright.tools.calls import Tool, ToolCall, ToolError, ToolFunction
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class CallRecord:
     async def _answer(self, tool: Tool, request: ToolCall) -> Json:
         for name in (request.step, request.tool):
             if name in self.stubs:
-                return await self._from_stub(name, request)
+                return await self._from_stub(name, tool.signature, request)
         if refused := self._refused(tool.signature):
             raise self._fault(refused)
         return await tool.call(request)
@@ -87,7 +88,7 @@ class CallRecord:
             f"stubs={{{signature.name!r}: …}}, or real=[{signature.name!r}] to call it"
         )
 
-    async def _from_stub(self, name: str, request: ToolCall) -> Json:
+    async def _from_stub(self, name: str, signature: ToolSignature, request: ToolCall) -> Json:
         answer = self.stubs[name]
         if callable(answer) and not isinstance(answer, type):
             answer = await self._called(name, answer, request)
@@ -99,6 +100,12 @@ class CallRecord:
             written: Json = to_jsonable_python(answer)
         except PydanticSerializationError as error:
             raise self._fault(f"the stub of {name!r} gives no JSON: {error}") from error
+        for misfit in validator_of(signature.output_schema).misfits(written):
+            # The tool would not give it: what the run made of it would be no news of the plan.
+            where = misfit.pointer or "the output"
+            raise self._fault(
+                f"the stub of {name!r} gives no output of {signature.name!r}: {where} {misfit.message}"
+            )
         return written
 
     async def _called(self, name: str, function: Callable[..., object], request: ToolCall) -> object:

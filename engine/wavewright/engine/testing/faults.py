@@ -53,9 +53,12 @@ def message_of(error: Exception) -> str:
     """Return what a user is told of an error."""
     match error:
         case PlanError():
-            return render_text(error.diagnostics, error.source)
+            return "\n\n".join(render_text(one.diagnostics, one.source) for one in (error, *error.others))
         case DocumentError():
-            return render_text([diagnostic_of(fault) for fault in error.faults], error.source)
+            found = (
+                ([diagnostic_of(fault) for fault in one.faults], one.source) for one in (error, *error.others)
+            )
+            return "\n\n".join(render_text(diagnostics, source) for diagnostics, source in found)
         case _:
             place, hint = getattr(error, "place", None), getattr(error, "hint", None)
             lines = [
