@@ -74,6 +74,16 @@ def test_runs_are_listed_newest_first_up_to_the_limit(
     assert newest == listed[:1]
 
 
+def test_a_run_is_shown_with_the_times_of_its_package(
+    wavewright: CommandLine, project: Path, run: str
+) -> None:
+    written = read_package((project / ".wavewright" / "runs" / run / "package.json").read_bytes())
+
+    shown = json.loads(wavewright("show", run, "--format", "json").out)
+
+    assert shown["timings"] == written.timings.model_dump(mode="json")
+
+
 def test_the_table_of_runs_is_as_wide_as_its_names(wavewright: CommandLine, project: Path, run: str) -> None:
     table = wavewright("runs").out.splitlines()
 

@@ -40,6 +40,7 @@ def test_stale_data_is_fetched_again_and_the_goal_achieved(wavewright: CommandLi
     assert package.result == "2 quotes at 1.25"
     assert statuses(package) == {"quotes": "ok", "rate": "ok", "sheet": "ok", "quotes_2": "ok"}
     assert package.timings.rounds == 1
+    assert package.timings.waves == max(report.wave for report in package.execution_log) == 2
     assert not any(gate.is_red for gate in package.gates if gate.step != StepId("quotes"))
 
 

@@ -30,6 +30,12 @@ def test_a_result_that_is_data_is_shown_as_json() -> None:
     assert list(result_lines(package({"words": ["ä"]}), 80)) == ["{", '  "words": [', '    "ä"', "  ]", "}"]
 
 
+def test_a_result_that_is_a_text_is_shown_as_that_text_to_its_end() -> None:
+    lines = [f'line {number} of "many"' for number in range(50)]
+
+    assert list(result_lines(package("\n".join(lines)), 80)) == lines
+
+
 def test_a_document_is_shown_as_text_with_its_tables_aligned() -> None:
     assert list(result_lines(package({}, document(TABLE)), 80)) == [
         "# Prices",

@@ -88,7 +88,7 @@ def cost_lines(uses: ModelUses, orchestrator: int, workers: int) -> Iterator[str
         return
     asked = ", ".join(named.name for named in uses.models[:3])
     more = f" and {len(uses.models) - 3} more" if len(uses.models) > 3 else ""
-    yield f"{call_words(total)} of {asked}{more} in {duration_text(total.seconds)}"
+    yield f"{call_words(total)} of {asked}{more}, {duration_text(total.seconds)} added up"
     about = "about " if total.estimated else ""
     yield (
         f"{about}{total.tokens:,} tokens (orchestrator {orchestrator:,}, workers {workers:,}), "

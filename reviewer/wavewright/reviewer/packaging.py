@@ -115,7 +115,7 @@ def build_package(
         execution_log=_execution_log(plan, goal, state, now),
         calls=list_calls(plan, goal, state, tools, now),
         failed_attempts=list_failed_attempts(state),
-        timings=_timings(state),
+        timings=_timings(plan, state),
         model_uses=sum_uses(state),
         orchestrator_tokens=orchestrator_tokens,
         worker_tokens=worker_tokens,
@@ -340,15 +340,17 @@ def _round_of(end: StepFinished | None, state: RunState) -> int:
     return max((accepted.round for accepted in state.plans if accepted.at <= end.at), default=0)
 
 
-def _timings(state: RunState) -> Timings:
+def _timings(plan: Plan, state: RunState) -> Timings:
     assert state.started is not None
     ends = [end.at for end in state.steps.values()]
-    last = state.finished.at if state.finished else max(ends, default=state.started.at)
+    # Not the end of the run in the journal: the package says the same before it is written, and afterwards.
+    noted = [note.at for note in state.notes if note.topic != "package"]
+    last = max((*ends, *noted), default=state.started.at)
     return Timings(
         started=iso_of_epoch(state.started.at),
         finished=iso_of_epoch(last),
         seconds=max(0.0, last - state.started.at),
         step_seconds=sum(end.seconds for end in state.steps.values()),
-        waves=len(state.wave_records),
+        waves=len(PlanGraph.of(plan).waves),
         rounds=state.round,
     )

@@ -248,10 +248,11 @@ class Timings(Record):
     started: str | None = None
     finished: str | None = None
     seconds: float = 0.0
-    """Wall-clock time between the two."""
+    """Wall-clock time from the run's beginning to the end of its last step or review; without set-up and report."""
     step_seconds: float = 0.0
     """The steps' times added up: what one after another would have taken."""
     waves: int = 0
+    """Of the plan in force, patches included; a wave that a patch began again counts once."""
     rounds: int = 0
     """Recovery rounds after the first execution."""
 

@@ -1,7 +1,7 @@
 """What a run found, as a few lines of plain text.
 
-A result that is a document with text is shown as that text, its tables aligned; any other as JSON. Long results are
-cut, and say where the whole is.
+A result that is a text, or a document with text, is shown as that text, its tables aligned; any other as JSON. Long
+results are cut, and say where the whole is.
 """
 
 from __future__ import annotations
@@ -14,19 +14,29 @@ from itertools import groupby
 from wavewright.reviewer.records import Package
 
 _MOST_LINES = 30
+_MOST_TEXT_LINES = 200
 
 
 def result_lines(package: Package, width: int) -> Iterator[str]:
     """Yield the result's lines, none wider than that; none where there is no result."""
     if package.result is None:
         return
-    texts = [document.markdown for document in package.documents if document.is_result and document.markdown]
-    lines = list(_text_lines(texts[0], width) if texts else _json_lines(package))
-    for line in lines[:_MOST_LINES]:
+    text = result_text(package)
+    lines = list(_text_lines(text, width) if text is not None else _json_lines(package))
+    most = _MOST_LINES if text is None else _MOST_TEXT_LINES
+    for line in lines[:most]:
         yield line if len(line) <= width else f"{line[: width - 1]}…"
-    if len(lines) > _MOST_LINES:
+    if len(lines) > most:
         yield "…"
         yield f"({len(lines)} lines in all; the package holds them)"
+
+
+def result_text(package: Package) -> str | None:
+    """Return the result where it is a text, or the text of the document that it is; none for anything else."""
+    if isinstance(package.result, str):
+        return package.result
+    texts = [document.markdown for document in package.documents if document.is_result and document.markdown]
+    return texts[0] if texts and package.result is not None else None
 
 
 def _json_lines(package: Package) -> list[str]:

@@ -6,7 +6,7 @@ Short, without colour, at most 100 characters wide; no character of a tool's tex
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from wavewright.reviewer.costs import cost_lines
 from wavewright.reviewer.failed_attempts import frame_line
@@ -38,12 +38,22 @@ _SIGNS = {
 }
 
 
-def render_summary(package: Package) -> str:
-    """Return a package as plain text that ends with a line break."""
-    return "\n".join(visible(line) for line in _lines(package)) + "\n"
+class _Rendered(str):
+    """A line that may hold a terminal's own codes."""
+
+    __slots__ = ()
 
 
-def _lines(package: Package) -> Iterator[str]:
+def render_summary(package: Package, result: Sequence[str] | None = None) -> str:
+    """Return a package as plain text that ends with a line break.
+
+    `result` stands for the lines of the result, made harmless and rendered for a terminal already.
+    """
+    lines = (line if isinstance(line, _Rendered) else visible(line) for line in _lines(package, result))
+    return "\n".join(lines) + "\n"
+
+
+def _lines(package: Package, result: Sequence[str] | None) -> Iterator[str]:
     review = package.review
     yield f"{_VERDICTS[package.status]}  {shorten(package.job, 60)}"
     yield from _wrapped(review.summary if review else package.reason or "The run ended before its review.")
@@ -59,7 +69,7 @@ def _lines(package: Package) -> Iterator[str]:
     costs = cost_lines(package.model_uses, package.orchestrator_tokens, package.worker_tokens)
     for number, line in enumerate(costs):
         yield f"{'models' if number == 0 else '':<8}{shorten(line, _WIDTH - 8)}"
-    yield from _result(package)
+    yield from _result(package) if result is None else ("", "Result", *map(_Rendered, result))
     yield ""
     yield from _steps(package.execution_log)
     yield from _failures(package)

@@ -91,6 +91,16 @@ def test_a_crash_changes_nothing_of_start_end_and_package(cut: tuple[list[list[E
     assert len({one.message for one in disturbed}) == len(disturbed)
 
 
+def test_a_step_that_is_blocked_is_no_progress_until_a_patch_lets_it_run() -> None:
+    begin, sheet = run_of(2)[:3], StepId("s1")
+    blocked = StepFinished(5.0, sheet, "blocked", reason="'s0' is stopped by a gate")
+    done = StepFinished(6.0, sheet, "ok")
+
+    progress = [one for one in statuses(told([begin, [blocked], [done]])) if one["status"] == "STEP_PROGRESS"]
+
+    assert [(one["steps_completed"], one["steps_total"]) for one in progress] == [(1, 2), (2, 2)]
+
+
 @given(cut_runs())
 def test_progress_only_grows_and_ends_with_all_steps(cut: tuple[list[list[Event]], int]) -> None:
     batches, crash = cut

@@ -10,6 +10,7 @@ import pytest
 
 from tests.wire.asking import RUN, Asking, question, settings_for
 from wavewright.engine.fake_model.server import FakeModelServer, calling
+from wavewright.executor.events import AnswerKept
 from wavewright.executor.journal import MemoryJournal
 from wavewright.executor.memory import RunMemory
 from wavewright.executor.purse import MemoryPurse
@@ -51,6 +52,21 @@ async def test_a_question_is_answered_again_without_asking_and_costs_nothing(
     assert second == first
     assert len(model_server.ledger) == 1
     assert (uses, spent.calls) == ([], 0)
+
+
+async def test_what_was_asked_is_kept_beside_the_answer(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer("Three.")
+    journal = MemoryJournal()
+    async with life(model_server, tmp_path, journal) as asking:
+        await asking.models.ask(question())
+
+    [kept] = await journal.load(RUN)
+    assert isinstance(kept, AnswerKept)
+    assert kept.question is not None
+    assert question().prompt in kept.question.text
+    assert (kept.question.role, kept.question.step) == (question().role, question().step)
 
 
 async def test_the_same_question_asked_twice_is_answered_in_the_order_of_the_first_life(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _LONGEST_JOB = 40
 """Columns of a job's name in the table."""
+_RUN_WIDTH = 24
 _STATUS_WIDTH = 14
 """Columns of a status in the table, at least."""
 
@@ -85,11 +86,12 @@ def show_run(run: str | None, *, output_format: str) -> int:
 
         sys.stdout.write(render_report(package))
     else:
+        from wavewright.engine.cli.result_view import rendered_result
         from wavewright.engine.cli.show_models import model_lines
         from wavewright.reviewer.summary import render_summary
 
         lines = "".join(f"{line}\n" for line in model_lines(package))
-        sys.stdout.write(f"{render_summary(package)}{lines}\n")
+        sys.stdout.write(f"{render_summary(package, rendered_result(package))}{lines}\n")
     return exit_codes.OK
 
 
@@ -135,8 +137,10 @@ def _show_targets(state: RunState, waves: Waves, output_format: str) -> int:
             hint="`wavewright show RUN --format html` makes one of a target's run",
         )
     sys.stdout.write(f"{waves.summary()}\n")
+    width = max(_RUN_WIDTH, *(len(str(row["run"] or "")) + 2 for row in rows), 0)
     for row in rows:
-        line = f"  wave {row['wave']}  {str(row['status']).replace('_', ' '):<13}{row['run'] or '':<24}{row['target']}"
+        status = str(row["status"]).replace("_", " ")
+        line = f"  wave {row['wave']}  {status:<13}{row['run'] or '':<{width}}{row['target']}"
         sys.stdout.write(printable(f"{line}  {row['reason']}".rstrip()) + "\n")
     return exit_codes.OK
 
@@ -177,14 +181,17 @@ def _table(rows: Sequence[RunRow]) -> list[str]:
     job_width = min(_LONGEST_JOB, max(len("job"), *(len(row.job) for row in rows)))
     costs = any(row.tokens for row in rows)
     status_width = max(_STATUS_WIDTH, *(len(row.status) + 2 for row in rows))
-    head = f"{'run':<24}{'job':<{job_width + 2}}{'status':<{status_width}}{'started':<21}{'steps':>7}"
+    run_width = max(_RUN_WIDTH, *(len(row.run) + 2 for row in rows))
+    head = (
+        f"{'run':<{run_width}}{'job':<{job_width + 2}}{'status':<{status_width}}{'started':<21}{'steps':>7}"
+    )
     lines = [f"{head}{'tokens':>12}" if costs else head]
     for row in rows:
         status = row.status.replace("_", " ")
         started = _instant(row.started)[:19].replace("T", " ")
         steps = f"{row.ok:>3}/{row.steps}"
         job = f"{_cut(row.job, job_width):<{job_width + 2}}"
-        line = f"{row.run:<24}{job}{status:<{status_width}}{started:<21}{steps}"
+        line = f"{row.run:<{run_width}}{job}{status:<{status_width}}{started:<21}{steps}"
         lines.append(f"{line:<{len(head)}}{row.tokens:>12,}" if costs else line)
     return lines
 

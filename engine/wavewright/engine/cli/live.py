@@ -182,7 +182,7 @@ class LiveProgress:
         return [_one_line(f"  {step}: {printable(' '.join(text.split()))[-room:]}", "dim italic")]
 
     def _figures(self, state: RunState) -> Table:
-        begun = [row for row in self._rows if self._status(row) not in ("waiting", "cancelled")]
+        begun = [row for row in self._rows if self._status(row) not in ("waiting", "blocked", "cancelled")]
         done, total = sum(row.step in state.steps for row in begun), len(self._rows)
         waves = 1 + max((row.wave for row in self._rows), default=0)
         wave = 1 + max((row.wave for row in begun), default=0)

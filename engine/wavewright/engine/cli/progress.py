@@ -163,10 +163,11 @@ def progress_for(*, as_json: bool, is_quiet: bool = False, at_work: AtWork | Non
 
 def print_outcome(package: Package, files: Sequence[Path]) -> None:
     """Print a package's summary and where its files are."""
+    from wavewright.engine.cli.result_view import rendered_result
     from wavewright.reviewer.summary import render_summary
 
     where = "".join(f"{path.stem:<10}{path}\n" for path in files)
-    sys.stdout.write(f"{render_summary(package)}\n{where}")
+    sys.stdout.write(f"{render_summary(package, rendered_result(package))}\n{where}")
 
 
 def lines_of(event: Event) -> Iterator[str]:
@@ -208,9 +209,7 @@ def step_line(event: StepFinished) -> str:
     )
     # What a tool says of its failure may hold anything, a terminal's orders included.
     why = printable(event.error.message if event.error else (event.reason or ""))
-    return (
-        f"  {event.step:<24}{event.status}{items}  {event.seconds:.2f} s{attempts}{'  ' + why if why else ''}"
-    )
+    return f"  {event.step:<23} {event.status}{items}  {event.seconds:.2f} s{attempts}{'  ' + why if why else ''}"
 
 
 def frame_lines(event: StepFinished) -> Iterator[str]:

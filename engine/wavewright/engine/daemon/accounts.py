@@ -140,6 +140,10 @@ def _after(account: Account, event: Event) -> Account:
             return replace(account, iterations=_iterations(event.goal))
         case PlanAccepted():
             return replace(account, steps=_count_steps(event.plan))
+        case StepFinished(status="blocked" | "cancelled"):
+            # It was not done, and a patch may let it be.
+            ended = account.ended.delete(event.step) if event.step in account.ended else account.ended
+            return replace(account, ended=ended)
         case StepFinished() if event.step not in account.ended:
             return replace(account, ended=account.ended.set(event.step, None))
         case Noted(topic="plan_refused"):

@@ -106,6 +106,7 @@ class ProviderModels:
 
     async def _ask(self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None) -> ModelAnswer:
         choice = self.choose(call.preference, call.role)
+        self.served(choice.model)  # loads the provider's library, which is no part of the answer's time
         sieve = None if on_text is None else TextSieve(self.redactor.redact, on_text)
         meter = self.meter(call, choice.model, what_is_sent(call), None if sieve is None else sieve.add)
         chain = self.chain(choice, meter)
