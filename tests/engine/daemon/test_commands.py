@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -56,13 +57,20 @@ async def test_a_job_is_submitted_with_its_plan_and_waited_for(
         as_json = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait", "--json", *named)
 
     assert waited.returncode == 0, waited.stderr
-    first, *lines = waited.stdout.splitlines()
+    told, summary = waited.stdout.split("\n\n", 1)
+    first, *lines = told.splitlines()
     assert len(first) == 36
+    assert summary.startswith("GOAL ACHIEVED  one thing\n")
+    assert re.search(r"^run \d{8}-\d{6}-\w+ ", summary, re.MULTILINE)
+    assert '"it"' in summary
+    assert re.search(r"^report    wavewright show \S+ --format html$", summary, re.MULTILINE)
     assert [line.split()[3] for line in lines][-1] == "JOB_COMPLETED"
     assert all(line.split()[2] == first[:8] for line in lines)
-    told = [json.loads(line) for line in as_json.stdout.splitlines()]
-    assert told[0].keys() == {"job_id"}
-    assert told[-1]["payload"]["status"] == "JOB_COMPLETED"
+    envelopes = [json.loads(line) for line in as_json.stdout.splitlines()]
+    assert envelopes[0].keys() == {"job_id"}
+    assert envelopes[-1]["payload"]["status"] == "JOB_COMPLETED"
+    [package] = [one["payload"]["package"] for one in envelopes[1:] if "package" in one["payload"]]
+    assert package["result"] == "it"
     assert yard.calls() == {"say it": 2}
 
 
@@ -70,13 +78,55 @@ async def test_a_job_is_submitted_with_its_plan_and_waited_for(
 async def test_a_job_that_fails_is_exit_code_1_and_says_why(
     yard: Yard, call: Call, in_process: InProcess
 ) -> None:
-    (yard.folder / "jobs" / "one.yaml").write_text("name: x\nplan: {steps: [{id: a, tool: nobody}]}\n")
+    gate = "gates: [{id: no_words, on: it, check: output == ''}]\n"
+    (yard.folder / "jobs" / "parts" / "plan.yaml").write_text(PLAN + gate)
     async with in_process():
         failed = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait")
 
     assert failed.returncode == 1
-    assert "JOB_FAILED" in failed.stdout
-    assert "nobody" in failed.stdout
+    assert "JOB_PARTIALLY_COMPLETED" in failed.stdout
+    assert "GOAL NOT ACHIEVED" in failed.stdout
+    assert "no_words" in failed.stdout
+
+
+@pytest.mark.anyio
+async def test_a_faulty_job_is_not_sent_and_every_fault_is_named(yard: Yard, call: Call) -> None:
+    plan = "{steps: [{id: a, tool: nobody}, {id: b, tool: say, params: {txt: '${steps.c}'}}]}"
+    (yard.folder / "jobs" / "one.yaml").write_text(f"name: x\nplan: {plan}\n")
+
+    refused = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait")
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "step 'a' calls 'nobody', and there is no such tool" in refused.stderr
+    assert "'c'" in refused.stderr
+    assert "'txt'" in refused.stderr
+    assert re.search(r"^error: 'jobs/one.yaml' was not sent: \d faults$", refused.stderr, re.MULTILINE)
+
+
+@pytest.mark.anyio
+async def test_a_job_that_the_daemon_refuses_is_told_at_once_with_the_reason(
+    yard: Yard, call: Call, in_process: InProcess
+) -> None:
+    yard.environment["WAVEWRIGHT_HMAC_KEY"] = "the-key-of-the-daemon-and-of-nobody-else"
+    async with in_process():
+        del yard.environment["WAVEWRIGHT_HMAC_KEY"]  # so the sender signs nothing
+        refused = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait")
+
+    assert refused.returncode == 1
+    assert re.search(r"error: job \S+ was refused: \w*signature", refused.stderr), refused.stderr
+    assert yard.calls() == {}
+
+
+@pytest.mark.anyio
+async def test_inputs_are_sent_with_the_job(yard: Yard, call: Call, in_process: InProcess) -> None:
+    (yard.folder / "jobs" / "parts" / "plan.yaml").write_text(
+        "inputs: {word: one}\nsteps: [{id: it, tool: say, params: {text: '${inputs.word}'}}]\n"
+    )
+    async with in_process():
+        sent = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait", "--set", "word=two")
+
+    assert sent.returncode == 0, sent.stderr
+    assert yard.calls() == {"say two": 1}
 
 
 @pytest.mark.anyio
@@ -211,6 +261,8 @@ def test_the_jobs_that_ship_can_be_submitted_where_their_files_are(tmp_path: Pat
 def test_a_broker_that_is_away_is_not_waited_for_in_silence(
     wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
+    (tmp_path / "said.py").write_text('def say() -> str:\n    """Say it."""\n    return "it"\n')
+    (tmp_path / "wavewright.yaml").write_text("tools: [said.py]\n")
     (tmp_path / "job.yaml").write_text("name: x\nplan: {steps: [{id: a, tool: say}]}\n")
     monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", "amqp://someone:only-for-me@127.0.0.1:1/")
     monkeypatch.setattr(broker, "PATIENCE", 0.5)

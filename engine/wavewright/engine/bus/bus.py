@@ -167,14 +167,16 @@ class Bus:
                 return
 
     @asynccontextmanager
-    async def watch(self, *routing_keys: str) -> AsyncGenerator[Watcher]:
+    async def watch(self, *routing_keys: str, sees_dead: bool = False) -> AsyncGenerator[Watcher]:
         """Look on at the messages that are sent under these keys: `async for delivery in watcher`.
+
+        With `sees_dead` dead letters of the intake come as well, whatever their keys.
 
         Raises:
             BusMisconfigured: this user may not.
             BusDown: the connection was lost before it began.
         """
-        watcher = Watcher(self._lines.inward, self._topology, routing_keys)
+        watcher = Watcher(self._lines.inward, self._topology, routing_keys, sees_dead=sees_dead)
         try:
             await watcher.begin()
             yield watcher

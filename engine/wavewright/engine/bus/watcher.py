@@ -31,10 +31,14 @@ PAUSE: Final = 0.5
 class Watcher:
     """Copies of messages, as they pass: `async for delivery in watcher`."""
 
-    def __init__(self, line: Line, topology: Topology, routing_keys: tuple[str, ...]) -> None:
+    def __init__(
+        self, line: Line, topology: Topology, routing_keys: tuple[str, ...], *, sees_dead: bool = False
+    ) -> None:
         self._line = line
         self._topology = topology
-        self._routing_keys = routing_keys
+        self._bindings = [(topology.exchange, key) for key in routing_keys]
+        if sees_dead:
+            self._bindings.append((topology.dead_exchange, topology.intake))
         self._channel: AbstractChannel | None = None
         self._consumer: Consumer | None = None
 
@@ -69,8 +73,8 @@ class Watcher:
                 ),
                 place=place,
             )
-            for key in self._routing_keys:
-                await guarded(queue.bind(self._topology.exchange, key), place=place)
+            for exchange, key in self._bindings:
+                await guarded(queue.bind(exchange, key), place=place)
         except AMQPChannelError as error:
             raise BusMisconfigured(
                 f"nothing can be watched: {describe(error)}",

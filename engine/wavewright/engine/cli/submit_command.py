@@ -6,9 +6,12 @@ import json
 import re
 import sys
 import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 import anyio
@@ -16,23 +19,30 @@ import anyio
 from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
-from wavewright.engine.bus.errors import BusError
+from wavewright.engine.bus.bus import Bus
+from wavewright.engine.bus.errors import BusError, BusMisconfigured
+from wavewright.engine.bus.topology import REASON_HEADER
 from wavewright.engine.bus.watcher import Watcher
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.broker import reached_bus, told_of_bus
+from wavewright.engine.cli.checking import CheckOptions, check_plan
 from wavewright.engine.cli.failures import CommandError, print_error
-from wavewright.engine.cli.project import project_settings
+from wavewright.engine.cli.project import project_settings, warn_of_foreign_job
 from wavewright.engine.cli.tail_command import envelope_in, show
 from wavewright.engine.daemon.faults import refuse_no_broker
-from wavewright.engine.document_kinds import is_job
+from wavewright.engine.document_kinds import is_job, is_template
 from wavewright.engine.inline_jobs import read_inline_order
-from wavewright.engine.jobs import read_file
+from wavewright.engine.input_changes import InputChanges
+from wavewright.engine.jobs import order_of, read_file
 from wavewright.engine.messages.encoding import Address, encode
 from wavewright.engine.messages.fields import UUID_PATTERN
 from wavewright.engine.messages.requests import JobRequest
 from wavewright.engine.operations.definitions import daemon_user_of
 from wavewright.executor.job_store.records import JobId, MessageId, Outgoing
+from wavewright.planner.rendering import printable, render_text
 from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.records import Package
+from wavewright.reviewer.summary import render_summary
 
 ENDS = {
     "JOB_COMPLETED": exit_codes.OK,
@@ -40,6 +50,10 @@ ENDS = {
     "JOB_FAILED": exit_codes.NEGATIVE,
 }
 """Statuses after which nothing more comes."""
+
+
+PACKAGE_SECONDS: Final = 2.0
+"""How long a package is waited for after the end of its job was told: the two may come in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +69,26 @@ class Submission:
 
 
 def submit(
-    job: Path, *, job_id: str | None, sender: str, waits: bool, most: float | None, as_json: bool
+    job: Path,
+    *,
+    job_id: str | None,
+    sender: str,
+    waits: bool,
+    most: float | None,
+    as_json: bool,
+    inputs: InputChanges,
 ) -> int:
-    """Send a job and return the exit code: that of its end where it is waited for, at most so many seconds.
+    """Check a job, send it, and return the exit code: that of its end where it is waited for, at most so many seconds.
+
+    Nothing is sent where the check finds a fault; all of them are printed.
 
     Raises:
-        DocumentError, PlanError: the job is faulty, or the settings say of no broker.
+        DocumentError, PlanError: the job cannot be read, or the settings say of no broker.
         CommandError: the broker does not take it.
     """
     if most is not None and not waits:
         raise CommandError("--timeout says how long --wait waits", hint="give --wait, too")
+    warn_of_foreign_job(job)
     settings = project_settings(job)
     refuse_no_broker(settings)
     refuse_sender(sender, settings.daemon)
@@ -73,6 +97,9 @@ def submit(
     document = portable(read_file(job), job, settings)
     # What would fail at the daemon for its own sake fails here, where its author sits.
     read_inline_order(document, settings)
+    if _print_faults(CheckOptions(job, inputs=inputs)):
+        return exit_codes.NEGATIVE
+    document = _with_inputs(document, job, settings, inputs)
     # A message holds ids in lower case, whatever they were typed in.
     own = (job_id or str(uuid4())).lower()
     message = _message(document, own, sender, settings)
@@ -84,6 +111,35 @@ def submit(
     except KeyboardInterrupt:
         print_error("interrupted", f"the job goes on; look at it with: wavewright tail {submission.job}")
         return exit_codes.INTERRUPTED
+
+
+def _print_faults(options: CheckOptions) -> bool:
+    """Print what a check finds wrong and return whether there is any; a lacking plan may be made by the daemon."""
+    documents = check_plan(options).documents
+    faulty = [
+        (found, one.text.source)
+        for one in documents
+        if (found := [each for each in one.diagnostics if each.severity == "error" and each.code != "E114"])
+    ]
+    if not faulty:
+        return False
+    shown = "\n\n".join(render_text(found, source) for found, source in faulty)
+    count = sum(len(found) for found, _ in faulty)
+    sys.stderr.write(f"{shown}\n")
+    print_error(f"{str(options.file)!r} was not sent: {count} {'fault' if count == 1 else 'faults'}")
+    return True
+
+
+def _with_inputs(document: Document, file: Path, settings: Settings, inputs: InputChanges) -> Document:
+    """Return a job's document with the inputs that the command line gives."""
+    if not inputs:
+        return document
+    if not isinstance(document.value, dict) or is_template(document):
+        raise CommandError("a goal template has no inputs", place=str(file), hint="write a job that names it")
+    schema = order_of(read_file(file), file, None, settings, inputs=inputs).goal.inputs_schema
+    given = document.value.get("inputs")
+    changed = inputs.applied(given if isinstance(given, dict) else {}, schema)
+    return Document({**document.value, "inputs": changed}, document.source, root=document.root)
 
 
 def refuse_sender(sender: str, section: DaemonSection) -> None:
@@ -167,13 +223,13 @@ async def _send(submission: Submission, settings: Settings) -> int:
     async with (
         reached_bus(section, "wavewright submit") as bus,
         # Whoever looks on begins before the job is sent, or would miss how it starts.
-        bus.watch(section.queues.status) as watcher,
+        _watching(bus, section) as watcher,
     ):
         await bus.publish(submission.message)
         _say(submission)
         with anyio.move_on_after(submission.most):
             return await _end_of(submission, watcher)
-    # Perhaps it was told while the connection was lost, or the daemon knew the id, or refused the message.
+    # Perhaps it was told while the connection was lost, or the daemon knew the id, or refused the message unseen.
     print_error(
         f"nobody told within {submission.most:g} s that job {submission.job} has ended",
         f"look on with: wavewright tail {submission.job}; what a daemon refuses lies in the queue "
@@ -182,16 +238,60 @@ async def _send(submission: Submission, settings: Settings) -> int:
     return exit_codes.INTERRUPTED
 
 
+@asynccontextmanager
+async def _watching(bus: Bus, section: DaemonSection) -> AsyncGenerator[Watcher]:
+    """Look on at statuses and, where the broker lets this user, at packages and dead letters as well."""
+    queues = section.queues
+    async with AsyncExitStack() as stack:
+        try:
+            watcher = await stack.enter_async_context(
+                bus.watch(queues.status, queues.packages, sees_dead=True)
+            )
+        except BusMisconfigured:
+            watcher = await stack.enter_async_context(bus.watch(queues.status))
+        yield watcher
+
+
 async def _end_of(submission: Submission, watcher: Watcher) -> int:
-    """Show how a job goes, and return the exit code of its end."""
-    async for delivery in watcher:
-        envelope = envelope_in(delivery)
-        payload = envelope["payload"] if envelope is not None else None
-        if envelope is not None and isinstance(payload, dict) and payload.get("job_id") == submission.job:
-            show(envelope, as_json=submission.as_json)
-            if (code := ENDS.get(str(payload.get("status")))) is not None:
-                return code
-    raise AssertionError
+    """Show how a job goes and what came out, and return the exit code of its end."""
+    packages: list[JsonObject] = []
+    code: int | None = None
+    status: JsonObject | None = None
+    with anyio.CancelScope() as patience:
+        async for delivery in watcher:
+            if delivery.message_id == submission.message.message and REASON_HEADER in delivery.headers:
+                print_error(
+                    f"job {submission.job} was refused: {printable(str(delivery.headers[REASON_HEADER]))}"
+                )
+                return exit_codes.NEGATIVE
+            envelope = envelope_in(delivery)
+            payload = envelope["payload"] if envelope is not None else None
+            if envelope is None or not isinstance(payload, dict) or payload.get("job_id") != submission.job:
+                continue
+            if isinstance(package := payload.get("package"), dict):
+                packages.append(package)
+                if submission.as_json:
+                    show(envelope, as_json=True)
+            elif (ended := ENDS.get(str(payload.get("status")))) is not None:
+                code, status = ended, envelope
+                patience.deadline = anyio.current_time() + PACKAGE_SECONDS
+            elif "status" in payload:
+                show(envelope, as_json=submission.as_json)
+            if code is not None and (packages or payload.get("status") == "JOB_FAILED"):
+                break
+    assert code is not None
+    assert status is not None
+    show(status, as_json=submission.as_json)
+    if not submission.as_json:
+        for package in packages:
+            _show_package(package)
+    return code
+
+
+def _show_package(value: JsonObject) -> None:
+    """Print the summary of a package with how to get its report."""
+    package = Package.model_validate(value)
+    sys.stdout.write(f"\n{render_summary(package)}report    wavewright show {package.run} --format html\n")
 
 
 def _say(submission: Submission) -> None:

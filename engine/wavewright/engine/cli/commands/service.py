@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from wavewright.engine.cli.commands.options import (
+    InputsOption,
     JsonLines,
     LogLevelChoice,
+    SetOption,
 )
 
 group = typer.Typer()
@@ -36,7 +38,9 @@ def daemon(
 @group.command()
 def submit(
     job: Annotated[Path, typer.Argument(metavar="JOB", help="A job, a plan or a goal template with a plan.")],
-    wait: Annotated[bool, typer.Option("--wait", help="Show how it goes, until it ends.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Show how it goes, until it ends, and what came out.")
+    ] = False,
     id: Annotated[  # noqa: A002
         str | None, typer.Option("--id", metavar="UUID", help="The job's id; sent twice it is done once.")
     ] = None,
@@ -49,17 +53,27 @@ def submit(
             "--timeout", metavar="SECONDS", min=0, help="How long --wait waits; for ever if left out."
         ),
     ] = None,
+    set_: SetOption = None,
+    inputs: InputsOption = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Send a job to the daemon and print its id.
+    """Check a job, send it to the daemon and print its id.
 
     Paths in the job are taken along as paths in the project, which must be the daemon's too.
     """
     from wavewright.engine.cli import submit_command
+    from wavewright.engine.cli.given_inputs import given_inputs
 
-    raise typer.Exit(
-        submit_command.submit(job, job_id=id, sender=sender, waits=wait, most=timeout, as_json=as_json)
+    code = submit_command.submit(
+        job,
+        job_id=id,
+        sender=sender,
+        waits=wait,
+        most=timeout,
+        as_json=as_json,
+        inputs=given_inputs(set_, inputs),
     )
+    raise typer.Exit(code)
 
 
 @group.command()
