@@ -45,6 +45,7 @@ def test_any_text_is_read_or_refused_with_a_fault(text: str) -> None:
         pytest.param(
             "[yes, no, on, off, y, N]", ["yes", "no", "on", "off", "y", "N"], id="words of YAML 1.1"
         ),
+        pytest.param("[nan, NaN, inf, -inf, Infinity, none]", None, id="words for what is no number"),
         pytest.param("[1:30, 2010-03-01, 007, 0o17, 0x1F, 1_000, +1, .5]", None, id="numbers of YAML 1.1"),
         pytest.param("[true, False, null, ~, Null]", [True, False, None, None, None], id="constants"),
         pytest.param("[1, -2, 1.5, 1e3, -0.0]", [1, -2, 1.5, 1000.0, -0.0], id="numbers of JSON"),
@@ -71,7 +72,8 @@ def test_plain_words_mean_what_json_would_read(text: str, value: object) -> None
         pytest.param("a: !!str 5", "yaml_tag", "!!str 5", id="harmless tag"),
         pytest.param("a: 1\nb: 2\na: 3", "duplicate_key", "a", id="duplicate key"),
         pytest.param("a: .inf", "nonfinite_number", ".inf", id="infinity"),
-        pytest.param("a: NaN", "nonfinite_number", "NaN", id="not a number"),
+        pytest.param("a: -.INF", "nonfinite_number", "-.INF", id="negative infinity"),
+        pytest.param("a: .NaN", "nonfinite_number", ".NaN", id="not a number"),
         pytest.param("a: 1e999", "nonfinite_number", "1e999", id="overflow"),
         pytest.param("a: 9007199254740992", "number_out_of_range", "9007199254740992", id="large integer"),
         pytest.param("a: 1\n---\nb: 2", "not_yaml", "---", id="two documents"),

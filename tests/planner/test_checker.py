@@ -113,7 +113,7 @@ A_PRICE: dict[str, Any] = {"id": "a", "tool": "price", "params": {"code": "GNP"}
         pytest.param(
             {"anything": ["${steps.a}", {"x": "${steps.a.rows[0].close > 3}"}]}, id="open parameter"
         ),
-        pytest.param({"text": "{0.__class__} {{ steps.x }} {% if %}"}, id="other braces are plain data"),
+        pytest.param({"text": "{0.__class__} {{ name }} {% if %}"}, id="other braces are plain data"),
     ],
 )
 def test_parameters_that_fit_are_accepted(params: dict[str, Any]) -> None:
@@ -475,6 +475,11 @@ def test_lint_is_silent_about(plan: Plan) -> None:
         ),
         pytest.param(
             plan_of({**A_PRICE, "for_each": []}), [("W805", "/steps/0/for_each")], id="a list without items"
+        ),
+        pytest.param(
+            plan_of(A_PRICE, note(text="of {{ steps.a.rows[0] }}, ${{ env.x }}, {{ inputs }}")),
+            [("W807", "/steps/1/params/text")],
+            id="a reference in braces of another language",
         ),
     ],
 )

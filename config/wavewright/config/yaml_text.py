@@ -2,8 +2,8 @@
 
 Only the tree of events is taken from the YAML library, so nothing is ever built but texts, numbers, truth values,
 null, lists and objects. A plain scalar is a number exactly where JSON would read one and a truth value only as
-`true` or `false`; `on`, `no`, `1:30`, `007` and dates stay the text that the author wrote. Aliases, anchors, tags,
-duplicate keys and a second document are refused.
+`true` or `false`; `on`, `no`, `nan`, `1:30`, `007` and dates stay the text that the author wrote. Aliases, anchors,
+tags, duplicate keys and a second document are refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _Loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader",
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*+)\Z")
 _FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?\Z")
-_NONFINITE = re.compile(r"[-+]?\.?(?:inf|nan|infinity)\Z", re.IGNORECASE)
+_NONFINITE = re.compile(r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z")
+"""The forms that YAML has for these numbers; `nan` and `inf` are words."""
 _CONSTANTS: dict[str, Scalar] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
@@ -89,7 +90,7 @@ class _Builder:
             _stop("not_yaml", "a second document begins here", event, hint="keep one document in a file")
         return node
 
-    def _node(self, event: yaml.Event, depth: int) -> Node:
+    def _node(self, event: yaml.Event, depth: int, *, is_key: bool = False) -> Node:
         if isinstance(event, yaml.AliasEvent):
             _stop("yaml_alias", f"the alias {f'*{event.anchor}'!r} is not read", event, hint=_WRITE_OUT)
         anchor = getattr(event, "anchor", None)
@@ -101,7 +102,7 @@ class _Builder:
             short = str(tag).replace("tag:yaml.org,2002:", "!!")
             _stop("yaml_tag", f"the tag {short!r} is not read", event, hint=hint)
         if isinstance(event, yaml.ScalarEvent):
-            return ScalarNode(self._scalar(event), *_extent(event, self._text))
+            return ScalarNode(self._scalar(event, is_key=is_key), *_extent(event, self._text))
         if depth >= self._max_depth:
             message = f"lists and objects are nested more than {self._max_depth} deep"
             _stop("too_deep", message, event, hint="flatten the structure")
@@ -135,7 +136,7 @@ class _Builder:
         return node
 
     def _member(self, node: ObjectNode, event: yaml.Event, depth: int) -> None:
-        key_node = self._node(event, depth)
+        key_node = self._node(event, depth, is_key=True)
         if not isinstance(event, yaml.ScalarEvent) or not isinstance(key_node, ScalarNode):
             _stop("not_yaml", "a key is a list or an object", event, hint=_QUOTE_REFERENCE)
         # `on:`, `no:` and `1:` are keys of that name: keys of JSON are texts.
@@ -148,9 +149,9 @@ class _Builder:
         else:
             node.members[key] = Member(span, value)
 
-    def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
+    def _scalar(self, event: yaml.ScalarEvent, *, is_key: bool) -> Scalar:
         text = event.value
-        if event.style:
+        if event.style or is_key:
             if _NOT_TEXT.search(text):
                 message = "a string holds a NUL character or half of a surrogate pair"
                 self._note_fault("bad_unicode", message, event, "remove the character")

@@ -583,6 +583,14 @@ _ENTRIES = (
         " that runs it. A run here ends before anything is called.",
         "Where the plan is to run, set `WAVEWRIGHT_MODEL` and the model's key; elsewhere leave it.",
     ),
+    Entry(
+        "W807",
+        "foreign_template",
+        "A reference in another language's braces",
+        "The text holds `{{ … }}` around what looks like a reference. Nothing replaces it: it reaches the tool as it"
+        " stands.",
+        "Write `${…}`, as in `${steps.prices}`; filters such as `| length` are methods here: `.size()`.",
+    ),
 )
 
 CATALOGUE: dict[str, Entry] = {entry.code: entry for entry in _ENTRIES}

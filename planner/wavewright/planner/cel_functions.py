@@ -68,6 +68,19 @@ METHODS: Final = frozenset(
 
 EXTREMES: Final = {"math.greatest": "max", "math.least": "min", "max": "max", "min": "min"}
 """Functions of one list or of several values; CEL's own take neither strings nor what is no literal list."""
+LENGTHS: Final = frozenset({"length", "len", "count"})
+"""What other languages call size()."""
+_WRITTEN: Final = {
+    **dict.fromkeys(LENGTHS, "write x.size()"),
+    "upper": "write s.upperAscii()", "toUpperCase": "write s.upperAscii()",
+    "lower": "write s.lowerAscii()", "toLowerCase": "write s.lowerAscii()",
+    "str": "write string(x)", "toString": "write string(x)", "float": "write double(x)",
+    "includes": "write s.contains(t), or x in list", "strip": "write s.trim()",
+    "round": "write math.round(x)", "abs": "write math.abs(x)", "unique": "write list.distinct()",
+    "first": "write list[0]", "last": "write list[list.size() - 1]",
+    "default": "write has(steps.x.field) ? steps.x.field : other",
+}  # fmt: skip
+"""What functions, methods and filters of other languages are here."""
 LONGEST_RANGE: Final = 10_000
 """Numbers that lists.range() gives at most."""
 
@@ -191,6 +204,12 @@ def _in_range(number: int) -> int:
     return number
 
 
+def filter_hint(name: str) -> str | None:
+    """Return what is written in place of a filter of a template language, such as `| length`."""
+    written = _WRITTEN.get(name, f"write x.{name}(…)" if name in METHODS else None)
+    return None if written is None else f"there are no filters: {written}"
+
+
 def check_call(call: Call) -> None:
     """Refuse a call of a function or method that does not exist.
 
@@ -201,7 +220,7 @@ def check_call(call: Call) -> None:
     if call.function in known:
         return
     word = "function" if call.target is None else "method"
-    hint = closest(call.function, known)
+    hint = _WRITTEN.get(call.function) or closest(call.function, known)
     if call.target is None and call.function in METHODS:
         hint = f"it is a method: value.{call.function}(…)"
     elif call.target is not None and call.function in GLOBAL_FUNCTIONS:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from wavewright.planner import cel_schemas as s
 from wavewright.planner.cel_describe import describe, with_article
 from wavewright.planner.cel_faults import ExpressionFault, closest, listed
-from wavewright.planner.cel_functions import EXTREMES, check_call
+from wavewright.planner.cel_functions import EXTREMES, LENGTHS, check_call
 from wavewright.planner.cel_leaves import ROUNDING
 from wavewright.planner.cel_operands import (
     NUMERIC,
@@ -170,10 +170,13 @@ class Inference:
                 f"{field}: {describe(view(s.below(schema, asked.root)))}" for field, schema in known.items()
             )
             message = f"{called} has no field '{name}'; it has: {shown}"
-            return ExpressionFault("unknown_name_or_field", message, offset, closest(name, known))
+            length = f"its length: {self._snippet(operand)}.size()" if name in LENGTHS else None
+            return ExpressionFault("unknown_name_or_field", message, offset, closest(name, known) or length)
         written = self._snippet(operand)
         lists = f"take one element, {written}[0].{name}, or all: {written}.map(x, x.{name})"
         hint = lists if asked.kind == "array" else None
+        if name in LENGTHS and asked.kind in ("array", "string"):
+            hint = f"its length: {written}.size()"
         message = f"{called} is {with_article(asked)} and has no field '{name}'"
         return ExpressionFault("unknown_name_or_field", message, offset, hint)
 

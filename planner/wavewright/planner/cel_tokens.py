@@ -83,9 +83,12 @@ def _unknown_character(text: str, position: int) -> ExpressionFault:
             'close it with the same quote; a backslash is written "\\\\", or use a raw string r"…"',
         )
     if character in "&|":
-        return ExpressionFault(
-            "bad_expression", f"a single {character!r} is no operator", position, f"write {character * 2!r}"
-        )
+        hint = f"write {character * 2!r}"
+        if (name := _FILTER.match(text, position)) is not None:
+            from wavewright.planner.cel_functions import filter_hint
+
+            hint = filter_hint(name[1]) or hint
+        return ExpressionFault("bad_expression", f"a single {character!r} is no operator", position, hint)
     if character == "$":
         return ExpressionFault(
             "bad_expression",
@@ -96,6 +99,7 @@ def _unknown_character(text: str, position: int) -> ExpressionFault:
     return ExpressionFault("bad_expression", f"{character!r} cannot stand in an expression", position)
 
 
+_FILTER = re.compile(r"\|\s*([A-Za-z_]\w*)\s*(?:\(|\||\Z)")
 _SIMPLE = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
     '"': '"', "'": "'", "\\": "\\", "?": "?", "`": "`",

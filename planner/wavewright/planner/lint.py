@@ -6,12 +6,14 @@ Lint is asked only of a plan without errors. A warning never keeps a plan from r
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Container, Iterator, Mapping
 from typing import NamedTuple
 
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.check_subject import Subject
 from wavewright.planner.diagnostics import Diagnostic
+from wavewright.planner.embedded import walk_params
 from wavewright.planner.faults import fault
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import canonical_json
@@ -28,6 +30,9 @@ from wavewright.planner.uses import (
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
+_FOREIGN = re.compile(r"\{\{-?\s*((?:steps|inputs|item)\b[\w.\[\]\"']*)[^{}]*\}\}")
+"""A reference as template languages write it, with or without a filter."""
+
 _LOOKED_AT = 1000
 """Steps that are looked at, about, to find what a step's dependencies wait for: keeps lint linear."""
 
@@ -43,6 +48,7 @@ def lint(subject: Subject) -> Iterator[Diagnostic]:
     yield from _redundant(subject)
     yield from _batchable(calls)
     yield from _unreachable(subject)
+    yield from _in_braces(subject)
 
 
 def _unread(subject: Subject) -> Iterator[Diagnostic]:
@@ -216,6 +222,19 @@ def _batch_warning(calls: list[_Call], name: str) -> Diagnostic:
         f"steps {named} call {calls[0].step.tool!r} with arguments that differ in {name!r} only",
         f"one step with `for_each` over the {len(ids)} values and {name}: ${{item}} does the same",
     )
+
+
+def _in_braces(subject: Subject) -> Iterator[Diagnostic]:
+    for number, step in enumerate(subject.plan.steps):
+        for pointer, text in walk_params(step.params, f"/steps/{number}/params"):
+            found = _FOREIGN.search(text) if "{{" in text else None
+            if found is not None:
+                yield fault(
+                    "W807",
+                    pointer,
+                    f"{found[0]!r} is not replaced: it reaches the tool as it stands",
+                    f"did you mean ${{{found[1]}}}?",
+                )
 
 
 def _unreachable(subject: Subject) -> Iterator[Diagnostic]:
