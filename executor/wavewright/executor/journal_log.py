@@ -10,8 +10,14 @@ import os
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from wavewright.executor.journal_file import Transaction
+
+_STEP: Final = 2**20
+"""Bytes by which it is grown at once: a short run needs no more, and waits for no more when it is opened."""
+_MARGIN: Final = 2**18
+"""Bytes that must be left before a commit: about twenty small ones, or one of a wide wave."""
 
 
 class WriteAheadLog:
@@ -28,7 +34,8 @@ class WriteAheadLog:
         self._file = path.with_name(path.name + "-wal")
         self._connection = connection
         self._long = long
-        self._has_room = False
+        self._room = 0
+        """Bytes that it was grown to, or that growing it was tried for."""
         self._bytes = 0
         """What was written since it was last copied, near enough."""
 
@@ -36,6 +43,11 @@ class WriteAheadLog:
     def is_long(self) -> bool:
         """Whether it should be copied."""
         return self._bytes > self._long
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it should be grown before the next commit."""
+        return self._room < self._long and self._bytes + _MARGIN > self._room
 
     def note(self, written: int) -> None:
         """Take note of what a commit has written, in bytes."""
@@ -49,23 +61,27 @@ class WriteAheadLog:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def make_room(self) -> None:
-        """Let it grow to its full length before that is needed.
+        """Let it grow before that is needed, step by step up to its full length.
 
         A commit within the file's length takes about half as long as one that makes the file grow. What is written
         here is rolled back, and no more than room for commits; it is synced here, or the first commit would be.
         """
-        if self._has_room:
+        if not self.is_short:
             return
-        self._has_room = True
+        # Where it cannot be grown now, it is not tried again before every commit.
+        self._room = min(self._bytes + _STEP, self._long)
         with suppress(sqlite3.Error, OSError):
-            if self._file.exists() and self._file.stat().st_size >= self._long:
+            if self._file.exists() and (size := self._file.stat().st_size) >= self._room:
+                self._room = size
                 return
             (pages,) = self._connection.execute("PRAGMA cache_size").fetchone()
             # With a small cache the pages are written before their fate is known.
             self._connection.execute("PRAGMA cache_size = -64")
             try:
                 with Transaction(self._connection, patience=0) as transaction:
-                    self._connection.execute("INSERT INTO result VALUES (zeroblob(?), 0)", (self._long,))
+                    self._connection.execute(
+                        "INSERT INTO result VALUES (zeroblob(?), 0)", (min(_STEP, self._long),)
+                    )
                     transaction.roll_back()
             finally:
                 self._connection.execute(f"PRAGMA cache_size = {int(pages)}")

@@ -164,6 +164,7 @@ class SqliteJournal:
             and self._ahead == 0
             and len(entry.rows) <= _LONE_EVENTS
             and self._store.last_write < self._quick
+            and not self._store.log.is_short
             and self._store.holds(entry.run)
         )
 
