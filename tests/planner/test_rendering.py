@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from wavewright.config.documents import Source, Span, read_document
 from wavewright.planner.diagnostics import Diagnostic, place
-from wavewright.planner.rendering import render_json, render_text
+from wavewright.planner.rendering import printable, printable_json, printable_lines, render_json, render_text
 from wavewright.planner.sarif import render_sarif
 
 PLAN = """\
@@ -94,9 +94,7 @@ def test_a_part_of_an_escaped_text_marks_the_whole() -> None:
         pytest.param("e\u0301: bad", "bad", ["1 | e\u0301: bad", "  |    ^^^"], id="combining characters"),
         pytest.param("a: bad\r\nb: 1", "bad", ["1 | a: bad", "  |    ^^^"], id="line break of Windows"),
         pytest.param("a: [bad,\n  b]", "[bad,\n  b]", ["1 | a: [bad,", "  |    ^^^^^"], id="several lines"),
-        pytest.param(
-            "\u202ea: bad", "bad", ["1 | \\u{202e}a: bad", "  |            ^^^"], id="direction mark"
-        ),
+        pytest.param("\u202ea: bad", "bad", ["1 | \\u202ea: bad", "  |          ^^^"], id="direction mark"),
         pytest.param(
             "\x1b[2Ja: bad", "bad", ["1 | \\x1b[2Ja: bad", "  |           ^^^"], id="terminal escape"
         ),
@@ -201,3 +199,20 @@ def test_nothing_to_report_is_a_valid_log_without_results() -> None:
 
     assert jsonschema_rs.is_valid(required, log)
     assert log["runs"][0]["results"] == []
+
+
+ODD = "a\x1b[2Jb\u202ec\u200bd\x7fe\x9bf\U000e0041g\ud800\u00e9\n\t"
+
+
+def test_a_text_is_printed_without_a_character_that_steers_a_terminal() -> None:
+    assert printable(ODD) == "a\\x1b[2Jb\\u202ec\\u200bd\\x7fe\\x9bf\\U000e0041g\\ud800\u00e9\\n\\t"
+    assert printable_lines(ODD) == printable(ODD[:-2]) + "\n\t"
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_is_printed_without_such_characters_and_stays_the_same(indent: int | None) -> None:
+    text = printable_json({ODD: [ODD, 1]}, indent)
+
+    assert json.loads(text) == {ODD: [ODD, 1]}
+    assert [char for char in text if not char.isprintable() and char != "\n"] == []
+    assert "\u00e9" in text

@@ -157,7 +157,7 @@ def test_text_from_tools_plans_and_models_is_words_and_never_markup(payload: str
     ("text", "shown"),
     [
         ("\u202egpj.exe", "\\u202egpj.exe"),
-        ("\x1b[2J", "\\u001b[2J"),
+        ("\x1b[2J", "\\x1b[2J"),
         ("a\u200bb", "a\\u200bb"),
         ("\ud800", "\\ud800"),
         ("العربية", "العربية"),

@@ -36,7 +36,7 @@ def test_no_text_of_a_tool_can_steer_a_terminal() -> None:
     text = render_summary(build_package(run.plan, run.goal, run.state, review, run.tools))
 
     assert not any(character in text for character in "\x1b\x9b\u202e\r")
-    assert "\\u001b[2Jgone" in text
+    assert "\\x1b[2Jgone" in text
 
 
 def test_no_line_is_wider_than_a_hundred_characters() -> None:

@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from typing import Any, Final, TextIO, cast
 
 from wavewright.config.redaction import Redactor
+from wavewright.planner.rendering import printable_lines
 
 MAX_CHARS: Final = 16_000
 """Characters of each text that are kept of an attempt: the last ones."""
@@ -105,6 +106,9 @@ class _Tee:
         capture = CURRENT.get()
         if capture is not None and self.is_on:
             capture.add(self._name, text)
+            # What a tool prints is to steer no terminal.
+            self.behind.write(printable_lines(text))
+            return len(text)
         return self.behind.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

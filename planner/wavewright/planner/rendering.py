@@ -6,6 +6,7 @@ that do not print are shown as escapes, so that a hostile plan cannot rewrite wh
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -95,6 +96,29 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
+def printable_lines(text: str) -> str:
+    """Return text as `printable` does, with its line breaks and tabs."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else _escaped(char) for char in text)
+
+
+def printable_json(value: object, indent: int | None = None) -> str:
+    """Return JSON text in which every character that does not print stands as an escape of JSON.
+
+    Raises:
+        TypeError: the value is no JSON.
+    """
+    return escape_json(json.dumps(value, indent=indent, ensure_ascii=False))
+
+
+def escape_json(text: str) -> str:
+    """Return the same JSON with an escape in place of every character that does not print."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\n" else _escaped_in_json(char) for char in text)
+
+
 def cut_middle(text: str, limit: int) -> str:
     """Return a text of about `limit` characters at most: its beginning and, twice as long, its end."""
     if len(text) <= limit:
@@ -112,7 +136,16 @@ def columns_of(char: str) -> int:
 
 
 def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii") if char.isascii() else f"\\u{{{ord(char):x}}}"
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def _escaped_in_json(char: str) -> str:
+    return "".join(f"\\u{unit[0]:02x}{unit[1]:02x}" for unit in _units(char))
+
+
+def _units(char: str) -> list[bytes]:
+    encoded = char.encode("utf-16-be", "surrogatepass")
+    return [encoded[start : start + 2] for start in range(0, len(encoded), 2)]
 
 
 def _block(diagnostic: Diagnostic, lines: Lines) -> str:

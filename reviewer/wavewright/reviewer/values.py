@@ -128,4 +128,4 @@ def _counted(count: int, one: str, many: str | None = None) -> str:
 def _shown(character: str) -> str:
     if character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}:
         return character
-    return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
+    return character.encode("unicode_escape").decode("ascii")

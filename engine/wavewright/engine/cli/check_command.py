@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
@@ -58,7 +57,9 @@ def _check(options: CheckOptions, fixing: Fixing) -> tuple[Checked, Mending | No
 
 
 def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    from wavewright.planner.rendering import printable_json
+
+    sys.stdout.write(printable_json(value, indent=2) + "\n")
 
 
 def _print_text(checked: Checked, mending: Mending | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import getpass
-import json
 import socket
 import sys
 import time
@@ -20,7 +19,7 @@ from wavewright.engine.cli.project import has_journal, no_journal, project_setti
 from wavewright.engine.questions import NotAnswered, OpenQuestion, answer, find_question, list_questions
 from wavewright.executor.stores import open_stores
 from wavewright.planner.planning import UserQuestion
-from wavewright.planner.rendering import printable
+from wavewright.planner.rendering import printable, printable_json
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -43,9 +42,7 @@ def list_decisions(wanted: str | None, *, output_format: str) -> int:
     else:
         found = anyio.run(_found, settings, wanted)
     if output_format == "json":
-        sys.stdout.write(
-            json.dumps([_as_json(question) for question in found], indent=2, ensure_ascii=False) + "\n"
-        )
+        sys.stdout.write(printable_json([_as_json(question) for question in found], indent=2) + "\n")
     elif not found:
         sys.stdout.write("nothing waits for an answer\n")
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +27,7 @@ from wavewright.planner.models import Plan, PlanPatch
 from wavewright.planner.patches import PatchRefused, apply_patch
 from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.reader import read_model
+from wavewright.planner.rendering import printable_json
 from wavewright.planner.signatures import ToolSignature
 
 
@@ -59,7 +59,7 @@ def diff(before: str, after: str | None, *, output_format: str) -> int:
         first, second = bind_plan(first, goal, {}), bind_plan(second, other, {})
     found = diff_plans(first, second, _signatures(first, second, settings), goals)
     if output_format == "json":
-        sys.stdout.write(json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(printable_json(found.to_json(), indent=2) + "\n")
     else:
         sys.stdout.write(f"{found}\n")
     return exit_codes.OK if found.is_empty else exit_codes.NEGATIVE

@@ -16,7 +16,7 @@ from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.toolbox import tools_of_plan
 from wavewright.planner.models import Plan, PlanPatch
 from wavewright.planner.plan_diff import PlanDiff, diff_plans
-from wavewright.planner.rendering import printable
+from wavewright.planner.rendering import printable, printable_json
 from wavewright.reviewer.rungs import patch_rungs
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def diff_rounds(state: RunState, settings: Settings, *, output_format: str) -> i
             "rounds": [_as_json(one) for one in rounds],
             "whole": whole.to_json() if whole is not None else None,
         }
-        sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(printable_json(told, indent=2) + "\n")
     else:
         sys.stdout.writelines(f"{printable(line)}\n" for line in _lines(state, rounds, whole))
     return exit_codes.NEGATIVE if rounds else exit_codes.OK

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import sys
@@ -30,6 +29,7 @@ from wavewright.executor.stores import place_of_journal
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.goals import GoalTemplate
 from wavewright.planner.reader import read_model
+from wavewright.planner.rendering import printable_json
 from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.packs import PackError, pack_names
 
@@ -42,9 +42,7 @@ def examine(*, output_format: str, is_offline: bool) -> int:
     """
     findings = [_shown(found) for found in _findings(is_offline=is_offline)]
     if output_format == "json":
-        sys.stdout.write(
-            json.dumps([asdict(found) for found in findings], indent=2, ensure_ascii=False) + "\n"
-        )
+        sys.stdout.write(printable_json([asdict(found) for found in findings], indent=2) + "\n")
     else:
         for found in findings:
             mend = f"\n{'':<18}= help: {found.mend}" if found.mend else ""

@@ -21,6 +21,7 @@ from wavewright.engine.input_changes import InputChanges
 from wavewright.engine.job_faults import no_plan
 from wavewright.engine.jobs import Order, read_order
 from wavewright.engine.toolbox import signatures_to_check
+from wavewright.planner.rendering import printable_json
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -194,7 +195,7 @@ def _render(looked: _Looked, output_format: str) -> str:
     if output_format == "json":
         from wavewright.engine.dry_run_json import as_json
 
-        return json.dumps(as_json(record), indent=2, ensure_ascii=False) + "\n"
+        return printable_json(as_json(record), indent=2) + "\n"
     if output_format == "html":
         from wavewright.engine.dry_run_page import as_html
 

@@ -21,7 +21,7 @@ from wavewright.executor.codec import encode
 from wavewright.executor.journaled import told_events
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.goals import Goal
-from wavewright.planner.rendering import printable
+from wavewright.planner.rendering import printable, printable_json
 
 if TYPE_CHECKING:
     from wavewright.executor.journal_runs import RunRow
@@ -51,7 +51,7 @@ def list_runs(
     wanted = frozenset(name for status in statuses for name in _STATUSES.get(status, (status,)))
     rows = anyio.run(_rows, limit, wanted, begun)
     if output_format == "json":
-        sys.stdout.write(json.dumps([_row_json(row) for row in rows], indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(printable_json([_row_json(row) for row in rows], indent=2) + "\n")
     elif rows:
         sys.stdout.write("".join(f"{line}\n" for line in _table(rows)))
     elif statuses or since is not None:
@@ -71,7 +71,7 @@ def show_run(run: str | None, *, output_format: str) -> int:
     if output_format == "events":
         for event in told_events(events):
             kind, body = encode(event)
-            sys.stdout.write(json.dumps({"kind": kind, **json.loads(body)}, ensure_ascii=False) + "\n")
+            sys.stdout.write(printable_json({"kind": kind, **json.loads(body)}) + "\n")
         return exit_codes.OK
     state = fold(events)
     if (waves := waves_of(state)) is not None:
@@ -129,7 +129,7 @@ def _show_targets(state: RunState, waves: Waves, output_format: str) -> int:
             }
         )
     if output_format == "json":
-        sys.stdout.write(json.dumps({"run": state.run, "targets": rows}, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(printable_json({"run": state.run, "targets": rows}, indent=2) + "\n")
         return exit_codes.OK
     if output_format == "html":
         raise CommandError(

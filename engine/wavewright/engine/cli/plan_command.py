@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from wavewright.engine.cli.project import project_settings, warn_of_foreign_job
 from wavewright.engine.context import RunRequest
 from wavewright.engine.input_changes import InputChanges
 from wavewright.engine.planning_session import plan_request
+from wavewright.planner.rendering import printable_json
 from wavewright.reviewer.files import FileNotWrittenError, write_whole
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def plan(options: PlanOptions, *, output_format: str) -> int:
     if made is not None and options.out is not None:
         _keep(made, options.out)
     if output_format == "json":
-        sys.stdout.write(json.dumps(report_json(report), indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(printable_json(report_json(report), indent=2) + "\n")
     else:
         sys.stdout.write(report_text(report))
     if made is not None and options.out is not None:

@@ -6,12 +6,12 @@ from a language model, so no character of it can steer a terminal: what does not
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import TYPE_CHECKING
 
 from wavewright.planner.models import Plan
+from wavewright.planner.rendering import printable_json
 from wavewright.planner.types import JsonObject
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def plan_json(plan: Plan) -> JsonObject:
 
 def plan_as_json(plan: Plan) -> str:
     """Return a plan as the text of a JSON file."""
-    return json.dumps(plan_json(plan), indent=2, ensure_ascii=False) + "\n"
+    return printable_json(plan_json(plan), indent=2) + "\n"
 
 
 def plan_as_yaml(plan: Plan) -> str:

@@ -28,7 +28,7 @@ from wavewright.executor.events import (
     WaveStarted,
 )
 from wavewright.executor.state import SUCCESSES
-from wavewright.planner.rendering import printable
+from wavewright.planner.rendering import printable, printable_json
 from wavewright.reviewer.failed_attempts import frame_line
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class JsonProgress(PlainProgress):
         )
 
     def _print(self, body: object) -> None:
-        _write(self._out, json.dumps(body, ensure_ascii=False))
+        _write(self._out, printable_json(body))
 
 
 def progress_for(*, as_json: bool, is_quiet: bool = False, at_work: AtWork | None = None) -> Progress:
@@ -230,7 +230,7 @@ def gate_lines(records: Sequence[GateRecord]) -> list[str]:
         items = f" ({len(stopped)} items)" if len(stopped) > 1 else ""
         lines.append(f"gate {gate} {first.severity}s{items}: {first.message or first.looked_at}")
         lines += [f"  = help: {first.hint}"] if first.hint else []
-    return lines
+    return [printable(line) for line in lines]
 
 
 def _write(stream: TextIO, line: str) -> None:

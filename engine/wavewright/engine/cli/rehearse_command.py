@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from wavewright.engine.cli.project import project_settings, warn_of_foreign_job
 from wavewright.engine.input_changes import InputChanges
 from wavewright.engine.job_faults import no_plan
 from wavewright.engine.jobs import read_order
+from wavewright.planner.rendering import printable_json
 
 if TYPE_CHECKING:
     from wavewright.engine.rehearsal import NoAnswer, RehearsalReport
@@ -79,7 +79,7 @@ def _render(report: RehearsalReport, output_format: str) -> str:
     from wavewright.engine.rehearsal import as_json, as_text
 
     if output_format == "json":
-        return json.dumps(as_json(report), indent=2, ensure_ascii=False) + "\n"
+        return printable_json(as_json(report), indent=2) + "\n"
     return as_text(report)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import from_root, project_settings
 from wavewright.engine.cli.stored_runs import load_run
+from wavewright.planner.rendering import printable_json
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -42,7 +42,7 @@ def replay(run: str | None, wish: ReplayWish, *, output_format: str) -> int:
         raise CommandError(str(refused), hint=refused.hint) from refused
     found = compare(replayed)
     if output_format == "json":
-        sys.stdout.write(json.dumps(replay_json(replayed, found), indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(printable_json(replay_json(replayed, found), indent=2) + "\n")
     else:
         sys.stdout.write(replay_text(replayed, found))
     if any(use.outcome != "over_budget" for use in replayed.silent):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from wavewright.executor.journaled import told_events
 from wavewright.executor.state import SUCCESSES, RunState, fold
 from wavewright.planner.memory import Question
 from wavewright.planner.models import Plan, Step
-from wavewright.planner.rendering import cut_middle, printable
+from wavewright.planner.rendering import cut_middle, printable, printable_json
 from wavewright.planner.suggestions import choice
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.assessment import run_instant
@@ -77,7 +76,7 @@ def show_step(run: str | None, step: str, *, output_format: str) -> int:
     view = _view(plan, chosen, state, events)
     if output_format == "json":
         body = redactor_of(settings).redact_json(_json(found, view))
-        sys.stdout.write(json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(printable_json(body, indent=2) + "\n")
     else:
         _write(_lines(view, settings))
     return exit_codes.OK
@@ -89,7 +88,7 @@ def show_logs(run: str | None, *, step: str | None, output_format: str) -> int:
     told = told_events(events)
     logged = [event for event in told if isinstance(event, AttemptLogged) and step in (None, event.step)]
     if output_format == "json":
-        sys.stdout.write("".join(f"{json.dumps(to_json(one), ensure_ascii=False)}\n" for one in logged))
+        sys.stdout.write("".join(f"{printable_json(to_json(one))}\n" for one in logged))
     elif logged:
         _write(line for event in logged for line in _attempt_lines(event))
     else:
@@ -127,7 +126,7 @@ def _answer_text(answer: JsonObject) -> str:
     if isinstance(text := answer.get("text"), str) and text:
         return text
     parts = answer.get("parts") or answer.get("calls") or answer
-    return json.dumps(parts, ensure_ascii=False, indent=2)
+    return printable_json(parts, indent=2)
 
 
 def _json(run: RunId, view: _StepView) -> JsonObject:
@@ -209,7 +208,7 @@ def _attempt_lines(event: AttemptLogged) -> Iterator[str]:
 
 def _value_lines(value: Json) -> Iterator[str]:
     """Yield a value's lines: a text as it is, anything else as JSON."""
-    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    text = value if isinstance(value, str) else printable_json(value, indent=2)
     yield from _indented(text)
 
 

@@ -14,7 +14,7 @@ from wavewright.engine.cli.broker import reached_bus, told_of_bus
 from wavewright.engine.cli.project import project_settings
 from wavewright.engine.daemon.faults import refuse_no_broker
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.planner.rendering import printable
+from wavewright.planner.rendering import printable, printable_json
 from wavewright.planner.types import Json, JsonObject
 
 _SHOWN_FIRST = ("zone_name", "target", "step", "decision_id", "reason")
@@ -69,7 +69,7 @@ def _is_about(envelope: JsonObject, job: str) -> bool:
 
 def show(envelope: JsonObject, *, as_json: bool) -> None:
     """Print one message: whole, or in a line for people."""
-    line = json.dumps(envelope, ensure_ascii=False) if as_json else _line(envelope)
+    line = printable_json(envelope) if as_json else _line(envelope)
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.project import project_settings
 from wavewright.engine.toolbox import all_tools, gather_tools
+from wavewright.planner.rendering import printable_json
 from wavewright.planner.suggestions import type_name
 from wavewright.planner.types import Json, JsonObject
 
@@ -34,7 +34,7 @@ def list_tools(job: Path | None, *, output_format: str) -> int:
     signatures = [registry[name].signature for name in sorted(registry)]
     if output_format == "json":
         listed = [_as_json(signature) for signature in signatures]
-        sys.stdout.write(json.dumps(listed, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(printable_json(listed, indent=2) + "\n")
     else:
         sys.stdout.write("\n".join(_entry(signature) for signature in signatures))
     return exit_codes.OK

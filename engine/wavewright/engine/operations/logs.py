@@ -19,6 +19,7 @@ import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from wavewright.config.redaction import PrivateKeyLines, Redactor
+from wavewright.planner.rendering import escape_json
 from wavewright.planner.types import Json
 
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -134,7 +135,7 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 def _text_of(line: EventDict, **_: object) -> str:
-    return _ENCODER.encode(line)
+    return escape_json(_ENCODER.encode(line))
 
 
 class _Line:
