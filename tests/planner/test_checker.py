@@ -477,7 +477,7 @@ def test_lint_is_silent_about(plan: Plan) -> None:
             plan_of({**A_PRICE, "for_each": []}), [("W805", "/steps/0/for_each")], id="a list without items"
         ),
         pytest.param(
-            plan_of(A_PRICE, note(text="of {{ steps.a.rows[0] }}, ${{ env.x }}, {{ inputs }}")),
+            plan_of(A_PRICE, note(text="of {{ steps.a.rows[0] }}, {{ name }}")),
             [("W807", "/steps/1/params/text")],
             id="a reference in braces of another language",
         ),
