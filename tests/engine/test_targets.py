@@ -140,6 +140,14 @@ def test_a_target_has_a_run_and_a_package_of_its_own(wavewright: CommandLine, pl
     assert all(list(places.rglob(f"{one['run']}/*.json")) for one in targets)
 
 
+def test_the_newest_run_of_a_job_with_targets_is_the_jobs(wavewright: CommandLine, places: Path) -> None:
+    wavewright("run", write_job(places, "{first: [A, D], at_once: 2}"))
+
+    newest = json.loads(wavewright("show", "--format", "json").out)
+
+    assert [one["target"] for one in newest["targets"]] == ["A", "D"]
+
+
 def test_a_killed_job_goes_on_with_the_target_in_hand(wavewright: CommandLine, places: Path) -> None:
     write_job(places, "{first: [A], depth: 1}")
     (places / "closed").touch()

@@ -5,24 +5,42 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavewright.engine.cli.project import has_journal, no_journal, open_journal
+from wavewright.engine.owned_runs import runs_of_targets
+from wavewright.executor.state import fold
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wavewright.config.settings import Settings
     from wavewright.executor.events import Event
     from wavewright.executor.journal import Journal
+    from wavewright.executor.journal_runs import RunRow
     from wavewright.planner.types import RunId
 
 
 async def find_run(journal: Journal, prefix: str | None) -> RunId:
     """Return the run whose id, or whose tail after the last `-`, starts with `prefix`; the newest run for None.
 
+    The newest run of a job with several targets is the job's, not that of its last target.
+
     Raises:
         RunNotFound: no run starts so, several do (they are named), or there is none at all.
     """
     if prefix is None:
-        newest = (await journal.list_runs())[:1]
-        return newest[0].run if newest else await journal.find_run("")
+        rows = await journal.list_runs()
+        return await _whole_job(journal, rows) if rows else await journal.find_run("")
     return await journal.find_run(prefix)
+
+
+async def _whole_job(journal: Journal, rows: Sequence[RunRow]) -> RunId:
+    """Return the newest run, or the run of the job that it is a target of."""
+    newest = rows[0]
+    for row in rows[1:]:
+        # The run of a target is named after its job's, which lists it.
+        is_named = newest.job.startswith(f"{row.job}: ")
+        if is_named and newest.run in runs_of_targets(fold(await journal.load(row.run))):
+            return row.run
+    return newest.run
 
 
 async def load_run(settings: Settings, prefix: str | None) -> tuple[RunId, list[Event]]:
