@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import REPOSITORY, CommandLine
 from tests.engine.wording import worded
+from tests.support.note_worker import NOTE_WORKER
 from wavewright.planner.types import JsonObject
 
 SOUND = '{"steps": [{"id": "a", "tool": "look", "params": {"at": "sky"}}]}'
@@ -453,3 +454,54 @@ def test_a_job_without_a_name_has_that_of_its_file(wavewright: CommandLine, proj
 
     assert wavewright("check", "often.job.yaml").code == 0
     assert wavewright("dry-run", "often.job.yaml").out.startswith("often")
+
+
+def test_settings_are_checked_as_settings(wavewright: CommandLine, project: Path) -> None:
+    sound = wavewright("check", "wavewright.yaml")
+    (project / "wavewright.yaml").write_text("tools: [tools/notes.py]\nconcurency: 3\njournal: 3\n")
+    faulty = wavewright("check", "wavewright.yaml")
+    for_programs = wavewright("check", "wavewright.yaml", "--format", "json")
+
+    assert (sound.code, sound.out) == (0, "wavewright.yaml: sound: settings\n")
+    assert (faulty.code, faulty.err) == (1, "")
+    assert "'concurency' is no field of the settings file\n --> wavewright.yaml:2:1" in faulty.out
+    assert "wavewright.yaml:3:10" in faulty.out
+    assert codes(for_programs.out) == ["E104", "E106"]
+
+
+def test_tools_of_the_settings_that_cannot_be_had_are_faults_at_their_place(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "wavewright.yaml").write_text(
+        "concurrency: 3\ntools: [tools/nots.py]\nladders: {planner: 3}\n"
+    )
+
+    faulty = wavewright("check", "wavewright.yaml")
+
+    assert faulty.code == 1
+    assert "there is no file or folder 'tools/nots.py'\n --> wavewright.yaml:2:8" in faulty.out
+    assert "wavewright.yaml:3:" in faulty.out
+
+
+def test_a_worker_is_checked_as_a_worker_with_its_prompt(wavewright: CommandLine, project: Path) -> None:
+    worker, prompt = (
+        project / "config" / "workers" / "note.yaml",
+        project / "prompts" / "workers" / "note.md.j2",
+    )
+    for file in (worker, prompt):
+        file.parent.mkdir(exist_ok=True)
+    prompt.write_text("Write about {{ inputs.word }}.\n")
+    worker.write_text(NOTE_WORKER)
+    sound = wavewright("check", "config/workers/note.yaml")
+    prompt.write_text("Write about {{ inputs.wrod }}.\n")
+    unrendered = wavewright("check", "config/workers/note.yaml")
+    worker.write_text(f"{NOTE_WORKER}colour: red\ntimeout: soon\n")
+    faulty = wavewright("check", "config/workers/note.yaml")
+
+    assert (sound.code, sound.out) == (0, "config/workers/note.yaml: sound: a worker\n")
+    assert unrendered.code == 1
+    assert "error[E207]" in unrendered.out
+    assert "config/workers/note.yaml:3:9" in unrendered.out
+    assert faulty.code == 1
+    assert "'colour' is no field of the worker spec\n --> config/workers/note.yaml:6:1" in faulty.out
+    assert "config/workers/note.yaml:7:10" in faulty.out

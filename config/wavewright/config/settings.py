@@ -230,7 +230,7 @@ def _read_both(
     try:
         if file is not None:
             document = _mapping(file)
-            given = _read_settings(document)
+            given = read_settings(document)
     except DocumentError as error:
         faulty.append(error)
         if document is not None:
@@ -243,7 +243,12 @@ def _read_both(
     return document, given, from_environment, faulty
 
 
-def _read_settings(document: Document) -> SettingsFile:
+def read_settings(document: Document) -> SettingsFile:
+    """Return what a settings file says.
+
+    Raises:
+        DocumentError: with every reason why it cannot be used; no excerpt shows a key.
+    """
     try:
         return read_shape(document, SettingsFile)
     except DocumentError as error:

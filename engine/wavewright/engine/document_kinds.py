@@ -1,11 +1,16 @@
-"""What a document is meant as: a job, a sealed plan, a goal template, or else a plan.
+"""What a document is meant as: a job, a sealed plan, a goal template, settings, a worker, or else a plan.
 
-The *kind* is told by fields that only one of them can have, before anything is said of the rest.
+The *kind* is told by the schema that the file names for editors, by its name, or by fields that only one of them can
+have, before anything is said of the rest.
 """
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePath
+
 from wavewright.config.documents import Document
+from wavewright.config.settings import FILE_NAMES
 
 _JOB_FIELDS = frozenset({"name", "goal_template", "plan", "variables", "benchmarks", "overrides"})
 """Fields that a job may have and a plan may not."""
@@ -31,3 +36,25 @@ def is_sealed_plan(document: Document) -> bool:
 def is_template(document: Document) -> bool:
     """Whether a document is meant as a goal template."""
     return isinstance(document.value, dict) and "available_tools" in document.value
+
+
+_SCHEMA = re.compile(r"\A#[^\n]*\$schema=\S*?(\w+)\.json\b")
+"""The comment by which editors know the kind of a YAML file."""
+_WORKER_FIELDS = frozenset({"name", "description", "prompt"})
+
+
+def is_settings(document: Document) -> bool:
+    """Whether a document is meant as the settings of a project."""
+    return PurePath(document.source.name).name in FILE_NAMES or _named_schema(document) == "settings"
+
+
+def is_worker(document: Document) -> bool:
+    """Whether a document is meant as a model worker."""
+    if _named_schema(document) == "worker":
+        return True
+    return isinstance(document.value, dict) and document.value.keys() >= _WORKER_FIELDS
+
+
+def _named_schema(document: Document) -> str | None:
+    found = _SCHEMA.match(document.source.text)
+    return found[1] if found is not None else None

@@ -105,6 +105,7 @@ def _verdict(checked: Checked, source: Source) -> str:
         document = checked.text.document
         is_planned = document is not None and not is_template(document)
         what = "a job whose plan a model makes" if is_planned else "a goal template without a plan"
+        what = checked.kind or what
         return f"{source.name}: sound: {what}" + (f" ({told})" if told else "")
     graph = PlanGraph.of(checked.plan)
     shape = f"{_count(len(checked.plan.steps), 'step')} in {_count(graph.depth, 'wave')}, width {graph.width}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.config.documents import Document, DocumentError, ReadLimits, read_bytes, read_document
-from wavewright.engine.document_kinds import is_job, is_template
+from wavewright.engine.document_kinds import is_job, is_settings, is_template, is_worker
 from wavewright.engine.input_changes import InputChanges
 from wavewright.planner.check_readiness import Obstacle, check_readiness
 from wavewright.planner.checker import check, check_partial, in_file_order
@@ -82,6 +82,8 @@ class Checked:
     diagnostics: tuple[Diagnostic, ...]
     basis: Basis | None = None
     """What the plan was held against, where it was."""
+    kind: str | None = None
+    """What the document is, where it is neither a plan, a job nor a goal template."""
     others: tuple[Checked, ...] = ()
     """Further documents of a job that have faults."""
 
@@ -112,6 +114,8 @@ def check_plan(options: CheckOptions) -> Checked:
         except DocumentError:
             text = read_plan(content, name, limits=limits)  # which says what is wrong as the plan's faults
         else:
+            if is_settings(document) or is_worker(document):
+                return _check_other(document, options)
             if is_job(document) or is_template(document):
                 return _check_order(document, options, _settings(options))
             text = plan_of(document)
@@ -127,6 +131,17 @@ def check_plan(options: CheckOptions) -> Checked:
     if text.plan is None:
         return _check_partial(text, goal, tools, options)
     return _check_plan(text, plan, goal, tools, options)
+
+
+def _check_other(document: Document, options: CheckOptions) -> Checked:
+    """Check a settings file or a worker: a document without a plan."""
+    from wavewright.engine.cli.check_others import check_settings, check_worker
+
+    text = PlanText(None, document.source, document)
+    if is_settings(document):
+        found = check_settings(document, lambda: _settings(options))
+        return Checked(text, None, found, kind="settings")
+    return Checked(text, None, check_worker(document, _settings(options)), kind="a worker")
 
 
 def _check_order(document: Document, options: CheckOptions, settings: Settings) -> Checked:
@@ -180,7 +195,7 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
         # It stands in another document than the plan.
         beside = order.expansion.origin.document
         others = (Checked(PlanText(None, beside.source, beside), None, unfound),)
-        return Checked(text, plan, found, basis, others)
+        return Checked(text, plan, found, basis, others=others)
     found = (*found, *unfound)
     if is_template(document):
         own = _check_template(document, options, order.goal).diagnostics
