@@ -12,7 +12,7 @@ from tests.reviewer.example_package import (
     example_run,
 )
 from tests.reviewer.scripted import ScriptedRun, plan_of, play, run_plan
-from wavewright.executor.events import Event, Noted, PlanAccepted, RungTaken
+from wavewright.executor.events import Event, ModelCalled, Noted, PlanAccepted, RungTaken
 from wavewright.executor.state import fold
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
@@ -109,6 +109,15 @@ def test_a_rung_of_planner_or_reviewer_that_gave_nothing_is_among_the_warnings()
 
     assert "planner: the rung 'llm' gave nothing: the answer was cut off" in warnings
     assert not any("worker" in warning for warning in warnings)
+
+
+def test_a_count_of_tokens_beyond_belief_is_among_the_warnings() -> None:
+    run = example_run()
+    use = ModelUse("worker", "w", "m", "answered", 10, 10**12, is_implausible=True)
+    state = fold((*run.events, ModelCalled(run.events[-1].at, use)))
+    package = build_package(run.plan, run.goal, state, None, run.tools)
+
+    assert any("'m' claims 1,000,000,000,010 tokens for a call" in warning for warning in package.warnings)
 
 
 def test_what_was_refused_to_a_reviewing_model_is_among_the_warnings() -> None:

@@ -90,6 +90,8 @@ class ModelUse:
     """Size of what was asked: what timeouts adapt to."""
     message: str = ""
     """Why there was no answer."""
+    is_implausible: bool = False
+    """Whether the provider claims far more tokens than were asked and answered; they count all the same."""
 
     @property
     def tokens(self) -> int:

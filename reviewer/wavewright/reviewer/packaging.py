@@ -219,6 +219,12 @@ def _warnings(plan: Plan, state: RunState) -> list[str]:
         if taken.rung.outcome == "fallen" and taken.rung.ladder in {PLANNER, REVIEWER}
     ]
     texts += [
+        f"the provider of {use.model!r} claims {use.tokens:,} tokens for a call, far more than were asked and "
+        "answered; they count against the budgets"
+        for use in state.uses.values()
+        if use.is_implausible
+    ]
+    texts += [
         f"gate {gate.gate!r} on step {gate.step!r}: {gate.message}"
         for gate in state.gates
         if gate.is_red and gate.severity == "warn" and gate.step not in replaced

@@ -96,6 +96,15 @@ def test_tokens_of_workers_and_of_the_orchestrator_are_told_apart() -> None:
     }
 
 
+def test_a_count_of_tokens_beyond_belief_is_an_alarm() -> None:
+    use = ModelUse("worker", "w", "m", "answered", 10, 10**12, is_implausible=True)
+
+    (line,) = logged([ModelCalled(1.0, use)])
+
+    assert (line["event"], line["level"], line["model"]) == ("model_usage_implausible", "warning", "m")
+    assert line["total_tokens"] == 10**12 + 10
+
+
 def test_a_call_that_a_budget_refuses_is_told() -> None:
     refused = ModelUse("worker", "w", "m", "over_budget", message="the day's tokens are spent")
 

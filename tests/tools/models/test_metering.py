@@ -60,7 +60,6 @@ async def test_an_answer_is_charged_as_its_provider_counts(
     [
         pytest.param(Tokens(read=0, written=0), id="zero"),
         pytest.param(Tokens(read=-3, written=-4, total=-7), id="negative"),
-        pytest.param(Tokens(read=10**12, written=10**12), id="beyond belief"),
         pytest.param("missing", id="missing"),
     ],
 )
@@ -76,6 +75,38 @@ async def test_a_count_that_cannot_be_is_replaced_by_an_estimate(
     assert ASKED <= answer.use.input_tokens <= ASKED + 1
     assert 4 <= answer.use.output_tokens <= 5
     assert spent.tokens == answer.use.tokens
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        pytest.param(Tokens(read=10**12, written=1), id="read"),
+        pytest.param(Tokens(read=1, written=10**12), id="written"),
+        pytest.param(Tokens(read=10, written=10, total=10**12), id="in all"),
+        pytest.param(Tokens(read=10, written=10, total=10**30), id="beyond what a budget can hold"),
+    ],
+)
+async def test_a_count_beyond_belief_is_charged_all_the_same_and_said_to_be_one(
+    tokens: Tokens, model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(with_tokens("an answer of words", tokens))
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.ask(question())
+        spent = await asking.spent()
+
+    assert answer.use.is_implausible
+    assert 10**12 <= answer.use.tokens <= 10**12 + 10
+    assert spent.tokens == answer.use.tokens
+
+
+async def test_a_total_that_counts_thoughts_too_is_charged_and_no_alarm(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(with_tokens("an answer of words", Tokens(read=10, written=10, total=500)))
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.ask(question())
+
+    assert (answer.use.tokens, answer.use.is_implausible) == (500, False)
 
 
 async def test_what_is_asked_for_is_put_aside_while_it_is_asked(

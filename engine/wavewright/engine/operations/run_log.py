@@ -112,6 +112,8 @@ class RunLog:
         self._tokens[side] += use.tokens
         if use.step is not None:
             self._step_tokens[use.step] += use.tokens
+        if use.is_implausible:
+            self._say("model_usage_implausible", "warning", model=use.model, total_tokens=use.tokens)
         if use.outcome == "over_budget":
             self._say("budget_exhausted", "warning", budget_type="model call", message=use.message)
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 import anyio
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
@@ -26,6 +27,8 @@ from wavewright.tools.models.structure import arguments_text
 _WRAPPING = 20_000
 """Tokens that a provider may add to what was asked, or a model think beyond its ceiling, and still be believed."""
 
+_MOST_CLAIMED = 10**12
+"""Tokens of one request that are charged at most: what is beyond that has no room in a budget's sums."""
 
 _MOMENT = 0.001
 """Seconds that are reserved: how long an answer takes is not known, but a budget of time that is used up ends it."""
@@ -47,6 +50,7 @@ class Tally:
     usd: float | None = None
     seconds: float = 0.0
     is_estimated: bool = True
+    is_implausible: bool = False
 
 
 @dataclass(slots=True)
@@ -100,11 +104,26 @@ class Meter:
         is_written_known = _is_count(usage.output_tokens, _WRAPPING + 4 * max(self.max_tokens, len(text)))
         tally.input_tokens = usage.input_tokens if is_read_known else estimate_tokens(self.asked)
         tally.output_tokens = usage.output_tokens if is_written_known else estimate_tokens(text)
+        self._charge_claimed(tally, response, _WRAPPING + 4 * max(self.max_tokens, len(text)))
         cached = usage.cache_read_tokens
         tally.cached_tokens = cached if _is_count(cached, tally.input_tokens) else 0
         tally.is_estimated = not (is_read_known and (is_written_known or not text))
         tally.outcome, tally.message = "answered", ""
         self._price(tally)
+
+    def _charge_claimed(self, tally: Tally, response: ModelResponse, most_written: int) -> None:
+        """Charge the larger figure where a provider claims more than can be, and note that it cannot be."""
+        usage, plausible = response.usage, tally.input_tokens + tally.output_tokens
+        read, written = (
+            min(max(0, count), _MOST_CLAIMED) for count in (usage.input_tokens, usage.output_tokens)
+        )
+        total = (response.provider_details or {}).get("total_tokens")
+        claimed = max(read + written, min(total, _MOST_CLAIMED) if _is_count(total) else 0)
+        if claimed <= plausible:
+            return
+        tally.is_implausible = claimed > 2 * _WRAPPING + 4 * len(self.asked) + most_written
+        tally.input_tokens = max(read, tally.input_tokens)
+        tally.output_tokens = max(claimed - tally.input_tokens, tally.output_tokens)
 
     def failed(self, tally: Tally, fault: Fault) -> None:
         """Note why a request gave no answer, and charge nothing where that is sure."""
@@ -133,6 +152,7 @@ class Meter:
             seconds=anyio.current_time() - self.started,
             attempts=len(self.tallies),
             is_estimated=any(one.is_estimated for one in self.tallies),
+            is_implausible=any(one.is_implausible for one in self.tallies),
             rung=self.call.rung,
             step=self.call.step,
             index=self.call.index,
@@ -191,6 +211,7 @@ class Meter:
             usd=tally.usd,
             seconds=tally.seconds,
             is_estimated=tally.is_estimated,
+            is_implausible=tally.is_implausible,
             rung=self.call.rung,
             step=self.call.step,
             index=self.call.index,
@@ -199,7 +220,7 @@ class Meter:
         )
 
 
-def _is_count(tokens: object, most: float = math.inf) -> bool:
+def _is_count(tokens: object, most: float = math.inf) -> TypeGuard[int]:
     """Tell whether a provider's count can be believed: nothing at all was never what an answer cost."""
     return isinstance(tokens, int) and not isinstance(tokens, bool) and 0 < tokens <= most
 

@@ -51,24 +51,26 @@ def _openai_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
 
 
 def _openai_responses(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
-    from pydantic_ai.models.openai import OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
+    from wavewright.tools.models.claimed_totals import TotallingResponsesModel
+
     client = _openai_client(endpoint, http)
-    return OpenAIResponsesModel(endpoint.name, provider=OpenAIProvider(openai_client=client))
+    return TotallingResponsesModel(endpoint.name, provider=OpenAIProvider(openai_client=client))
 
 
 def _openai_chat(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
-    from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
+    from wavewright.tools.models.claimed_totals import TotallingChatModel
+
     client = _openai_client(endpoint, http)
     if not endpoint.is_foreign:
-        return OpenAIChatModel(
+        return TotallingChatModel(
             endpoint.name, provider=OpenAIProvider(openai_client=client), profile=_chat_profile(endpoint)
         )
-    return OpenAIChatModel(
+    return TotallingChatModel(
         endpoint.name,
         provider=OpenAICompatibleProvider("openai-compatible", openai_client=client),
         profile=_chat_profile(endpoint),
@@ -119,10 +121,11 @@ def _ollama(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
 
 
 def _vllm(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
-    from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.vllm import VLLMProvider
 
-    return OpenAIChatModel(
+    from wavewright.tools.models.claimed_totals import TotallingChatModel
+
+    return TotallingChatModel(
         endpoint.name,
         provider=VLLMProvider(openai_client=_openai_client(endpoint, http)),
         profile=_chat_profile(endpoint),
