@@ -128,7 +128,20 @@ async def test_a_stream_that_ends_without_a_reason_is_a_cut_answer(
 
 
 @every_wire
-async def test_an_answer_that_met_its_ceiling_says_that_it_is_cut(
+async def test_an_answer_that_met_its_ceiling_is_asked_for_once_more_with_twice_the_room(
+    wire: Wire, model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(cut_at_length("so far"), "so far, so good")
+    async with models_over(model_server, tmp_path, wire) as asking:
+        answer = await asking.models.ask(question(max_tokens=50), on_use=asking.uses.append)
+
+    assert (answer.text, answer.is_truncated) == ("so far, so good", False)
+    assert [use.outcome for use in asking.uses] == ["truncated", "answered"]
+    assert [request.max_tokens for request in model_server.requests] == [50, 100]
+
+
+@every_wire
+async def test_an_answer_that_meets_every_ceiling_says_that_it_is_cut(
     wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(cut_at_length("so far"))
@@ -137,7 +150,17 @@ async def test_an_answer_that_met_its_ceiling_says_that_it_is_cut(
 
     assert answer.is_truncated
     assert answer.text == "so far"
-    assert len(model_server.requests) == 1
+    assert len(model_server.requests) == 2
+
+
+async def test_a_cut_answer_stands_where_more_room_is_refused(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(cut_at_length("so far"), denied())
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.ask(question(), on_use=asking.uses.append)
+
+    assert (answer.text, answer.is_truncated) == ("so far", True)
 
 
 @row("ls05")

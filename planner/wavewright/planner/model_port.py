@@ -119,6 +119,8 @@ class ModelAnswer:
     """Whether the answer was cut off: at its ceiling of tokens, or by a stream that ended early."""
     calls: tuple[NamedCall, ...] = ()
     """Tools that it called instead of answering."""
+    has_met_ceiling: bool = False
+    """Whether it was cut off at its ceiling of tokens, so that a higher one may bring the rest."""
 
 
 class ModelError(Exception):

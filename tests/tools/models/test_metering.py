@@ -13,7 +13,6 @@ from wavewright.engine.fake_model.server import (
     Answer,
     FakeModelServer,
     Tokens,
-    cut_at_length,
     delayed,
     denied,
     failing,
@@ -284,13 +283,12 @@ async def test_questions_at_once_share_what_is_left(model_server: FakeModelServe
     ("answer", "outcome"),
     [
         ("well", "answered"),
-        (cut_at_length("so f"), "truncated"),
         (filtered(), "refused"),
         (denied(), "failed"),
         (failing(500), "failed"),
         (no_choices(), "failed"),
     ],
-    ids=["answered", "cut", "filtered", "denied", "failing", "empty"],
+    ids=["answered", "filtered", "denied", "failing", "empty"],
 )
 async def test_every_question_is_told_once_and_as_it_ended(
     answer: Answer | str, outcome: str, model_server: FakeModelServer, tmp_path: Path

@@ -21,6 +21,7 @@ from wavewright.engine.fake_model.server import (
     cut_at_length,
     failing,
     offering,
+    over_context,
     structured,
 )
 from wavewright.planner.goals import AvailableTool, Goal
@@ -169,6 +170,39 @@ def test_an_answer_cut_at_its_length_is_asked_for_again(server: FakeModelServer,
     assert isinstance(output, dict)
     assert output["method"] == "agent"
     assert [one.outcome for one in emitted if isinstance(one, ModelUse)] == ["truncated", "answered"]
+
+
+def test_a_text_that_is_too_large_for_the_model_is_read_in_parts_of_half_its_size(
+    server: FakeModelServer, tmp_path: Path
+) -> None:
+    server.answer(over_context(), {"records": []}, RECORDS)
+    text = "Nobody was there. " * 300 + "Arthas took it."
+
+    output, _ = made(server, tmp_path, "chat", partial(worker, "extract_records"), {**QUESTION, "text": text})
+
+    whole, *parts = server.requests
+    assert isinstance(output, dict)
+    assert output["method"] == "agent"
+    assert [len(part.text) < len(whole.text) - len(text) // 3 for part in parts] == [True, True]
+
+
+def test_an_input_that_is_too_large_for_the_model_is_shortened_once(
+    server: FakeModelServer, tmp_path: Path
+) -> None:
+    server.answer(over_context(), "Nobody was there.")
+    text = "Nobody was there. " * 300
+
+    found = next(one for one in load_pack("text").workers if one.spec.name == "summarize_content")
+    cutting = replace(
+        found, spec=found.spec.model_copy(update={"longer_inputs": "shorten", "parts_of": None})
+    )
+
+    output, _ = made(server, tmp_path, "chat", partial(make_worker, cutting), {"content": text})
+
+    first, second = server.requests
+    assert isinstance(output, dict)
+    assert len(second.text) < len(first.text) - len(text) // 3
+    assert "was shortened from" in second.text
 
 
 def test_a_provider_that_is_down_fails_the_step_as_one_to_be_tried_again(

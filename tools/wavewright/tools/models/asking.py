@@ -51,6 +51,8 @@ from wavewright.tools.models.structure import plain_parameters, read_answer, way
 
 _LONGEST_ANSWER = 16
 """Characters a token of the ceiling: a longer answer ignored its ceiling, and is cut."""
+_MORE_ROOM = 2
+"""Times the ceiling of an answer that met it, where it is asked for once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,31 @@ class ProviderModels:
         """
         call = self.without_secrets(call)
         if call.run is None:
-            return await self._ask(call, on_use, on_text)
+            return await self._ask_with_room(call, on_use, on_text)
         key = question_key(call)
         if (kept := self.memory.recall(call.run, key)) is not None:
             return recalled_answer(kept)
-        answer = await self._ask(call, on_use, on_text)
+        answer = await self._ask_with_room(call, on_use, on_text)
         await self.memory.keep(call.run, key, kept_answer(answer), question_of(call, _said(call)))
         return answer
+
+    async def _ask_with_room(
+        self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None
+    ) -> ModelAnswer:
+        """Return the answer; one that met its ceiling is asked for once more, under a higher one.
+
+        The cut answer stands where the provider or a budget refuses that, and where it was streamed already.
+
+        Raises:
+            ModelError: there is none, in the end.
+        """
+        answer = await self._ask(call, on_use, on_text)
+        if not answer.has_met_ceiling or on_text is not None:
+            return answer
+        try:
+            return await self._ask(replace(call, max_tokens=_MORE_ROOM * self.ceiling(call)), on_use, None)
+        except ModelError:
+            return answer
 
     async def _ask(self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None) -> ModelAnswer:
         choice = self.choose(call.preference, call.role)
@@ -247,6 +267,7 @@ class ProviderModels:
             text=self.redactor.redact(text)[: _LONGEST_ANSWER * meter.max_tokens],
             use=meter.use("truncated" if is_cut else "answered"),
             is_truncated=is_cut,
+            has_met_ceiling=response.finish_reason == "length",
             calls=tuple(replace(one, arguments=self.redactor.redact(one.arguments)) for one in calls),
         )
 

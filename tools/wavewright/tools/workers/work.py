@@ -88,7 +88,7 @@ class Work:
         assert models is not None
         try:
             inputs, notes = await self._inputs(models)
-            prompts = self._prompts(inputs, notes)
+            prompts = self._prompts(inputs, notes, self.spec.max_input_chars)
             ending = await self._ending(models, rung, sum(len(call.prompt) for call in prompts))
         except ModelError as error:
             self.error = error
@@ -96,7 +96,19 @@ class Work:
         except PromptError as error:
             raise ToolError(f"{self.spec.name!r}: {error}", hint=error.hint) from error
         answers = rung.tries if self.spec.repairs is None else 1 + self.spec.repairs
-        return await self._converse(models, prompts, ending, answers)
+        outcome = await self._converse(models, prompts, ending, answers)
+        if self.error is None or self.error.kind != "over_context" or self.spec.longer_inputs == "refuse":
+            return outcome
+        self.error = None
+        return await self._converse(models, self._smaller(inputs, notes), ending, answers)
+
+    def _smaller(self, inputs: JsonObject, notes: tuple[str, ...]) -> list[ModelCall]:
+        """Return the question with half of the input, or in parts of half the size; a model is told what is missing."""
+        most = min(self.spec.max_input_chars, sum(map(size_of, inputs.values()))) // 2
+        if self.spec.longer_inputs == "parts":
+            return self._prompts(inputs, notes, most)
+        less, left_out = shorten_inputs(inputs, most)
+        return self._prompts(less, (*notes, *left_out), most)
 
     async def _converse(
         self, models: Models, calls: Sequence[ModelCall], ending: Ending, answers: int
@@ -221,13 +233,13 @@ class Work:
             return await summarize_inputs(shown, self.spec, replace(self.services, models=models), self.call)
         return shorten_inputs(shown, self.spec.max_input_chars)
 
-    def _prompts(self, inputs: JsonObject, notes: tuple[str, ...]) -> list[ModelCall]:
-        """Return the question, or one for each part of a long input."""
+    def _prompts(self, inputs: JsonObject, notes: tuple[str, ...], most: int) -> list[ModelCall]:
+        """Return the question, or one for each part of an input of more than `most` characters."""
         name = self.spec.parts_of
         text = inputs.get(name) if name is not None else None
         if self.spec.longer_inputs != "parts" or not isinstance(text, str) or name is None:
             return [self._question(inputs, notes)]
-        parts = split_text(text, self.spec.max_input_chars)
+        parts = split_text(text, most)
         if len(parts) < 2:
             return [self._question(inputs, notes)]
         return [
