@@ -204,6 +204,22 @@ async def test_the_last_slot_is_for_small_jobs_while_large_ones_hold_the_others(
     assert before_the_gate == {"hold large": 1, "say small": 1}
 
 
+async def test_a_job_that_asks_for_more_than_the_settings_allow_fails_and_says_what_may_be_had(
+    yard: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    wanted = str(uuid4())
+    limits: JsonObject = {"limits": {"max_items": 2_000_000, "concurrency": 100_000}}
+    async with in_process():
+        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it")) | {"overrides": limits}))
+        failed = await counterpart.until_told(wanted, "JOB_FAILED")
+
+    assert failed["reason"] == (
+        "limits.max_items is 2,000,000, and a job that is sent may have 10,000 at most; "
+        "limits.concurrency is 100,000, and a job that is sent may have 256 at most"
+    )
+    assert yard.calls() == {}
+
+
 async def test_a_job_of_hundreds_of_calls_that_wait_keeps_no_small_one_waiting(
     yard: Yard, counterpart: Counterpart, in_process: InProcess
 ) -> None:
