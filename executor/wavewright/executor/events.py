@@ -128,7 +128,10 @@ class WaveStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
-    """A step's first call is about to be made. Journaled before the call only for tools that write."""
+    """A step's first call is about to be made.
+
+    Journaled before the call for tools that write, and for every tool where the process of an earlier attempt died.
+    """
 
     at: float
     step: StepId
