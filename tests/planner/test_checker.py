@@ -285,7 +285,7 @@ def test_a_result_and_a_gate_on_the_step_itself_may_read_what_may_be_absent() ->
     plan = plan_of(
         ABSENT,
         gates=[{"id": "g", "on": "a", "check": "steps.a.close > 0.0"}],
-        caps=[{"field": "x", "when": "!has(steps.a)", "max": 0.1, "because": "nothing"}],
+        caps=[{"field": "price", "when": "!has(steps.a)", "max": 0.1, "because": "nothing"}],
         result={"price": "${steps.a}"},
     )
 

@@ -591,6 +591,13 @@ _ENTRIES = (
         " stands.",
         "Write `${…}`, as in `${steps.prices}`; filters such as `| length` are methods here: `.size()`.",
     ),
+    Entry(
+        "W808",
+        "idle_cap",
+        "A cap on a field that nothing has",
+        "Neither the result nor the output of a last step has the field, so the cap bounds no confidence there.",
+        "Correct the name of the field, or remove the cap; `overall` is always there.",
+    ),
 )
 
 CATALOGUE: dict[str, Entry] = {entry.code: entry for entry in _ENTRIES}

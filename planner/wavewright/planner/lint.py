@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import NamedTuple
 
 from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.check_caps import check_caps
 from wavewright.planner.check_subject import Subject
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.embedded import walk_params
@@ -46,6 +47,7 @@ def lint(subject: Subject) -> Iterator[Diagnostic]:
     yield from _unread(subject)
     yield from _repeated(subject, calls)
     yield from _redundant(subject)
+    yield from check_caps(subject)
     yield from _batchable(calls)
     yield from _unreachable(subject)
     yield from _in_braces(subject)
