@@ -18,7 +18,7 @@ from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.faults import FAULTS, explain_use
 from wavewright.executor.postgres.leases import Leases
 from wavewright.executor.postgres.session import PATIENCE, Session
-from wavewright.executor.postgres.wishes import Wish, grant_with, refuse
+from wavewright.executor.postgres.wishes import Wish, grant_with, place_of_job, refuse
 from wavewright.executor.run_faults import run_busy_here
 from wavewright.planner.types import RunId
 
@@ -165,6 +165,9 @@ class PostgresStore:
             return None
         # A decision is locked before its job, and a wish may have locked that already.
         if any(entry.beside is not None and entry.beside.decisions for entry in entries):
+            return None
+        # Nor is it known beforehand which job an answer locks: it would come before those that are locked in order.
+        if any(wish.place == place_of_job(None) for wish in wishes):
             return None
         try:
             answers = await self._write_at_once(entries, wishes)
