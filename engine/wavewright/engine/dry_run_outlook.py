@@ -52,14 +52,14 @@ def gather_outlook(
         find=find,
     )
     if not model_configured(settings):
-        return Outlook(history, reuse=reuse, rerun=rerun, obstacles=find_obstacles(plan, settings))
+        return Outlook(history, reuse=reuse, rerun=rerun, obstacles=find_obstacles(plan, tools, settings))
     asking = [tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens]
     prices, stops = _prices(asking, goal, settings)
     if rerun is None:
         allowance = unspent(plan, goal, settings, job=goal.job)
     else:
         allowance = unspent(plan, goal, settings, job=goal.job, run=rerun.run)
-    obstacles = find_obstacles(plan, settings)
+    obstacles = find_obstacles(plan, tools, settings)
     return Outlook(
         history, prices, allowance, reuse, rerun, has_models=True, notes=stops, obstacles=obstacles
     )

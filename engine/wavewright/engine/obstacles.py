@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 
     from wavewright.config.settings import Settings
     from wavewright.planner.models import Plan
+    from wavewright.planner.signatures import ToolSignature
     from wavewright.tools.workers.specs import Worker
 
 _OF_WORKERS = ("workers/instructions", "workers/repair")
 _OF_AGENTS = ("workers/agent_instructions", "workers/agent")
 
 
-def find_obstacles(plan: Plan, settings: Settings) -> Mapping[str, Obstacle]:
+def find_obstacles(
+    plan: Plan, tools: Mapping[str, ToolSignature], settings: Settings
+) -> Mapping[str, Obstacle]:
     """Return what keeps tools that the plan calls from working, by their names; asks no model.
 
     Where a configured model cannot be asked, which keeps every run from beginning, that stands under `WHOLE_RUN`.
@@ -29,7 +32,14 @@ def find_obstacles(plan: Plan, settings: Settings) -> Mapping[str, Obstacle]:
         ToolDefinitionError: a worker's file is faulty.
     """
     called = {step.tool for step in plan.steps}
-    workers = {name: worker for name, worker in project_workers(settings, called).items() if name in called}
+    # A worker sends data out and brings text that nobody vouches for: packs are not made to look for any other tool.
+    suspects = {
+        name
+        for name in called
+        if name in tools and tools[name].untrusted_output and "egress" in tools[name].effects
+    }
+    found_workers = project_workers(settings, suspects).items() if suspects else ()
+    workers = {name: worker for name, worker in found_workers if name in called}
     has_model = settings.model is not None
     found = _no_run(settings) if has_model else {}
     asking = {name for name, worker in workers.items() if has_model or worker.draft is None}

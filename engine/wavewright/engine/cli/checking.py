@@ -176,7 +176,7 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
     tools = _tools(options, draft.plan, order.goal)
     limits = _limits(options, order.goal)
     allowance = _allowance(options, draft.plan, order.goal)
-    obstacles = _obstacles(options, draft.plan)
+    obstacles = _obstacles(options, draft.plan, tools)
     basis = Basis(
         draft.plan,
         origin.document,
@@ -249,7 +249,7 @@ def _check_plan(
 ) -> Checked:
     document = None if text.repairs else text.document
     allowance = _allowance(options, own, goal)
-    obstacles, limits = _obstacles(options, own), _limits(options, goal)
+    obstacles, limits = _obstacles(options, own, tools), _limits(options, goal)
     basis = Basis(own, document, "", goal, tools, limits, allowance=allowance, obstacles=obstacles)
     plan, found = basis.judge(own)
     placed = tuple(place(found, text.document)) if text.document is not None else found
@@ -306,13 +306,15 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
     return unspent(plan, goal, settings, job=goal.job if goal is not None else stem(options.file))
 
 
-def _obstacles(options: CheckOptions, plan: Plan) -> Mapping[str, Obstacle]:
+def _obstacles(
+    options: CheckOptions, plan: Plan, tools: Mapping[str, ToolSignature]
+) -> Mapping[str, Obstacle]:
     """Return what keeps the plan's tools from working; nothing is known of tools that are given as signatures."""
     if options.tools is not None:
         return {}
     from wavewright.engine.obstacles import find_obstacles
 
-    return find_obstacles(plan, _settings(options))
+    return find_obstacles(plan, tools, _settings(options))
 
 
 def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from wavewright.config.documents import Source
@@ -20,6 +20,7 @@ from wavewright.planner.check_readiness import check_readiness
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, PlanError
 from wavewright.planner.models import Plan
+from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import StepId
 from wavewright.reviewer.replanning import finished_steps
 
@@ -61,7 +62,7 @@ class CheckPlan:
             tools = signatures_to_check(draft.plan, context.goal, self.ports.settings)
         allowance = await _allowance(self.ports, context, candidate)
         found = draft.origin.place(
-            [*check(candidate, context.goal, tools, allowance=allowance), *self._unready(candidate)]
+            [*check(candidate, context.goal, tools, allowance=allowance), *self._unready(candidate, tools)]
         )
         if _errors(found):
             context = await note(self.ports, context, "plan_refused", {"diagnostics": [*found_json(found)]})
@@ -70,11 +71,11 @@ class CheckPlan:
             raise PlanError(found, draft.origin.document.source)
         return go_on(replace(context, diagnostics=tuple(found)))
 
-    def _unready(self, plan: Plan) -> Iterable[Diagnostic]:
+    def _unready(self, plan: Plan, tools: Mapping[str, ToolSignature]) -> Iterable[Diagnostic]:
         """Return which steps cannot work here; tools that others stand in for need nothing."""
         if self.ports.tools_through is not as_they_are:
             return ()
-        return check_readiness(plan, find_obstacles(plan, self.ports.settings), is_run=True)
+        return check_readiness(plan, find_obstacles(plan, tools, self.ports.settings), is_run=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def _stage(order: Order, settings: Settings, now: dt.datetime | None) -> Stage:
     unmodelled = replace(settings, model=None, schedule=None)
     tools = gather_tools(goal, unmodelled)
     plan = bind_plan(draft.plan, goal, tools.signatures)
-    unready = check_readiness(plan, find_obstacles(plan, settings))
+    unready = check_readiness(plan, find_obstacles(plan, gather_tools(goal, settings).signatures, settings))
     found = draft.origin.place([*check(plan, goal, tools.signatures), *unready])
     if any(diagnostic.severity == "error" for diagnostic in found):
         raise PlanError(found, draft.origin.document.source)
