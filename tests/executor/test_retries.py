@@ -175,6 +175,27 @@ async def test_a_transient_failure_is_tried_again_after_growing_waits() -> None:
     assert (ending.status, ending.output, ending.attempts) == ("ok", 5, 5)
 
 
+class Unreadable(Exception):
+    """An exception whose text and properties fail themselves."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    @property
+    def response(self) -> httpx.Response:
+        raise RuntimeError("no response")
+
+
+@pytest.mark.parametrize("error", [Unreadable(), ExceptionGroup("two", [Unreadable(), Unreadable()])])
+async def test_an_exception_that_cannot_be_read_fails_its_step_alone(error: Exception) -> None:
+    ending = await Flaky([error]).run()
+
+    assert ending.status == "failed"
+    assert ending.error is not None
+    assert ending.error.kind == "tool"
+    assert "Unreadable: <its text cannot be read: __str__ failed>" in ending.error.message
+
+
 async def test_the_random_part_is_added_to_each_wait() -> None:
     flaky = Flaky([ConnectionError(), ConnectionError()], clock=VirtualClock(jitter=0.5))
     await flaky.run(Retry(attempts=3, wait_initial=1, wait_jitter=4, wait_max=100))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -86,6 +87,21 @@ def test_frames_of_libraries_are_left_out_where_the_users_own_code_called_them()
     assert frames[-1].file == "mine.py"
     assert "json" in traceback_text(error, Redactor())
     assert json.__file__ in traceback_text(error, Redactor())
+
+
+def test_a_group_shows_where_the_first_of_its_exceptions_was_raised() -> None:
+    async def in_groups() -> None:
+        async def fail() -> None:
+            helper({"a": 1})
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+            group.create_task(fail())
+
+    with pytest.raises(ExceptionGroup) as raised:
+        asyncio.run(in_groups())
+
+    assert [frame.function for frame in last_frames(raised.value, Redactor())][-2:] == ["fail", "helper"]
 
 
 def test_a_file_in_the_working_directory_is_named_as_seen_from_there(

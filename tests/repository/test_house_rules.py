@@ -23,6 +23,7 @@ BROAD_EXCEPT_ALLOWED = {
     "wavewright.executor.postgres.desk": "the end of a thread: whoever waits for it is told, or would wait for ever",
     "wavewright.executor.postgres.jobs": "the call of a caller's `tell`: what it raises is raised to that caller",
     "wavewright.executor.purse_sqlite": "the end of a thread: whoever waits for it is told, or would wait for ever",
+    "wavewright.executor.retry": "the text and properties of an exception: its class may be a tool's own",
     "wavewright.executor.runner": "the call of a tool",
     "wavewright.tools.workers.agent_calls": "the call of a tool by an agent: a failure is told to the model",
     "wavewright.tools.user_tools": "the import of a user's module",

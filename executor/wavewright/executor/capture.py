@@ -181,7 +181,8 @@ def _log_line(record: logging.LogRecord) -> str:
     try:
         message = record.getMessage()
     except Exception as error:  # noqa: BLE001 - arguments that do not fit the message: logging says so itself
-        message = f"{record.msg} ({type(error).__name__}: {error})"
+        words = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
+        message = f"{words} ({type(error).__name__}: {error})"
     if record.exc_info and record.exc_info[0] is not None:
         message += f"\n{_FORMATTER.formatException(record.exc_info)}"
     time = dt.datetime.fromtimestamp(record.created, dt.UTC).strftime("%H:%M:%S.%f")[:-3]

@@ -11,9 +11,9 @@ from __future__ import annotations
 import datetime as dt
 import email.utils
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.executor.events import ErrorKind, Frame, StepError
@@ -21,6 +21,7 @@ from wavewright.executor.tracebacks import last_frames, traceback_text
 from wavewright.planner.models import Retry
 from wavewright.tools.calls import ToolError
 
+_Read = TypeVar("_Read")
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _LONGEST_MESSAGE = 2000
 MAX_RETRY_AFTER = 3600.0
@@ -157,13 +158,26 @@ def _message(error: BaseException, redactor: Redactor) -> str:
     if parts := _parts(error):
         text = "; ".join(_message(part, redactor) for part in parts)
     elif isinstance(error, ToolError):
-        text = str(error)
+        text = _words(error)
     else:
-        words = str(error)
+        words = _words(error)
         text = f"{type(error).__name__}: {words}" if words else type(error).__name__
     # Libraries put addresses and headers into their words, and whatever failed is journaled and told.
     text = redactor.redact(text)
     return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
+
+
+def _words(error: BaseException) -> str:
+    words = _guarded(lambda: str(error))
+    return "<its text cannot be read: __str__ failed>" if words is None else words
+
+
+def _guarded(read: Callable[[], _Read]) -> _Read | None:
+    """Return what an exception's own methods and properties give; `None` where these fail themselves."""
+    try:
+        return read()
+    except Exception:  # noqa: BLE001 - `__str__`, `response` and their like are the tool's code
+        return None
 
 
 def _class_names(error: BaseException) -> Iterator[str]:
@@ -175,7 +189,7 @@ def _class_names(error: BaseException) -> Iterator[str]:
 
 
 def _status_code(error: BaseException) -> int | None:
-    status = getattr(getattr(error, "response", None), "status_code", None)
+    status = _guarded(lambda: getattr(getattr(error, "response", None), "status_code", None))
     return status if isinstance(status, int) else None
 
 
@@ -189,15 +203,17 @@ def _is_http_transport_error(error: BaseException) -> bool:
 
 
 def _retry_after(error: BaseException, wall: float) -> float | None:
-    headers = getattr(getattr(error, "response", None), "headers", None)
-    get = getattr(headers, "get", None)
-    if not callable(get):
-        return None
-    text = get("Retry-After") or get("retry-after")
+    text = _guarded(lambda: _retry_after_header(error))
     if not isinstance(text, str):
         return None
     seconds = _seconds_of(text.strip(), wall)
     return None if seconds is None else min(max(seconds, 0.0), MAX_RETRY_AFTER)
+
+
+def _retry_after_header(error: BaseException) -> object:
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    get = getattr(headers, "get", None)
+    return (get("Retry-After") or get("retry-after")) if callable(get) else None
 
 
 def _seconds_of(text: str, wall: float) -> float | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events import Frame
@@ -32,8 +32,13 @@ def last_frames(error: BaseException, redactor: Redactor) -> tuple[Frame, ...]:
     """Return the last frames of the user's own code, the innermost last.
 
     Where an exception passed through none of it, as in a tool that was installed with pip, those of libraries count.
+    A group is followed into the first of its exceptions.
     """
-    stack = _below_engine(traceback.extract_tb(error.__traceback__))
+    stack = [
+        frame
+        for one in _with_firsts(error)
+        for frame in _below_engine(traceback.extract_tb(one.__traceback__))
+    ]
     own = [frame for frame in stack if not _is_library(frame.filename)]
     shown = own or [frame for frame in stack if not _is_engine(frame.filename)]
     return tuple(_frame(frame, redactor) for frame in shown[-MOST_FRAMES:])
@@ -47,6 +52,14 @@ def traceback_text(error: BaseException, redactor: Redactor) -> str:
     # Redacted before it is cut: half a secret is not recognised as one.
     text = redactor.redact(cut_middle(text, _MAX_REDACTED))
     return cut_middle(text, MAX_TRACEBACK_CHARS)
+
+
+def _with_firsts(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and, where it is a group, the first one of each level of it."""
+    yield error
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+        yield error
 
 
 def _below_engine(stack: Iterable[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
