@@ -92,11 +92,14 @@ def test_the_logs_of_a_run_are_those_of_its_attempts(wavewright: CommandLine, ra
     assert raised
 
 
-def test_an_unknown_step_is_told_with_the_nearest(wavewright: CommandLine, raised: str) -> None:
+@pytest.mark.parametrize("command", [("show", "{run}", "picks"), ("logs", "--step", "picks")])
+def test_an_unknown_step_is_told_with_the_nearest(
+    wavewright: CommandLine, raised: str, command: tuple[str, ...]
+) -> None:
     wavewright("run", "plan.yaml")
     [run] = [row["run"] for row in json.loads(wavewright("runs", "--format", "json").out)]
 
-    answer = wavewright("show", run, "picks")
+    answer = wavewright(*(part.format(run=run) for part in command))
 
     assert answer.code == 2
     assert "has no step 'picks'" in answer.err

@@ -68,12 +68,8 @@ def show_step(run: str | None, step: str, *, output_format: str) -> int:
     found, journaled = anyio.run(load_run, settings, run)
     events = told_events(journaled)
     state = fold(events)
-    plan = Plan.model_validate(state.plan) if state.plan is not None else Plan.model_construct(steps=())
-    chosen = next((one for one in plan.steps if one.id == step), None)
-    if chosen is None:
-        hint = choice(step, [one.id for one in plan.steps], what="its steps")
-        raise CommandError(f"run {found!r} has no step {step!r}", hint=hint)
-    view = _view(plan, chosen, state, events)
+    plan = _plan_of(state)
+    view = _view(plan, _step_of(plan, step, found), state, events)
     if output_format == "json":
         body = redactor_of(settings).redact_json(_json(found, view))
         sys.stdout.write(printable_json(body, indent=2) + "\n")
@@ -83,9 +79,15 @@ def show_step(run: str | None, step: str, *, output_format: str) -> int:
 
 
 def show_logs(run: str | None, *, step: str | None, output_format: str) -> int:
-    """Print what the calls of a run printed, logged and raised, attempt by attempt."""
+    """Print what the calls of a run printed, logged and raised, attempt by attempt.
+
+    Raises:
+        CommandError: the run has no such step.
+    """
     found, events = anyio.run(load_run, project_settings(), run)
     told = told_events(events)
+    if step is not None:
+        _step_of(_plan_of(fold(told)), step, found)
     logged = [event for event in told if isinstance(event, AttemptLogged) and step in (None, event.step)]
     if output_format == "json":
         sys.stdout.write("".join(f"{printable_json(to_json(one))}\n" for one in logged))
@@ -95,6 +97,23 @@ def show_logs(run: str | None, *, step: str | None, output_format: str) -> int:
         of = f" of step {step!r}" if step is not None else ""
         sys.stdout.write(f"no call{of} of run {found} printed, logged or raised anything\n")
     return exit_codes.OK
+
+
+def _plan_of(state: RunState) -> Plan:
+    return Plan.model_validate(state.plan) if state.plan is not None else Plan.model_construct(steps=())
+
+
+def _step_of(plan: Plan, step: str, run: RunId) -> Step:
+    """Return a step of a run's plan.
+
+    Raises:
+        CommandError: it has no such step.
+    """
+    for one in plan.steps:
+        if one.id == step:
+            return one
+    hint = choice(step, [one.id for one in plan.steps], what="its steps")
+    raise CommandError(f"run {run!r} has no step {step!r}", hint=hint)
 
 
 def _view(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> _StepView:
