@@ -243,7 +243,11 @@ def test_runs_are_listed_by_status_and_time(wavewright: CommandLine, project: Pa
     assert found("--since", "2999-01-01") == []
     assert len(found("--since", "2020-01-01T00:00:00")) == 2
     assert wavewright("runs", "--since", "2999-01-01").out == "no such runs\n"
-    assert wavewright("runs", "--since", "soon").code == 2
+    refused = wavewright("runs", "--since", "soon")
+    assert refused.code == 2
+    assert refused.err == (
+        "error: --since 'soon' is neither a date nor a duration\n  = help: write it as 2010-03-01, or as 12h or 7d\n"
+    )
 
 
 def test_a_run_that_waits_is_found_by_its_status(wavewright: CommandLine, project: Path) -> None:

@@ -68,6 +68,8 @@ def match_run(prefix: str, runs: Iterable[RunId], *, place: str = "") -> RunId:
         RunNotFound: none does, or several do; names the near ones.
     """
     known = sorted(runs)
+    if not known:
+        raise RunNotFound("this journal has no runs yet", place=place, mend="`wavewright run JOB` makes one")
     if prefix in known:
         return RunId(prefix)
     found = [run for run in known if prefix and _starts(run, prefix)]
@@ -94,8 +96,6 @@ def _some(runs: list[RunId], most: int = 5) -> str:
 
 
 def _suggestion(prefix: str, known: list[RunId]) -> str:
-    if not known:
-        return "this journal has no runs yet; `wavewright run JOB` makes one"
     tails = {run.rpartition("-")[2]: run for run in known}
     near = difflib.get_close_matches(prefix, known, n=3)
     near += [tails[tail] for tail in difflib.get_close_matches(prefix, tails, n=3) if tails[tail] not in near]

@@ -48,6 +48,11 @@ def past_instant(text: str, name: str, now: float) -> float:
     try:
         return now - seconds_of(text, name)
     except CommandError:
+        pass
+    try:
         instant = instant_of(text, name)
-        assert instant is not None
-        return instant.timestamp()
+    except CommandError as error:
+        msg = f"{name} {text!r} is neither a date nor a duration"
+        raise CommandError(msg, hint="write it as 2010-03-01, or as 12h or 7d") from error
+    assert instant is not None
+    return instant.timestamp()
