@@ -34,7 +34,7 @@ def list_notes(folder: str) -> list[str]:
     """List the notes of a folder.
 
     Args:
-        folder: Folder of Markdown files, relative to where the command is run.
+        folder: Folder of Markdown files, relative to the project's root.
     """
     return sorted(str(path) for path in Path(folder).glob("*.md"))
 
