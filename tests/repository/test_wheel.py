@@ -239,6 +239,22 @@ def test_the_core_checks_simulates_and_runs_a_project(core: Installation, tmp_pa
     assert "GOAL ACHIEVED" in ended[3].stdout
 
 
+def test_the_core_lists_no_tools_of_packs_whose_extra_is_missing(core: Installation, tmp_path: Path) -> None:
+    core.run("wavewright", "init", "mine", folder=tmp_path)
+    settings = tmp_path / "mine" / "wavewright.yaml"
+
+    listed = core.run("wavewright", "tools", folder=tmp_path / "mine").stdout
+    settings.write_text(
+        f"{settings.read_text()}\npacks: {{equities: {{prices: prices}}}}\n", encoding="utf-8"
+    )
+    configured = core.run("wavewright", "tools", folder=tmp_path / "mine").stdout
+
+    assert "list_notes(" in listed
+    assert "summarize_content(" in listed
+    assert "fetch_stock_data(" not in listed
+    assert "fetch_stock_data(" in configured
+
+
 def test_the_core_asks_an_openai_compatible_model(
     core: Installation, tmp_path: Path, model_server: FakeModelServer
 ) -> None:

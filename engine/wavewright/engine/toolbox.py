@@ -18,7 +18,7 @@ from wavewright.planner.suggestions import choice
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.calls import Tool
 from wavewright.tools.functions import ToolDefinitionError
-from wavewright.tools.packs import Pack, PackError, load_pack, pack_names
+from wavewright.tools.packs import Pack, PackError, is_listed, load_pack, pack_names
 from wavewright.tools.registry import Registry
 from wavewright.tools.user_tools import load_user_tools
 from wavewright.tools.workers.services import AGENT, Services, make_services
@@ -67,7 +67,7 @@ def agent_tools(step: Step) -> tuple[str, ...]:
 
 
 def all_tools(settings: Settings, services: Services | None = None) -> Registry:
-    """Return every tool of the project and of the installed packs.
+    """Return every tool of the project and of the packs that are listed.
 
     Raises:
         ToolDefinitionError, PackError: as in `gather_tools`.
@@ -75,7 +75,7 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     _refuse_unknown_packs(settings)
     serving = services or make_services(settings)
     found = _own_tools(settings, serving)
-    for name in pack_names():
+    for name in (name for name in pack_names() if is_listed(name, settings.packs)):
         brought = _load(name, _object(settings.packs.get(name)), settings.root, str(settings.file), serving)
         found = {**brought, **found}
     if AGENT not in found:

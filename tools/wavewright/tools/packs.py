@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from wavewright.config.extras import EXTRAS, is_installed
 from wavewright.planner.types import JsonObject
 from wavewright.tools.calls import Tool
 
@@ -60,6 +61,12 @@ class PackError(Exception):
 def pack_names() -> tuple[str, ...]:
     """Return the names of the installed packs, without importing one."""
     return tuple(sorted(_entries()))
+
+
+def is_listed(name: str, settings: Mapping[str, object]) -> bool:
+    """Return whether a pack's tools are listed: it has settings, or the extras of its entry point are installed."""
+    extras = _entries()[name].extras  # those of another distribution are its own business
+    return name in settings or all(extra not in EXTRAS or is_installed(extra) for extra in extras)
 
 
 def load_pack(name: str, settings: JsonObject | None = None, root: Path | None = None) -> Pack:
