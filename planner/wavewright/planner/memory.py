@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from wavewright.config.redaction import Redactor
 from wavewright.planner.model_port import ModelCall
 from wavewright.planner.rendering import cut_middle
 from wavewright.planner.types import JsonObject, RunId, StepId
@@ -29,9 +30,11 @@ class Question:
     index: int | None = None
 
 
-def question_of(call: ModelCall, text: str) -> Question:
-    """Return the question that a call puts with this text, which holds no secret."""
-    return Question(call.role, call.name, cut_middle(text, MAX_QUESTION_CHARS), call.step, call.index)
+def question_of(call: ModelCall, text: str, redactor: Redactor) -> Question:
+    """Return the question that a call puts with this text, without its secrets."""
+    # Cut first, a secret could lose the end by which it is known.
+    said = cut_middle(redactor.redact(text), MAX_QUESTION_CHARS)
+    return Question(call.role, call.name, said, call.step, call.index)
 
 
 class Memory(Protocol):

@@ -21,6 +21,9 @@ from wavewright.tools.models import open_models
 pytestmark = pytest.mark.anyio
 
 
+TOKEN = "ghp_" + "0123456789abcdefABCDEF0123456789abcd"
+
+
 class Crash(BaseException):
     """The process ends."""
 
@@ -67,6 +70,32 @@ async def test_what_was_asked_is_kept_beside_the_answer(
     assert kept.question is not None
     assert question().prompt in kept.question.text
     assert (kept.question.role, kept.question.step) == (question().role, question().step)
+
+
+@pytest.mark.parametrize("is_loop", [False, True], ids=["question", "loop"])
+async def test_no_kept_question_holds_what_looks_like_a_secret(
+    model_server: FakeModelServer, tmp_path: Path, *, is_loop: bool
+) -> None:
+    model_server.answer(*[calling("look", place=1)] * is_loop, "Three.")
+    journal = MemoryJournal()
+    asked = question(f"The token is {TOKEN}.", instructions=f"Use {TOKEN}.")
+
+    async def look(params: JsonObject) -> Json:
+        return f"{params['place']}: {TOKEN}"
+
+    async with life(model_server, tmp_path, journal) as asking:
+        if is_loop:
+            await asking.models.work(asked, [tool(look)], LoopLimits())
+        else:
+            await asking.models.ask(asked)
+    texts = [
+        event.question.text
+        for event in await journal.load(RUN)
+        if isinstance(event, AnswerKept) and event.question is not None
+    ]
+
+    assert any("The token is" in text for text in texts)
+    assert [text for text in texts if TOKEN in text] == []
 
 
 async def test_the_same_question_asked_twice_is_answered_in_the_order_of_the_first_life(

@@ -103,7 +103,8 @@ class ProviderModels:
         if (kept := self.memory.recall(call.run, key)) is not None:
             return recalled_answer(kept)
         answer = await self._ask_with_room(call, on_use, on_text)
-        await self.memory.keep(call.run, key, kept_answer(answer), question_of(call, _said(call)))
+        question = question_of(call, _said(call), self.redactor)
+        await self.memory.keep(call.run, key, kept_answer(answer), question)
         return answer
 
     async def _ask_with_room(

@@ -195,9 +195,10 @@ class _LoopModel(WrapperModel):
         kept = memory.recall(run, key) if run is not None else None
         if kept is None:
             response = await self._answered(meter, messages, settings, parameters)
-            kept = kept_response(response, parameters, self._models.redactor)
+            redactor = self._models.redactor
+            kept = kept_response(response, parameters, redactor)
             if run is not None:
-                await memory.keep(run, key, kept, question_of(self.call, _text_of(messages)))
+                await memory.keep(run, key, kept, question_of(self.call, _text_of(messages), redactor))
         # Also where it was answered now: what follows is the same in a run that is resumed.
         return recalled_response(kept, parameters, f"{self._asked}")
 
