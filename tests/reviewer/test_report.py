@@ -236,7 +236,7 @@ def test_models_and_their_cost_are_shown_where_one_was_asked() -> None:
     page = page_of(example_package_with_models())
 
     assert "#models" in page.links
-    assert "5 calls (1 without an answer) of openai:gpt-5, openai-chat:local in 19.3 s" in page.text
+    assert "5 calls (1 without an answer) of openai:gpt-5, openai-chat:local, 19.3 s added up" in page.text
     assert "orchestrator 26,040, workers 9,700" in page.text
     assert "at least 0.0541 USD" in page.text
     assert "price unknown" in page.text

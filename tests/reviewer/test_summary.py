@@ -16,7 +16,7 @@ def test_models_are_told_in_two_lines() -> None:
     start = next(number for number, line in enumerate(lines) if line.startswith("models"))
 
     assert lines[start : start + 3] == [
-        "models  5 calls (1 without an answer) of openai:gpt-5, openai-chat:local in 19.3 s",
+        "models  5 calls (1 without an answer) of openai:gpt-5, openai-chat:local, 19.3 s added up",
         "        about 35,740 tokens (orchestrator 26,040, workers 9,700), at least 0.0541 USD",
         "",
     ]
