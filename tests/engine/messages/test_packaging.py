@@ -9,7 +9,7 @@ from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.packaging import InvalidResult, package_report
 from wavewright.engine.messages.reports import Package, ResearchPackage
 from wavewright.executor.job_store.records import JobId
-from wavewright.planner.types import Json
+from wavewright.planner.types import Json, StepId
 from wavewright.reviewer import records
 
 JOB_ID = JobId(JOB)
@@ -34,6 +34,7 @@ def made(result: Json, *confidences: records.Confidence, is_achieved: bool = Tru
         warnings=("few sources",),
         plan={},
         plan_hash="0",
+        failed_attempts=(records.AttemptReport(step=StepId("npcs"), attempt=1, stdout="looking\n"),),
         rung="given",
         now="2026-04-14T09:30:00+00:00",
     )
@@ -77,14 +78,16 @@ def test_a_result_has_its_own_word_before_the_runs_but_not_about_whose_it_is() -
         pytest.param({"npcs": []}, "Westfall", id="nothing of the zone itself"),
     ],
 )
-def test_anything_else_goes_out_whole(result: Json, zone: str | None) -> None:
+def test_anything_else_goes_out_whole_without_what_tools_printed(result: Json, zone: str | None) -> None:
     package = made(result)
 
     report = package_report(JOB_ID, 1, package, zone=zone)
 
-    assert report == Package(
-        job_id=JOB, package_id=package_id(JOB_ID, 1), iteration=1, package=package.model_dump(mode="json")
-    )
+    assert isinstance(report, Package)
+    assert (report.job_id, report.package_id, report.iteration) == (JOB, package_id(JOB_ID, 1), 1)
+    sent = records.Package.model_validate(report.package)
+    assert sent == package.model_copy(update={"failed_attempts": ()})
+    assert "looking" not in report.model_dump_json()
 
 
 @pytest.mark.parametrize(
