@@ -14,7 +14,14 @@ from wavewright.planner.types import Json
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of processes are Linux's")
 
-_ENDS = {"a value", "evaluation_failed", "expression_too_large", "no_overload", "unknown_name_or_field"}
+_ENDS = {
+    "a value",
+    "evaluation_failed",
+    "expression_too_large",
+    "no_overload",
+    "unknown_input",
+    "unknown_name_or_field",
+}
 
 REFUSED = [
     "inputs.l.map(x, inputs.s).join('')",
@@ -41,6 +48,14 @@ REFUSED = [
     "inputs.s.replace('x', inputs.s)",
     "inputs.l.map(x, sets.contains(inputs.words, inputs.words))",
     "steps.fields.map(k, {'key': k, 'all': steps.fields})",
+    "inputs.l.exists(x, inputs.spaces.trim() == 'a')",
+    "inputs.few.map(x, inputs.nested == inputs.nested)",
+    "inputs.l.exists(x, steps.fields.k200001 || x.a)",
+    "inputs.l.exists(x, " + "x.a || " * 20 + "false)",
+    "inputs.l.map(x, [[[[[[[[x]]]]]]]])",
+    f"inputs.words.map(x, [{', '.join(['string(inputs.giants[0])'] * 100)}])",
+    f"inputs.words.map(x, [{', '.join(['inputs.wide.charAt(0)'] * 100)}])",
+    f"inputs.l.map(x, [{', '.join(['type(x)'] * 300)}].size())",
 ]
 ANSWERED = [
     "sets.contains(inputs.l, inputs.l)",
@@ -57,6 +72,8 @@ ANSWERED = [
     "sum(steps.numbers) + steps.numbers.size()",
     "steps.numbers.slice(10, 20)",
     "steps.text.contains('dolor')",
+    "steps.rows.exists(r, r.absent > 3 || r.close > 1000)",
+    "inputs.spaces.trim()",
 ]
 
 
@@ -105,6 +122,21 @@ def test_any_composition_ends_with_a_value_or_a_fault(seed: int) -> None:
     found = outcomes(expressions)
 
     assert {text: end for text, end in found.items() if end not in _ENDS} == {}
+
+
+def test_a_field_that_a_large_object_lacks_is_told_at_once() -> None:
+    asked = ["steps.fields.k200001", "inputs.few.exists(x, steps.fields.k200001)", "inputs[inputs.s]"]
+
+    assert set(outcomes(asked).values()) == {"unknown_name_or_field", "unknown_input"}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_integer_that_no_number_holds_is_infinite(sign: int) -> None:
+    values: dict[str, Json] = {"inputs": {"n": sign * 10**400}}
+
+    assert evaluate("[inputs.n < 0.0, inputs.n / 2 == inputs.n / 3]", values, NOON) == [sign < 0, True]
+    with pytest.raises(ExpressionFault, match="whole numbers"):
+        evaluate("inputs.n % 7", values, NOON)
 
 
 def test_text_with_references_in_it_has_a_length_it_can_have() -> None:

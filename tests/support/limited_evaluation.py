@@ -47,6 +47,8 @@ def large_values() -> dict[str, Json]:
             "s": "x" * 700_000,
             "t": "x" * 699_999 + "y",
             "u": "é" * 350_000,
+            "wide": "中" * 1000,
+            "spaces": " " * 700_000,
             "few": list(range(300)),
             "nested": [[n, [n]] for n in range(40_000)],
             "words": [f"word{n}" for n in range(60_000)],

@@ -21,7 +21,7 @@ from wavewright.planner.cel_functions import (
     read_timestamp,
     total,
 )
-from wavewright.planner.cel_meter import Meter
+from wavewright.planner.cel_meter import SCALAR, Meter
 from wavewright.planner.cel_operators import CelType, Uint, class_of, failed, key_of
 
 Function: TypeAlias = Callable[..., object]
@@ -67,8 +67,9 @@ def _check_place(text: str, place: int) -> None:
         raise failed(f"there is no place {place} in a text of {len(text)} characters")
 
 
-def _char_at(_meter: Meter, text: str, place: int) -> str:
+def _char_at(meter: Meter, text: str, place: int) -> str:
     _check_place(text, place)
+    meter.make_text(1, text[place : place + 1])
     return text[place : place + 1]
 
 
@@ -116,7 +117,9 @@ def _join(meter: Meter, values: list[object], separator: str = "") -> str:
 
 def _trim(meter: Meter, text: str) -> str:
     meter.make_text(len(text), text)
-    return text.strip(_SPACE)
+    trimmed = text.strip(_SPACE)
+    meter.work((len(text) - len(trimmed)) // 50)
+    return trimmed
 
 
 def _translated(table: dict[int, int]) -> Function:
@@ -192,10 +195,15 @@ def _count_up(meter: Meter, count: int) -> list[int]:
     return count_up(count)
 
 
-_TYPES: Final[dict[type, str]] = {
-    int: "int", Uint: "uint", float: "double", str: "string", bool: "bool", bytes: "bytes", list: "list<dyn>",
-    dict: "map<dyn, dyn>", type(None): "null", dt.datetime: "timestamp", dt.timedelta: "duration", CelType: "type",
+_TYPES: Final = {
+    known: CelType(name)
+    for known, name in {
+        int: "int", Uint: "uint", float: "double", str: "string", bool: "bool", bytes: "bytes", list: "list<dyn>",
+        dict: "map<dyn, dyn>", type(None): "null", dt.datetime: "timestamp", dt.timedelta: "duration",
+        CelType: "type",
+    }.items()
 }  # fmt: skip
+_UNKNOWN = CelType("dyn")
 TYPES: Final = {
     "list": CelType("list<dyn>"), "map": CelType("map<dyn, dyn>"), "null_type": CelType("null"),
     **{name: CelType(name) for name in ("int", "uint", "double", "bool", "string", "bytes", "type")},
@@ -208,18 +216,23 @@ def _anything(_meter: Meter, value: object) -> object:
 
 
 def _type(_meter: Meter, value: object) -> CelType:
-    return CelType(_TYPES.get(class_of(value), "dyn"))
+    return _TYPES.get(class_of(value), _UNKNOWN)
 
 
-def _text_of(_meter: Meter, value: bool | int) -> str:  # noqa: FBT001 - a value of an expression
+def _text_of(meter: Meter, value: bool | int) -> str:  # noqa: FBT001 - a value of an expression
+    words = value.bit_length() // 64
+    meter.work(words * words // 64)  # Python writes an integer in quadratic time
+    meter.make(80 + 20 * words)
     return str(value).lower()
 
 
-def _instant(_meter: Meter, text: str) -> dt.datetime:
+def _instant(meter: Meter, text: str) -> dt.datetime:
+    meter.make(SCALAR)
     return read_timestamp(text)
 
 
-def _span(_meter: Meter, text: str) -> dt.timedelta:
+def _span(meter: Meter, text: str) -> dt.timedelta:
+    meter.make(SCALAR)
     return read_duration(text)
 
 

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 from wavewright.planner.cel_calls import CONVERSIONS, FUNCTIONS_OF_OURS, METHODS_OF_OURS, TYPES, Signatures
-from wavewright.planner.cel_faults import ExpressionFault
-from wavewright.planner.cel_fields import SHOWN, indexed, no_object, selected
+from wavewright.planner.cel_faults import SHOWN, ExpressionFault
+from wavewright.planner.cel_fields import indexed, no_object, selected
 from wavewright.planner.cel_functions import EXTREMES, check_call
 from wavewright.planner.cel_leaves import ask_library, evaluate_text
 from wavewright.planner.cel_macros import SORT, Loop
+from wavewright.planner.cel_meter import PASSED_FAULT
 from wavewright.planner.cel_nodes import (
     Binary,
     Call,
@@ -190,10 +191,10 @@ def _loop(node: Macro, local_names: Locals) -> Evaluation:
 
 
 def _size(node: Node) -> int:
-    """Return how many nodes one evaluation of a tree visits; a loop inside counts its own turns."""
+    """Return the operations of one evaluation of a tree; a loop inside counts its own turns."""
     if isinstance(node, Macro):
         return 4 + _size(node.range)
-    return 1 + sum(map(_size, children(node)))
+    return (3 if isinstance(node, Call) else 1) + sum(map(_size, children(node)))
 
 
 def _presence(node: Has, local_names: Locals) -> Evaluation:
@@ -294,6 +295,7 @@ def _logic(node: Logic, local_names: Locals) -> Evaluation:
             except ExpressionFault as fault:
                 if fault.kind == "expression_too_large":
                     raise
+                scope.meter.work(PASSED_FAULT)
                 met = met or fault
                 continue
             if value is decisive:
@@ -326,11 +328,17 @@ def _choice(node: Ternary, local_names: Locals) -> Evaluation:
     return evaluate
 
 
+_EMPTY_LIST = 88
+"""Bytes of a list that a literal makes, with the room it keeps for more."""
+_ITEM = 41
+"""Bytes of a place in it and of the number that stands there; what is larger is counted where it is made."""
+
+
 def _list(items: tuple[Evaluation, ...]) -> Evaluation:
-    count = len(items)
+    size = _EMPTY_LIST + _ITEM * len(items)
 
     def evaluate(scope: Scope) -> Json:
-        scope.meter.make_list(count)
+        scope.meter.make(size)
         return [item(scope) for item in items]
 
     return evaluate

@@ -7,8 +7,9 @@ or Python answers is turned into one of these, so no internal name and no traceb
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final, Literal, TypeAlias
 
 FaultKind: TypeAlias = Literal[
     "bad_expression",
@@ -23,40 +24,58 @@ FaultKind: TypeAlias = Literal[
 ]
 """Kinds as the catalogue of diagnostics names them; `evaluation_failed` exists at run time only."""
 
-_LISTED_NAMES = 12
+SHOWN: Final = 80
+"""Characters of a key that a fault shows."""
+MOST_LISTED: Final = 12
+"""Names that a fault lists."""
+_MOST_COMPARED = 2000
+_LONGEST_COMPARED = 100
 
 
 class ExpressionFault(Exception):
     """Why an expression cannot be read, checked or evaluated."""
 
     def __init__(
-        self, kind: FaultKind, message: str, offset: int | None = None, hint: str | None = None
+        self,
+        kind: FaultKind,
+        message: str,
+        offset: int | None = None,
+        hint: str | Callable[[], str | None] | None = None,
     ) -> None:
         super().__init__(message)
         self.kind: FaultKind = kind
         self.message = message
         self.offset = offset
         """Character of the expression that the fault speaks of, counted from 0."""
-        self.hint = hint
+        self._hint = hint
+
+    @property
+    def hint(self) -> str | None:
+        """What would mend it; made when it is asked for, as a loop may pass over many faults."""
+        return self._hint() if callable(self._hint) else self._hint
 
     def moved(self, by: int) -> ExpressionFault:
         """Return the same fault for an expression that starts `by` characters later."""
         if self.offset is None:
             return self
-        return ExpressionFault(self.kind, self.message, self.offset + by, self.hint)
+        return ExpressionFault(self.kind, self.message, self.offset + by, self._hint)
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return "did you mean …?" for the known name most like `name`, if one is like it."""
-    names = list(known)
+    """Return "did you mean …?" for the known name most like `name`, if one is like it.
+
+    Long names, and those after the first 2,000, are not compared: it would take seconds.
+    """
+    if len(name) > _LONGEST_COMPARED:
+        return None
+    names = [one for one in islice(known, _MOST_COMPARED) if len(one) <= _LONGEST_COMPARED]
     lowered = {candidate.lower(): candidate for candidate in names}
     found = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     return f"did you mean '{lowered[found[0]]}'?" if found else None
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return names as a readable list, cut where it would be long."""
+def listed(names: Iterable[str], count: int | None = None) -> str:
+    """Return names as a readable list, cut where it would be long; `count` is how many there are if not all given."""
     shown = list(names)
-    if len(shown) <= _LISTED_NAMES:
-        return ", ".join(shown)
-    return ", ".join(shown[:_LISTED_NAMES]) + f" and {len(shown) - _LISTED_NAMES} more"
+    more = (len(shown) if count is None else count) - MOST_LISTED
+    return ", ".join(shown[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")

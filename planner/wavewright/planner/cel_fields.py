@@ -6,16 +6,12 @@ A *field* is asked of an object, an element of a list; paths from a root are wal
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
-from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_faults import SHOWN, ExpressionFault
 from wavewright.planner.cel_operators import failed, is_key
 from wavewright.planner.cel_paths import kind_of
 from wavewright.planner.cel_scope import Evaluation, Scope
 from wavewright.planner.types import Json
-
-SHOWN: Final = 80
-"""Characters of a key that a fault shows."""
 
 
 def selected(operand: Evaluation, name: str) -> Evaluation:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from wavewright.planner.cel_faults import ExpressionFault
 from wavewright.planner.cel_functions import Refused, in_order_of, sorted_keys
+from wavewright.planner.cel_meter import PASSED_FAULT
 from wavewright.planner.cel_nodes import Macro
 from wavewright.planner.cel_paths import kind_of
 from wavewright.planner.cel_scope import Evaluation, Scope
@@ -109,6 +110,7 @@ def _decided(loop: Loop, turns: Iterator[Json], inner: Scope, *, by: bool) -> bo
         except ExpressionFault as fault:
             if fault.kind == "expression_too_large":
                 raise
+            inner.meter.work(PASSED_FAULT)
             met = met or fault
     if met is not None:
         raise met

@@ -20,6 +20,10 @@ MAX_MEMORY: Final = 48 * 2**20
 """Bytes that the values made by one evaluation may take at a time."""
 LONGEST_TEXT: Final = 2**22
 """Characters of a text that an expression makes."""
+SCALAR: Final = 64
+"""Bytes of an instant, a duration or an unsigned integer."""
+PASSED_FAULT: Final = 16
+"""Operations of a fault that `||`, `&&`, all() or exists() passes over."""
 
 _BYTES_AN_OPERATION = 512
 _HINT = "filter first, or leave the work to a tool"

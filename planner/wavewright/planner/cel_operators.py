@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 from wavewright.planner.cel_faults import ExpressionFault
-from wavewright.planner.cel_meter import Meter
+from wavewright.planner.cel_meter import SCALAR, Meter
 
 INT_RANGE: Final = (-(2**63), 2**63 - 1)
 UINT_RANGE: Final = (0, 2**64 - 1)
@@ -82,7 +82,10 @@ def as_number(value: int | float) -> int | float:  # noqa: PYI041 - the two are 
     """Return a number as a double or an integer of 64 bits holds it."""
     if isinstance(value, float) or INT_RANGE[0] <= value <= UINT_RANGE[1]:
         return value
-    return float(value) if abs(value) < 10**308 else math.copysign(math.inf, value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _of_integers(compute: Callable[[Any, Any], Any]) -> Operator:
@@ -105,7 +108,8 @@ def _of_numbers(compute: Callable[[Any, Any], Any]) -> Operator:
 
 
 def _of_unsigned(compute: Callable[[Any, Any], Any]) -> Operator:
-    def run(_meter: Meter, left: int, right: int) -> object:
+    def run(meter: Meter, left: int, right: int) -> object:
+        meter.make(SCALAR)
         result = compute(int(left), int(right))
         if not UINT_RANGE[0] <= result <= UINT_RANGE[1]:
             raise failed("unsigned integer overflow")
@@ -115,7 +119,8 @@ def _of_unsigned(compute: Callable[[Any, Any], Any]) -> Operator:
 
 
 def _of_clocks(compute: Callable[[Any, Any], Any], what: str) -> Operator:
-    def run(_meter: Meter, left: object, right: object) -> object:
+    def run(meter: Meter, left: object, right: object) -> object:
+        meter.make(SCALAR)
         try:
             result = compute(left, right)
         except OverflowError:
@@ -240,7 +245,7 @@ def are_equal(one: object, other: object, meter: Meter) -> bool:
         left, right = cast("list[object]", one), cast("list[object]", other)
         if len(left) != len(right):
             return False
-        meter.work(len(left) * 5 // 4)
+        meter.work(3 + len(left) * 5 // 4)
         return all(are_equal(item, beside, meter) for item, beside in zip(left, right, strict=True))
     if isinstance(one, dict) and isinstance(other, dict):
         fields, others = cast("dict[object, object]", one), cast("dict[object, object]", other)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias, cast
 
-from wavewright.planner.cel_faults import ExpressionFault, closest, listed
+from wavewright.planner.cel_faults import MOST_LISTED, SHOWN, ExpressionFault, closest, listed
 from wavewright.planner.cel_operators import KINDS, class_of
 from wavewright.planner.cel_tree import Index, LiteralValue, Name, Node, Select, without_parens
 from wavewright.planner.types import Json
@@ -200,6 +201,7 @@ def _computed_key(path: Path, variables: Variables) -> str | int:
 
 def _missing(path: Path, place: int, value: Mapping[str, Json], key: str) -> ExpressionFault:
     offset = path.offsets[place]
+    key = key[:SHOWN]
     if path.root == "steps" and place == 0:
         return ExpressionFault(
             "unknown_step",
@@ -208,20 +210,25 @@ def _missing(path: Path, place: int, value: Mapping[str, Json], key: str) -> Exp
             f"it was skipped, blocked or failed; guard with has(steps.{key})",
         )
     if path.root == "inputs" and place == 0:
-        hint = closest(key, value) or f"there are: {listed(value)}"
-        return ExpressionFault("unknown_input", f"no input is called '{key}'", offset, hint)
-    fields = listed(f"{name}: {kind_of(value[name])}" for name in value)
+        return ExpressionFault(
+            "unknown_input",
+            f"no input is called '{key}'",
+            offset,
+            lambda: closest(key, value) or f"there are: {listed(value)}",
+        )
+    kinds = (f"{name[:SHOWN]}: {kind_of(value[name])}" for name in islice(value, MOST_LISTED))
+    fields = listed(kinds, len(value))
     has = f"it has: {fields}" if fields else "it is empty"
     return ExpressionFault(
         "unknown_name_or_field",
         f"{owner(path, place)} has no field '{key}'; {has}",
         offset,
-        closest(key, value),
+        lambda: closest(key, value),
     )
 
 
 def _no_parts(path: Path, place: int, value: Json, key: str | int) -> ExpressionFault:
-    wanted = f"field '{key}'" if isinstance(key, str) else f"element [{key}]"
+    wanted = f"field '{key[:SHOWN]}'" if isinstance(key, str) else f"element [{key}]"
     return ExpressionFault(
         "unknown_name_or_field",
         f"{owner(path, place)} is {kind_of(value)} and has no {wanted}",
