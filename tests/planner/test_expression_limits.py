@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 
 import pytest
 
 from tests.support.limited_evaluation import NOON, outcomes
-from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.expressions import ExpressionFault, TypedEnvironment, evaluate
 from wavewright.planner.references import render
-from wavewright.planner.types import Json
+from wavewright.planner.types import Json, JsonSchema
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of processes are Linux's")
 
@@ -137,6 +138,16 @@ def test_an_integer_that_no_number_holds_is_infinite(sign: int) -> None:
     assert evaluate("[inputs.n < 0.0, inputs.n / 2 == inputs.n / 3]", values, NOON) == [sign < 0, True]
     with pytest.raises(ExpressionFault, match="whole numbers"):
         evaluate("inputs.n % 7", values, NOON)
+
+
+@pytest.mark.parametrize("body", ["{'x': a, 'y': a}", "[a, a]", "[{'x': a}, {'y': a}]"])
+def test_a_type_that_doubles_with_each_loop_is_left_open(body: str) -> None:
+    numbers: JsonSchema = {"type": "array", "items": {"type": "integer"}}
+    environment = TypedEnvironment(inputs={"type": "object", "properties": {"l": numbers}}, steps={})
+
+    found = environment.result_schema("inputs.l" + f".map(a, {body})" * 22)
+
+    assert len(json.dumps(found)) < 2**20
 
 
 def test_text_with_references_in_it_has_a_length_it_can_have() -> None:

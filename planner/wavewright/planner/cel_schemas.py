@@ -24,6 +24,7 @@ _REFERENCES_FOLLOWED = 32
 _ALTERNATIVES_FOLLOWED = 8
 """Levels of anyOf in anyOf; a schema may refer to itself there."""
 _REFERENCES_INLINED = 4
+_MOST_PARTS = 10_000
 _DEFINITIONS = ("$defs", "definitions")
 
 
@@ -223,7 +224,15 @@ def _refers(value: Json) -> bool:
 
 
 def composed(places: Sequence[Located], build: Callable[[list[Json]], JsonSchema]) -> Located:
-    """Return a schema built of others, in which the references of all of them can be looked up."""
+    """Return a schema built of others, in which the references of all of them can be looked up.
+
+    One that grows beyond 10,000 parts is left open: `.map(x, [x, x])` doubles it each time.
+    """
+    left = _MOST_PARTS
+    for place in places:
+        left = _without_parts_of(place.schema, left)
+    if left < 0:
+        return OPEN
     referring = [place for place in places if _refers(place.schema)]
     if not referring:
         return located(build([place.schema for place in places]))
@@ -247,6 +256,16 @@ def _inlined(value: Json, root: JsonSchema, following: tuple[str, ...]) -> Json:
     if found is None or reference in following or len(following) == _REFERENCES_INLINED:
         return {}
     return _inlined(found, root, (*following, reference))
+
+
+def _without_parts_of(value: Json, left: int) -> int:
+    """Return how many of so many parts are left without those of a schema; less than none ends the count."""
+    left -= 1
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if left < 0:
+            break
+        left = _without_parts_of(part, left)
+    return left
 
 
 def object_of(places: dict[str, Located], needed: list[Json], *, closed: bool = False) -> Located:
