@@ -203,7 +203,7 @@ async def test_a_plan_that_apologises_is_a_plan() -> None:
     assert done.rung == "llm"
 
 
-@pytest.mark.parametrize("kind", ["unreachable", "denied", "timeout", "over_budget", "over_context"])
+@pytest.mark.parametrize("kind", ["unreachable", "denied", "timeout", "over_budget"])
 async def test_without_an_answer_the_reason_is_on_record_and_the_ladder_goes_on(kind: str) -> None:
     models = ScriptedModels([ModelError(kind, "no luck")])  # type: ignore[arg-type]
 

@@ -329,7 +329,8 @@ async def test_no_text_of_a_tool_reaches_a_recovery_planner_whatever_a_run_holds
 
 def test_what_a_recovery_planner_is_told_is_made_of_goal_plan_view_and_tools_alone() -> None:
     hints = get_type_hints(recovery_call)
-    made_of = {name: hint for name, hint in hints.items() if name not in {"return", "prompts", "rung"}}
+    form = {"return", "prompts", "rung", "is_brief"}
+    made_of = {name: hint for name, hint in hints.items() if name not in form}
 
     assert set(made_of) == {"plan", "goal", "view", "tools"}
     assert (made_of["plan"], made_of["goal"], made_of["view"]) == (Plan, Goal, RecoveryView)

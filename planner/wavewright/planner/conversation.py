@@ -16,8 +16,9 @@ from wavewright.planner.json_calls import read_suggested_calls
 from wavewright.planner.ladder import Fallen, Rung, deadline
 from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelError, Models, OnUse, Turn
 from wavewright.planner.planned import Answered, Attempt, UserQuestion
-from wavewright.planner.planner_prompt import planner_prompt, repair_reply
+from wavewright.planner.planner_prompt import PlannerPrompt, planner_prompt, repair_reply
 from wavewright.planner.refusals import CannotPlan, is_all_words, read_refusal, refuses_in_words
+from wavewright.planner.smaller_questions import ask_with_less
 from wavewright.planner.spending import CallHistory
 from wavewright.planner.suggested_calls import plan_of_calls
 from wavewright.planner.types import RunId
@@ -60,10 +61,11 @@ class Conversation:
         self._models = models
         self._prompts = prompts
         self._run = run
+        self._answers = answers
         self._may_ask = may_ask
         self._history = history
         self._on_use = on_use
-        self._prompt = planner_prompt(bench.goal, bench.tools, prompts, answers=answers, may_ask=may_ask)
+        self._prompt = self._written()
         self._exchanges: list[_Exchange] = []
         self._turns: list[Turn] = []
         self._over: str | None = None
@@ -115,32 +117,52 @@ class Conversation:
     # --- one question -----------------------------------------------------------------------------------------
 
     async def _ask(self, rung: Rung) -> Candidate | Fallen:
-        goal, prompt = self._bench.goal, self._prompt
         self._may_try_again = False
         try:
-            answer = await self._models.ask(
-                ModelCall(
-                    role="planner",
-                    name="planner",
-                    instructions=prompt.instructions,
-                    prompt=prompt.request,
-                    turns=tuple(self._turns),
-                    schema=emit_schema(prompt.tools, may_ask=self._may_ask),
-                    schema_name="plan",
-                    preference=goal.model_preference,
-                    thinking=goal.thinking_level,
-                    timeout=await self._timeout(rung),
-                    rung=rung.name,
-                    run=self._run,
-                    job=goal.job,
-                ),
-                on_use=self._on_use,
+            answer = await ask_with_less(
+                lambda call: self._models.ask(call, on_use=self._on_use),
+                await self._call(rung),
+                lambda: self._smaller_call(rung),
             )
         except ModelError as error:
             self._may_try_again = error.is_transient
             self._over = "the model refused" if error.kind == "refused" else "there was no answer"
             return Fallen(f"{error.kind}: {error}")
         return self._weigh(answer, rung)
+
+    async def _call(self, rung: Rung) -> ModelCall:
+        goal, prompt = self._bench.goal, self._prompt
+        return ModelCall(
+            role="planner",
+            name="planner",
+            instructions=prompt.instructions,
+            prompt=prompt.request,
+            turns=tuple(self._turns),
+            schema=emit_schema(prompt.tools, may_ask=self._may_ask),
+            schema_name="plan",
+            preference=goal.model_preference,
+            thinking=goal.thinking_level,
+            timeout=await self._timeout(rung),
+            rung=rung.name,
+            run=self._run,
+            job=goal.job,
+        )
+
+    async def _smaller_call(self, rung: Rung) -> ModelCall:
+        """Return the question with a brief request and the latest turn alone; so does every later one begin."""
+        self._prompt = self._written(is_brief=True)
+        self._turns = self._turns[-1:]
+        return await self._call(rung)
+
+    def _written(self, *, is_brief: bool = False) -> PlannerPrompt:
+        return planner_prompt(
+            self._bench.goal,
+            self._bench.tools,
+            self._prompts,
+            answers=self._answers,
+            may_ask=self._may_ask,
+            is_brief=is_brief,
+        )
 
     async def _timeout(self, rung: Rung) -> float | None:
         """Return the seconds of one question.

@@ -30,6 +30,8 @@ MOST_SHOWN = 50
 
 _MOST_ITEMS = 40
 _LONGEST_TEXT = 400
+_BRIEF = 8
+"""Times fewer items and shorter texts, where the prompt is brief."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +56,16 @@ def planner_prompt(
     *,
     answers: Sequence[Answered] = (),
     may_ask: bool = True,
+    is_brief: bool = False,
 ) -> PlannerPrompt:
-    """Return the instructions and the request of a planner.
+    """Return the instructions and the request of a planner; a brief one says less of tools and inputs.
 
     Raises:
         PromptError: a template is faulty.
     """
-    entries = tool_entries(goal, tools)
-    request = prompts.render("planner/request", **request_values(goal, tools, entries, answers))
+    entries = tool_entries(goal, tools, is_brief=is_brief)
+    values = request_values(goal, tools, entries, answers, is_brief=is_brief)
+    request = prompts.render("planner/request", **values)
     instructions = prompts.render("planner/instructions", may_ask=may_ask)
     return PlannerPrompt(instructions, request, tuple(entry.name for entry in entries))
 
@@ -88,16 +92,19 @@ def request_values(
     tools: Mapping[str, ToolSignature],
     entries: Sequence[ToolEntry],
     answers: Sequence[Answered],
+    *,
+    is_brief: bool = False,
 ) -> dict[str, object]:
     """Return the variables of the template `planner/request`; `docs/reference/prompts.md` lists them."""
+    part = _BRIEF if is_brief else 1
     types = _input_types(goal)
     names = goal.targets
     others = [name for name in goal.inputs if name not in (names.variables, names.benchmarks)]
-    other_values: JsonObject = {name: shortened(goal.inputs[name]) for name in others}
+    other_values: JsonObject = {name: shortened(goal.inputs[name], part) for name in others}
     return {
         "goal": {"name": one_line(goal.name), "text": goal.text, "job": one_line(goal.job)},
-        "primary": _input(names.variables, goal, types),
-        "benchmarks": _input(names.benchmarks, goal, types),
+        "primary": _input(names.variables, goal, types, part),
+        "benchmarks": _input(names.benchmarks, goal, types, part),
         "others": [{"name": name, "type": types.get(name, "any")} for name in others],
         "other_values": other_values,
         "tools": [asdict(entry) for entry in entries],
@@ -108,20 +115,24 @@ def request_values(
     }
 
 
-def shortened(value: Json) -> Json:
-    """Return a value with long lists and texts cut, each saying how much there is."""
+def shortened(value: Json, part: int = 1) -> Json:
+    """Return a value with long lists and texts cut, each saying how much there is.
+
+    `part` divides what lists and texts may hold.
+    """
+    longest, most = _LONGEST_TEXT // part, _MOST_ITEMS // part
     if isinstance(value, str):
-        more = len(value) - _LONGEST_TEXT
-        return value if more <= 0 else f"{value[:_LONGEST_TEXT]}… ({more} more characters)"
+        more = len(value) - longest
+        return value if more <= 0 else f"{value[:longest]}… ({more} more characters)"
     if isinstance(value, list):
-        shown = [shortened(item) for item in value[:_MOST_ITEMS]]
+        shown = [shortened(item, part) for item in value[:most]]
         more = len(value) - len(shown)
         return [*shown, f"… ({more} more items)"] if more else shown
     if isinstance(value, dict):
         members = list(value.items())
-        cut: JsonObject = {name: shortened(member) for name, member in members[:_MOST_ITEMS]}
-        if len(members) > _MOST_ITEMS:
-            cut["…"] = f"({len(members) - _MOST_ITEMS} more members)"
+        cut: JsonObject = {name: shortened(member, part) for name, member in members[:most]}
+        if len(members) > most:
+            cut["…"] = f"({len(members) - most} more members)"
         return cut
     return value
 
@@ -140,11 +151,11 @@ def _input_types(goal: Goal) -> dict[str, str]:
     return found
 
 
-def _input(name: str, goal: Goal, types: Mapping[str, str]) -> JsonObject | None:
+def _input(name: str, goal: Goal, types: Mapping[str, str], part: int) -> JsonObject | None:
     value = goal.inputs.get(name)
     if value is None or value == []:
         return None
-    return {"name": name, "type": types[name], "shown": shortened(value)}
+    return {"name": name, "type": types[name], "shown": shortened(value, part)}
 
 
 def _rules(rules: Rules, goal: Goal, tools: Mapping[str, ToolSignature]) -> dict[str, object]:

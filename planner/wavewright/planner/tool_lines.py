@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from wavewright.planner.binding import terminal_params
 from wavewright.planner.goals import Goal
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.type_text import fields_text, type_text
+from wavewright.planner.type_text import MOST_CHARS, fields_text, type_text
 from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts.blocks import one_line, prompt_json
 
@@ -32,6 +32,9 @@ _BOUNDS = {
 }
 _EFFECTS = (("write", "writes"), ("egress", "sends data out"))
 _MOST_NOTE = 200
+_MOST_DESCRIPTION = 500
+_BRIEF_TYPE = 200
+_BRIEF_DESCRIPTION = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +49,33 @@ class ToolEntry:
     """Parameters of last steps that only the engine sets."""
 
 
-def tool_line(signature: ToolSignature, description: str, *, hidden: Collection[str] = ()) -> str:
+def tool_line(
+    signature: ToolSignature, description: str, *, hidden: Collection[str] = (), is_brief: bool = False
+) -> str:
     """Return a tool's contract on one line.
 
     Args:
         signature: The tool.
         description: What the goal says it does, or else the tool itself.
         hidden: Parameters that are not the reader's to give.
+        is_brief: Whether types show fewer levels of fields, and descriptions are cut earlier.
     """
-    given = fields_text(signature.input_schema, hidden=frozenset(hidden))
-    gives = type_text(signature.output_schema)
-    said = one_line(description or signature.description).rstrip(".")
+    most = _BRIEF_TYPE if is_brief else MOST_CHARS
+    given = fields_text(signature.input_schema, hidden=frozenset(hidden), most=most)
+    gives = type_text(signature.output_schema, most)
+    description = description or signature.description
+    said = one_line(description, _BRIEF_DESCRIPTION if is_brief else _MOST_DESCRIPTION).rstrip(".")
     words = f": {said}." if said else ""
     return f"{signature.name}({given}) -> {gives}{words} [{_effects(signature)}]"
 
 
-def tool_entries(goal: Goal, tools: Mapping[str, ToolSignature]) -> tuple[ToolEntry, ...]:
-    """Return the tools that a goal allows and that are installed, in the goal's order."""
+def tool_entries(
+    goal: Goal, tools: Mapping[str, ToolSignature], *, is_brief: bool = False
+) -> tuple[ToolEntry, ...]:
+    """Return the tools that a goal allows and that are installed, in the goal's order.
+
+    Brief entries have shorter lines and no notes.
+    """
     set_by_engine = terminal_params(goal)
     found: list[ToolEntry] = []
     for allowed in goal.tools:
@@ -70,8 +83,11 @@ def tool_entries(goal: Goal, tools: Mapping[str, ToolSignature]) -> tuple[ToolEn
         if signature is None:
             continue
         hidden = tuple(sorted(set_by_engine.get(allowed.name, {})))
-        line = tool_line(signature, allowed.description or signature.description, hidden=hidden)
-        found.append(ToolEntry(allowed.name, line, _notes(signature, hidden), hidden))
+        line = tool_line(
+            signature, allowed.description or signature.description, hidden=hidden, is_brief=is_brief
+        )
+        notes = () if is_brief else _notes(signature, hidden)
+        found.append(ToolEntry(allowed.name, line, notes, hidden))
     return tuple(found)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Final, Literal, Protocol
 
 import anyio
@@ -18,6 +19,7 @@ from wavewright.executor.events import GateRecord
 from wavewright.executor.ports import GateView
 from wavewright.planner.model_port import ModelCall, ModelError, Models, OnUse
 from wavewright.planner.models import Gate
+from wavewright.planner.smaller_questions import ask_with_less
 from wavewright.planner.types import GateSeverity, Json, JsonSchema, RunId, StepId
 from wavewright.prompts import PromptError, Prompts
 from wavewright.reviewer.abridging import abridge, size_of
@@ -98,14 +100,20 @@ class ModelJudge:
         try:
             model = self.models.choose(preference, "judge").model
             # Away from the event loop: abridging an output of megabytes takes a while.
-            call = await anyio.to_thread.run_sync(self._call, gate, step, output, view, index, preference)
-            answer = await ask_until_fit(
-                self.models,
+            written = partial(self._call, gate, step, output, view, index, preference)
+            room = self.tokens * CHARS_PER_TOKEN
+            call = await anyio.to_thread.run_sync(written, room)
+            answer = await ask_with_less(
+                lambda asked: ask_until_fit(
+                    self.models,
+                    asked,
+                    _reader(output),
+                    tries=TRIES,
+                    repair=lambda faults: self.prompts.render("judge/repair", faults=faults),
+                    on_use=self.on_use,
+                ),
                 call,
-                _reader(output),
-                tries=TRIES,
-                repair=lambda faults: self.prompts.render("judge/repair", faults=faults),
-                on_use=self.on_use,
+                lambda: anyio.to_thread.run_sync(written, min(room, size_of(output)) // 2),
             )
         except (ModelError, PromptError) as error:
             message = f"the judge could not be asked: {error}"
@@ -129,9 +137,10 @@ class ModelJudge:
         view: GateView,
         index: int | None,
         preference: str,
+        room: int,
     ) -> ModelCall:
         assert gate.judge is not None
-        shown = abridge(output, self.tokens * CHARS_PER_TOKEN)
+        shown = abridge(output, room)
         items = dict(view.items or ()) if index is not None else {}
         request = self.prompts.render(
             "judge/request",

@@ -11,7 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Final
+
+import anyio
 
 from wavewright.config.documents import Source
 from wavewright.executor.state import SUCCESSES, RunState
@@ -24,11 +27,12 @@ from wavewright.planner.models import Plan, PlanPatch
 from wavewright.planner.patches import PatchCheck, check_patch
 from wavewright.planner.rendering import render_text
 from wavewright.planner.signatures import ToolSignature
+from wavewright.planner.smaller_questions import ask_with_less
 from wavewright.planner.spending import CallHistory
 from wavewright.planner.tool_lines import tool_entries
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import PromptError, Prompts
-from wavewright.reviewer.abridging import abridge
+from wavewright.reviewer.abridging import abridge, size_of
 from wavewright.reviewer.emitted_patches import patch_of, patch_schema
 from wavewright.reviewer.feedback import input_of, is_feedback, patch_from_feedback
 from wavewright.reviewer.model_answers import GivenUp, Misfit, Unfit, ask_until_fit, find_object, rung_seconds
@@ -133,14 +137,20 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
         try:
             call = recovery_call(plan, goal, view, tools, prompts, rung=rung.name)
             call = replace(call, run=state.run, timeout=await rung_seconds(rung, call, models, history))
-            answer = await ask_until_fit(
+            brief = partial(recovery_call, plan, goal, view, tools, prompts, rung=rung.name, is_brief=True)
+
+            async def smaller() -> ModelCall:
+                return replace(call, prompt=(await anyio.to_thread.run_sync(brief)).prompt)
+
+            ask = partial(
+                ask_until_fit,
                 models,
-                call,
-                reader.read,
+                read=reader.read,
                 tries=rung.tries,
                 repair=lambda faults: prompts.render("recovery/repair", faults=faults),
                 on_use=on_use,
             )
+            answer = await ask_with_less(ask, call, smaller)
         except (ModelError, PromptError) as error:
             return Fallen(shorten(f"the model could not be asked: {error}", 300))
         if isinstance(answer, Unfit):
@@ -170,22 +180,29 @@ def recovery_call(
     prompts: Prompts,
     *,
     rung: str = "model",
+    is_brief: bool = False,
 ) -> ModelCall:
     """Return what a recovery planner is asked: goal, approved plan, typed status, tools, and nothing a tool wrote.
+
+    A brief question shows half of the inputs, the plan and the statuses, and says less of the tools.
 
     Raises:
         PromptError: a template is faulty.
     """
-    entries = tool_entries(goal, tools)
+    entries = tool_entries(goal, tools, is_brief=is_brief)
     steps: list[Json] = [_as_json(asdict(step)) for step in view.steps]
+
+    def shown(value: Json, most: int) -> Json:
+        return abridge(value, min(most, size_of(value)) // 2 if is_brief else most)
+
     values = {
         "goal": goal.text,
         # What was said of a package is read by steps, never by whoever plans.
-        "inputs": abridge(
+        "inputs": shown(
             {name: value for name, value in goal.inputs.items() if not is_feedback(name)}, _INPUT_ROOM
         ),
-        "plan": abridge(_plan_as_json(plan), _PLAN_ROOM),
-        "steps": steps,
+        "plan": shown(_plan_as_json(plan), _PLAN_ROOM),
+        "steps": shown(steps, size_of(steps)),
         "red": [_as_json(asdict(gate)) for gate in view.red],
         "wanted": [_as_json(asdict(wanted)) for wanted in view.wanted],
         "round": view.round + 1,
