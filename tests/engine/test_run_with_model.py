@@ -145,7 +145,7 @@ def test_calls_that_a_budget_refused_are_told_as_never_made(
     answer = wavewright("run", "plans/ranking.job.yaml")
     shown = wavewright("show", str(only_run(wavewright)["run"])).out
 
-    assert "models  no call (2 over budget and never made) of openai-chat:scripted in " in answer.out
+    assert "models  no call (2 over budget and never made) of openai-chat:scripted, " in answer.out
     assert "without an answer" not in answer.out
     assert "rung planner llm              no call (1 over budget and never made), 0 tokens, " in shown
 
