@@ -40,6 +40,7 @@ SCHEMA: JsonObject = {
         ("free=7", {}, {"free": 7}),
         ("free=seven", {}, {"free": "seven"}),
         ("free=7", {"free": "text"}, {"free": "7"}),
+        ("tops=7", {"tops": 1}, {"tops": 7}),
         ("free.deep.down=true", {}, {"free": {"deep": {"down": True}}}),
     ],
 )
@@ -63,6 +64,8 @@ def test_a_value_is_typed_by_the_schema_or_the_value_in_its_place(
         ("=3", {}, "'=3' sets no input"),
         ("a..b=3", {}, "'a..b=3' sets no input"),
         ("code.x=3", {"code": "y"}, "'x' lies in \"y\", which is no object"),
+        ("topp=3", {}, "no input is called 'topp'"),
+        ("fre.deep=3", {"free": {"deep": 1}}, "no input is called 'fre'"),
         ("codes.2=z", {"codes": ["a", "b"]}, "there is no item '2' in a list of 2"),
     ],
 )
@@ -109,6 +112,27 @@ def test_every_command_that_reads_inputs_takes_them(
     assert wrong.code == 2
     assert "'many' is not of type number" in wrong.err
     assert "--set:1:5" in wrong.err
+
+
+def test_a_slip_in_a_name_is_told_with_the_input_that_was_meant(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "in.yaml").write_text("topp: 2\n")
+
+    slipped = wavewright("run", "plans/words.job.yaml", "--set", "topp=3")
+    new = wavewright("check", "plans/words.job.yaml", "--inputs", "in.yaml", "--set", "topp=3")
+
+    assert slipped.code == 2
+    assert "= help: did you mean 'top'? --inputs FILE adds new ones\n" in slipped.err
+    assert new.code == 0, new.err
+
+
+def test_an_input_that_the_plan_alone_names_can_be_set(wavewright: CommandLine, project: Path) -> None:
+    job = project / "plans" / "words.job.yaml"
+    text = job.read_text().replace("{folder: notes, top: 5}", "{folder: notes, top: 5, folders: none}")
+    job.write_text(text.replace("folder: notes, ", ""))
+
+    assert wavewright("check", "plans/words.job.yaml", "--set", "folder=notes").code == 0
 
 
 def test_a_sealed_plan_keeps_its_inputs(wavewright: CommandLine, project: Path) -> None:

@@ -8,11 +8,13 @@ counts; where there is none, whatever is no JSON is text.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wavewright.config.documents import DocumentError, Fault, Source
 from wavewright.config.sources import Span
+from wavewright.planner.suggestions import did_you_mean
 from wavewright.planner.types import Json, JsonObject
 
 if TYPE_CHECKING:
@@ -27,6 +29,14 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "array": list,
     "object": dict,
     "null": type(None),
+}
+_EXAMPLES = {
+    "integer": "3",
+    "number": "2.5",
+    "boolean": "true",
+    "array": '["a", "b"]',
+    "object": '{"a": 1}',
+    "null": "null",
 }
 
 
@@ -43,15 +53,21 @@ class InputChanges:
         """Whether there is any."""
         return bool(self.given or self.single)
 
-    def of_job(self, job: Job, template: GoalTemplate) -> Job:
+    def of_job(self, job: Job, template: GoalTemplate, plan: Plan | None) -> Job:
         """Return a job with these inputs.
+
+        Args:
+            job: The job as it is written.
+            template: Its goal template, whose schema types the values.
+            plan: The plan that it brings, whose inputs may be set, too.
 
         Raises:
             DocumentError: a value does not fit the template's schema, or there is no such place for it.
         """
         if not self:
             return job
-        return job.model_copy(update={"inputs": self.applied(job.inputs, template.inputs_schema)})
+        named = () if plan is None else plan.inputs
+        return job.model_copy(update={"inputs": self.applied(job.inputs, template.inputs_schema, named)})
 
     def of_plan(self, plan: Plan) -> Plan:
         """Return a plan with these inputs, for one that is checked by itself.
@@ -61,18 +77,31 @@ class InputChanges:
         """
         return plan.model_copy(update={"inputs": self.applied(plan.inputs, {})}) if self else plan
 
-    def applied(self, inputs: JsonObject, schema: JsonObject) -> JsonObject:
+    def applied(self, inputs: JsonObject, schema: JsonObject, named: Iterable[str] = ()) -> JsonObject:
         """Return inputs with these on top, typed by a JSON Schema of the inputs; what is given is not changed.
+
+        A new name that is nearly that of an input is taken for a slip, and refused; `given` may add any.
+
+        Args:
+            inputs: What these go on top of.
+            schema: Of which type each input is.
+            named: Names of further inputs.
 
         Raises:
             DocumentError: as in `of_job`.
         """
         found: JsonObject = {**inputs, **self.given}
+        properties = schema.get("properties")
+        known = {*found, *named, *(properties if isinstance(properties, dict) else ())}
         for text in self.single:
             path, _, value = text.partition("=")
             names = path.split(".")
             if "=" not in text or not all(names):
                 raise _fault(text, 0, f"{text!r} sets no input", "write --set NAME=VALUE, or NAME.NAME=VALUE")
+            if names[0] not in known and (near := did_you_mean(names[0], known)):
+                raise _fault(
+                    text, 0, f"no input is called {names[0]!r}", f"{near} --inputs FILE adds new ones"
+                )
             changed = _with(found, names, _Value(text, value), schema)
             assert isinstance(changed, dict)
             found = changed
@@ -98,7 +127,8 @@ class _Value:
         if wanted and not any(_is_of(found, name) for name in wanted):
             if "string" in wanted:
                 return self.text
-            raise self.fault(f"{self.text!r} is not of type {' or '.join(wanted)}", "give it as JSON")
+            hint = f"write it as in JSON, as {_EXAMPLES[wanted[0]]}"
+            raise self.fault(f"{self.text!r} is not of type {' or '.join(wanted)}", hint)
         return found
 
     def fault(self, message: str, hint: str) -> DocumentError:

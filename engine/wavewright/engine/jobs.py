@@ -163,7 +163,7 @@ def order_of(
     if parts.template is None and draft is None:
         faults.raise_all()
     template = parts.template or _template_of_plan(job, draft)
-    job = faults.attempt(lambda: inputs.of_job(parts.job, template)) or job
+    job = faults.attempt(lambda: inputs.of_job(parts.job, template, draft.plan if draft else None)) or job
     faults.attempt(
         lambda: refuse_unknown_preference(job, document, template, parts.template_document, settings)
     )

@@ -34,7 +34,7 @@ def write_project(folder: Path | None) -> int:
         raise CommandError("no folder is named", hint="name a new one; --here writes into this one")
     if _is_taken(folder):
         msg = f"{str(folder)!r} exists and is not an empty folder"
-        raise CommandError(msg, hint="name a folder that does not exist yet")
+        raise CommandError(msg, hint="name a folder that does not exist yet, or give --here within one")
     return _write(folder, ())
 
 

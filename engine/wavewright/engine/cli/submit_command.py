@@ -136,9 +136,10 @@ def _with_inputs(document: Document, file: Path, settings: Settings, inputs: Inp
         return document
     if not isinstance(document.value, dict) or is_template(document):
         raise CommandError("a goal template has no inputs", place=str(file), hint="write a job that names it")
-    schema = order_of(read_file(file), file, None, settings, inputs=inputs).goal.inputs_schema
+    order = order_of(read_file(file), file, None, settings, inputs=inputs)
     given = document.value.get("inputs")
-    changed = inputs.applied(given if isinstance(given, dict) else {}, schema)
+    named = order.draft.plan.inputs if order.draft else ()
+    changed = inputs.applied(given if isinstance(given, dict) else {}, order.goal.inputs_schema, named)
     return Document({**document.value, "inputs": changed}, document.source, root=document.root)
 
 
