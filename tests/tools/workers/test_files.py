@@ -119,7 +119,7 @@ def test_what_a_prompt_includes_belongs_to_its_version(home: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        pytest.param(SORT.replace("prompt:", "promt:"), 1, "line 4: ", id="unknown field"),
+        pytest.param(SORT.replace("prompt:", "promt:"), 4, "'promt'", id="unknown field"),
         pytest.param(SORT.replace("0.1", "3"), 5, "token_share", id="share"),
         pytest.param(SORT.replace("name: sort_letter", "name: sort letter"), 2, "name", id="name"),
         pytest.param(
