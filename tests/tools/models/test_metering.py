@@ -6,6 +6,8 @@ from pathlib import Path
 
 import anyio
 import pytest
+from httpx2 import AsyncClient
+from pydantic_ai.models import Model
 
 from tests.wire.asking import RUN, models_over, question
 from wavewright.config.model_settings import BudgetsSection
@@ -22,10 +24,12 @@ from wavewright.engine.fake_model.server import (
     silence,
     with_tokens,
 )
-from wavewright.planner.model_port import ModelError, ModelUse
+from wavewright.planner.model_port import LoopLimits, ModelError, ModelUse
 from wavewright.planner.models import Budget
 from wavewright.planner.spending import Account, Spend
 from wavewright.planner.types import StepId
+from wavewright.tools.models.endpoints import Endpoint
+from wavewright.tools.models.providers import build_model
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +56,35 @@ async def test_an_answer_is_charged_as_its_provider_counts(
     assert (spent.calls, spent.tokens) == (1, 120)
     assert spent.usd == pytest.approx(0.003)
     assert spent.seconds == pytest.approx(answer.use.seconds, abs=0.5)
+
+
+@pytest.mark.parametrize("way", ["whole", "streamed", "loop"])
+async def test_the_clock_of_a_question_starts_after_all_of_its_models_are_made(
+    way: str, model_server: FakeModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    pieces: list[str] = []
+
+    def make_slowly(endpoint: Endpoint, http: AsyncClient) -> Model:
+        made.append(endpoint.name)
+        return build_model(endpoint, http)
+
+    monkeypatch.setattr("wavewright.tools.models.providers.build_model", make_slowly)
+    # A clock that stands still, but while a model is made and its library loaded.
+    monkeypatch.setattr(anyio, "current_time", lambda: 100.0 * len(made))
+    model_server.answer("short")
+
+    async with models_over(
+        model_server, tmp_path, is_forced=False, fallbacks=["openai-chat:spare"]
+    ) as asking:
+        if way == "loop":
+            await asking.models.work(question(), [], LoopLimits(), on_use=asking.uses.append)
+        else:
+            on_text = pieces.append if way == "streamed" else None
+            await asking.models.ask(question(), on_use=asking.uses.append, on_text=on_text)
+
+    assert len(made) == 2
+    assert [use.seconds for use in asking.uses] == [0.0]
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,6 @@ class ProviderModels:
 
     async def _ask(self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None) -> ModelAnswer:
         choice = self.choose(call.preference, call.role)
-        self.served(choice.model)  # loads the provider's library, which is no part of the answer's time
         sieve = None if on_text is None else TextSieve(self.redactor.redact, on_text)
         meter = self.meter(call, choice.model, what_is_sent(call), None if sieve is None else sieve.add)
         chain = self.chain(choice, meter)
@@ -222,6 +221,8 @@ class ProviderModels:
     ) -> ModelResponse:
         """Return the response of one question within its clock, and tell once what it cost.
 
+        The clock starts here: its models are made and their libraries loaded, and the circuit lets it pass.
+
         Raises:
             ModelError: there is none.
         """
@@ -229,7 +230,7 @@ class ProviderModels:
         await self.circuit.enter(meter.call, meter.model)
         try:
             with anyio.fail_after(seconds):
-                meter.deadline = anyio.current_time() + seconds
+                meter.start(seconds)
                 response = await answer()
         except TimeoutError:
             fault = Fault("timeout", f"{meter.model} gave no answer in {seconds:g} s, waits included")

@@ -70,6 +70,8 @@ async def work_in_loop(
     """
     call = models.without_secrets(call)
     choice = models.choose(call.preference, call.role)
+    for name in choice.fallbacks:
+        models.served(name)  # loads its provider's library, which is no part of the loop's time
     model = _LoopModel(models, choice, call, tools, limits, on_use)
     agent = _make_agent(model, _LoopToolset(tools, limits, models), models.settings_of(call))
     with capture_run_messages() as exchanged:

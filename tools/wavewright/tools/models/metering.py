@@ -70,7 +70,13 @@ class Meter:
     is_cut: bool = False
     """Whether the answer's stream ended early."""
     deadline: float = math.inf
-    started: float = field(default_factory=anyio.current_time)
+    started: float = math.inf
+    """When the question was put; never before its models are made."""
+
+    def start(self, seconds: float) -> None:
+        """Start the clock, which gives the question this many seconds."""
+        self.started = anyio.current_time()
+        self.deadline = self.started + seconds
 
     def seconds_left(self) -> float:
         """Return how long the question may still take."""
@@ -149,7 +155,7 @@ class Meter:
             input_tokens=sum(one.input_tokens for one in self.tallies),
             output_tokens=sum(one.output_tokens for one in self.tallies),
             usd=_sum_of(prices),
-            seconds=anyio.current_time() - self.started,
+            seconds=max(0.0, anyio.current_time() - self.started),
             attempts=len(self.tallies),
             is_estimated=any(one.is_estimated for one in self.tallies),
             is_implausible=any(one.is_implausible for one in self.tallies),
