@@ -7,7 +7,8 @@ whether a plan is sound is the checker's business.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -112,6 +113,38 @@ class Step(Model):
     """How many items must succeed for the step to be *ok*; all of them where it is absent."""
     budget: Budget | None = None
     """Upper bounds of what the step may spend."""
+
+    def model_post_init(self, _context: object, /) -> None:
+        """Share the names of the fields, and the set of those that are given, with all other steps.
+
+        Both are tables of their own in each model otherwise, and take more memory than all the values of a step.
+        """
+        if len(self.__dict__) == len(_STEP_FIELDS):  # `model_construct` takes fewer
+            object.__setattr__(self, "__dict__", _STEP_FIELDS | self.__dict__)
+        given = self.__pydantic_fields_set__
+        given = _GIVEN_FIELDS.setdefault(frozenset(given), given)
+        object.__setattr__(self, "__pydantic_fields_set__", given)
+
+
+class _Fields:
+    """Whatever fields; Python keeps the names of attributes once for all instances of a class."""
+
+
+def _sharing_names(names: Iterable[str]) -> dict[str, object]:
+    """Return a dictionary whose copies share the table of its keys, as those of instances do."""
+    fields = _Fields()
+    for _ in range(_INSTANCES_UNTIL_TIGHT):
+        fields = _Fields()
+        for name in names:
+            setattr(fields, name, None)
+    return vars(fields)
+
+
+_INSTANCES_UNTIL_TIGHT: Final = 32
+"""Python leaves room for more attributes, and less of it in each further instance."""
+_STEP_FIELDS: Final = _sharing_names(Step.model_fields)
+_GIVEN_FIELDS: Final = dict[frozenset[str], set[str]]()
+"""The sets of fields that steps were given, one for all that were given the same; nobody changes one in place."""
 
 
 class Judge(Model):
