@@ -111,9 +111,13 @@ def test_text_becomes_valid_and_other_text_stays(key: str, text: str) -> None:
         ({"a": {1: 2}}, "the output at /a has the key 1, which is no text"),
         ({"a": b"x"}, "the output at /a is a bytes, which JSON cannot express"),
         ([{1, 2}], "the output at /0 is a set, which JSON cannot express"),
+        (
+            {"a": -(10**5000)},
+            "the output at /a is an integer of more than 4,200 digits, which no reader of JSON takes",
+        ),
         (object, "the output is a type, which JSON cannot express"),
     ],
-    ids=repr,
+    ids=lambda value: repr(value) if isinstance(value, str) else type(value).__name__,
 )
 def test_what_json_cannot_express_is_named_with_its_place(value: object, message: str) -> None:
     with pytest.raises(NotJsonError) as caught:

@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from typing import Any, Final, TextIO, cast
 
 from wavewright.config.redaction import Redactor
+from wavewright.executor.json_values import valid_text
 from wavewright.planner.rendering import printable_lines
 
 MAX_CHARS: Final = 16_000
@@ -45,7 +46,7 @@ class _TextEnd:
             self._parts, self._chars = [kept], len(kept)
 
     def text(self, redactor: Redactor) -> str:
-        text = redactor.redact("".join(self._parts))
+        text = valid_text(redactor.redact("".join(self._parts)))
         dropped = self._dropped + max(0, len(text) - MAX_CHARS)
         return f"… {dropped:,} characters before this were left out\n{text[-MAX_CHARS:]}" if dropped else text
 

@@ -20,6 +20,8 @@ from wavewright.planner.types import Json
 MAX_DEPTH = 100
 """Deeper than any honest output, and far from the interpreter's own limit."""
 
+_LONGEST_INTEGER = 14_000
+"""Bits; Python itself writes and reads at most 4,300 digits."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -73,8 +75,10 @@ def _clean(value: object, depth: int) -> Json:
     # Exact types first: they are all that a well-behaved tool returns.
     if type(value) is str:
         return value if value.isascii() else valid_text(value)
-    if value is None or type(value) is int or type(value) is bool:
+    if value is None or type(value) is bool:
         return value
+    if type(value) is int:
+        return _written(value)
     if type(value) is float:
         if not math.isfinite(value):
             raise _MisfitError(f"is {value!r}, which is no JSON number")
@@ -86,6 +90,12 @@ def _clean(value: object, depth: int) -> Json:
     if isinstance(value, list | tuple):
         return _clean_list(cast("Iterable[object]", value), depth)
     return _clean_rarer(value, depth)
+
+
+def _written(value: int) -> int:
+    if value.bit_length() > _LONGEST_INTEGER:
+        raise _MisfitError("is an integer of more than 4,200 digits, which no reader of JSON takes")
+    return value
 
 
 def _clean_object(value: Mapping[object, object], depth: int) -> Json:
@@ -126,7 +136,7 @@ def _clean_rarer(value: object, depth: int) -> Json:
     if isinstance(value, str):
         return valid_text(str.__str__(value))
     if isinstance(value, int):
-        return int(value)
+        return _written(int(value))
     if isinstance(value, float):
         return _clean(float(value), depth)
     if is_dataclass(value) and not isinstance(value, type):

@@ -17,6 +17,7 @@ from typing import TypeVar, cast
 
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.executor.events import ErrorKind, Frame, StepError
+from wavewright.executor.json_values import valid_text
 from wavewright.executor.tracebacks import last_frames, traceback_text
 from wavewright.planner.models import Retry
 from wavewright.tools.calls import ToolError
@@ -91,7 +92,7 @@ def describe_failure(error: BaseException, wall: float, redactor: Redactor | Non
     return Failure(
         kind="transient" if is_transient(cause) else "tool",
         message=_message(cause, redactor),
-        hint=cause.hint if isinstance(cause, ToolError) else None,
+        hint=valid_text(cause.hint) if isinstance(cause, ToolError) and cause.hint else None,
         names=frozenset(_class_names(cause)),
         retry_after=_retry_after(cause, wall),
         frames=last_frames(cause, redactor),
@@ -163,7 +164,7 @@ def _message(error: BaseException, redactor: Redactor) -> str:
         words = _words(error)
         text = f"{type(error).__name__}: {words}" if words else type(error).__name__
     # Libraries put addresses and headers into their words, and whatever failed is journaled and told.
-    text = redactor.redact(text)
+    text = valid_text(redactor.redact(text))
     return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
 
 

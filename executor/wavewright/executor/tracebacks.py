@@ -16,6 +16,7 @@ from typing import Final, cast
 
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events import Frame
+from wavewright.executor.json_values import valid_text
 from wavewright.planner.rendering import cut_middle
 
 MOST_FRAMES: Final = 4
@@ -50,7 +51,7 @@ def traceback_text(error: BaseException, redactor: Redactor) -> str:
     whole.stack = traceback.StackSummary.from_list(_below_engine(whole.stack))
     text = "".join(whole.format()).rstrip()
     # Redacted before it is cut: half a secret is not recognised as one.
-    text = redactor.redact(cut_middle(text, _MAX_REDACTED))
+    text = valid_text(redactor.redact(cut_middle(text, _MAX_REDACTED)))
     return cut_middle(text, MAX_TRACEBACK_CHARS)
 
 

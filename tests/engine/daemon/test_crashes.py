@@ -64,6 +64,17 @@ def grouped() -> str:
 async def async_grouped() -> str:
     """Raise such a group on the event loop."""
     raise BaseExceptionGroup("of a tool", [SystemExit(3), KeyboardInterrupt()])
+
+
+def half() -> str:
+    """Name a file whose name is no UTF-8, as the system gives it."""
+    print("\\udce9t\\udce9")
+    raise FileNotFoundError("no file \\udce9t\\udce9.txt")
+
+
+def digits() -> int:
+    """Give more digits than Python writes."""
+    return 10**5000
 '''
 
 
@@ -235,7 +246,7 @@ async def test_whatever_a_tool_raises_fails_its_step_and_the_daemon_goes_on(
 ) -> None:
     with (yard.folder / "yard.py").open("a") as file:
         file.write(RAISING)
-    names = ("own", "closed", "interrupted", "grouped", "async_grouped")
+    names = ("own", "closed", "interrupted", "grouped", "async_grouped", "half", "digits")
     yard.write(functions=", ".join(f"{name}: {{}}" for name in ("say", *names)))
     daemon = start()
     await daemon.started()
