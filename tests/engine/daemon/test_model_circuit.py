@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.yard import Counterpart, Yard, job
+from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.fake_model.server import Failure, FakeModelServer, asked_for, denied
 from wavewright.engine.messages.requests import JobRequest
 from wavewright.planner.types import JsonObject
@@ -71,3 +72,47 @@ async def test_jobs_wait_with_the_reason_until_a_probe_is_answered(
     # The step was not called again, and the second job was not begun before the model was back.
     assert modelled.calls() == {"say one": 1, "say two": 1}
     assert "JOB_PAUSED" not in counterpart.statuses(second)
+
+
+@pytest.mark.parametrize(
+    "is_refused", [False, True], ids=["connections are reset", "connections are refused"]
+)
+async def test_jobs_wait_while_no_connection_to_the_model_holds_and_complete_after_that(
+    modelled: Yard,
+    counterpart: Counterpart,
+    in_process: InProcess,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_refused: bool,
+) -> None:
+    model_server.answer(REVIEW, when=asked_for("review"))
+    model_server.answer("yes")
+    first, second = str(uuid4()), str(uuid4())
+    # The outer proxy resets what it has taken for a server that takes nothing.
+    with (
+        TcpProxy.before(model_server.url) as inner,
+        TcpProxy.before(inner.url(model_server.url)) as outer,
+    ):
+        address = outer.url(model_server.openai_url)
+        modelled.environment["WAVEWRIGHT_BASE_URL"] = address
+        monkeypatch.setenv("WAVEWRIGHT_BASE_URL", address)
+        faulty = outer if is_refused else inner
+        faulty.refuse()
+        async with in_process() as daemon:
+            await counterpart.send(JobRequest(job_id=first, job=job(("say", "one"))))
+            paused = await counterpart.until_told(first, "JOB_PAUSED")
+            await counterpart.send(JobRequest(job_id=second, job=job(("say", "two"))))
+            # A probe has failed, too.
+            await modelled.until(lambda: len(daemon.said("model_circuit_opened")) >= 2)
+            asked_while_away = len(model_server.requests)
+            faulty.pass_on()
+            for one in (first, second):
+                await counterpart.until_told(one, "JOB_COMPLETED")
+
+    assert str(paused["reason"]).startswith("it waits for its model: ")
+    assert asked_while_away == 0
+    assert len(daemon.said("model_circuit_closed")) == 1
+    assert modelled.calls() == {"say one": 1, "say two": 1}
+    for one in (first, second):
+        assert "JOB_FAILED" not in counterpart.statuses(one)
