@@ -17,6 +17,7 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.yard import PATIENCE, Counterpart, Yard
+from tests.support.rabbitmq import DUMB, Broker, RunningBroker
 from wavewright.engine.cli import broker
 
 JOB = "name: one thing\nplan: parts/plan.yaml\n"
@@ -285,17 +286,39 @@ def doctor_of(wavewright: CommandLine) -> tuple[int, dict[str, dict[str, str]]]:
 async def test_the_doctor_says_whether_the_broker_lets_the_daemon_in(
     yard: Yard, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(yard.folder)
     monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", yard.url)
     well, found = await anyio.to_thread.run_sync(doctor_of, wavewright)
     monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", yard.url.replace("tester:", "tester:another-"))
     ill, refused = await anyio.to_thread.run_sync(doctor_of, wavewright)
 
     assert (well, found["broker"]["state"]) == (0, "ok")
-    assert found["broker"]["detail"].endswith("lets the daemon in")
+    assert found["broker"]["detail"].endswith("lets the daemon in and lets it write")
     assert (ill, refused["broker"]["state"]) == (1, "fault")
     assert "refuses the user 'tester'" in refused["broker"]["detail"]
     assert "another-" not in str(refused)
     assert "authenticate_user" in refused["broker"]["mend"]
+
+
+@pytest.mark.anyio
+async def test_the_doctor_names_the_right_to_write_that_is_missing(
+    yard: Yard,
+    broker: Broker | RunningBroker,
+    wavewright: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not isinstance(broker, Broker):
+        pytest.skip("the broker of WAVEWRIGHT_TEST_AMQP_URL has no user without rights")
+    monkeypatch.chdir(yard.folder)
+    monkeypatch.setenv("WAVEWRIGHT_AMQP_URL", broker.url_of(DUMB))
+    declared = await anyio.to_thread.run_sync(doctor_of, wavewright)
+    (yard.folder / "wavewright.yaml").write_text("daemon: {exchange: not-there-yet}\n")
+    undeclared = await anyio.to_thread.run_sync(doctor_of, wavewright)
+
+    for (code, found), exchange in ((declared, yard.topology.exchange), (undeclared, "not-there-yet")):
+        assert (code, found["broker"]["state"]) == (1, "fault")
+        assert f"the user {DUMB!r} may not write to the exchange {exchange!r}" in found["broker"]["detail"]
+        assert "rabbitmqctl set_permissions" in found["broker"]["mend"]
 
 
 def test_the_doctor_asks_no_broker_where_it_is_offline_or_there_is_none(

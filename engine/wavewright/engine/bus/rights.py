@@ -1,7 +1,8 @@
 """Whether the broker's user may write to an exchange, found out without a message being delivered.
 
 RabbitMQ checks the right to write, by exchange and by routing key, before it looks at a message's properties. So a
-message whose `expiration` is no number is refused in one of two ways: for lack of the right, or for the property.
+message whose `expiration` is no number is refused in one of two ways: for lack of the right, or for the property. The
+right to write to an exchange of that name is checked even where there is none yet; then the routing key is not.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from aio_pika.abc import AbstractChannel, AbstractConnection
-from aio_pika.exceptions import AMQPChannelError, ChannelPreconditionFailed
+from aio_pika.exceptions import AMQPChannelError, ChannelNotFoundEntity, ChannelPreconditionFailed
 from aiormq.exceptions import ChannelAccessRefused
 from pamqp.commands import Basic
 
@@ -26,6 +27,8 @@ async def check_writing(
 ) -> None:
     """Return where the user may send to every exchange under its routing key; nothing is delivered.
 
+    An exchange that is not there yet passes where the user may write to one of its name.
+
     Raises:
         RightsMissing: the user may not, names the exchange and what sets the right.
         BusDown: the connection is gone, or the broker refuses for another reason.
@@ -40,8 +43,8 @@ async def _check_route(
     channel = await open_channel(connection, place)
     try:
         await answered(_publish(channel, exchange, routing_key), place=place)
-    except ChannelPreconditionFailed:
-        # The message was refused, so the right to send it is there.
+    except (ChannelPreconditionFailed, ChannelNotFoundEntity):
+        # The message or the name was refused, so the right is there.
         return
     except ChannelAccessRefused as error:
         raise RightsMissing(

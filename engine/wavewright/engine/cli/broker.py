@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 import anyio
+from aio_pika.abc import AbstractConnection
 from pydantic import JsonValue
 
 from wavewright.config.daemon_settings import DaemonSection
@@ -58,7 +59,7 @@ def _waiting() -> Notice:
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncGenerator[None]:
+async def connected(url: str) -> AsyncGenerator[AbstractConnection]:
     """Be connected with the broker while the block runs, and make nothing there.
 
     Raises:
@@ -70,7 +71,7 @@ async def connected(url: str) -> AsyncGenerator[None]:
             await line.open()
         if patience.cancelled_caught:
             raise BusDown(f"no broker answered within {PATIENCE:g} s", place=line.place)
-        yield
+        yield await line.connection()
     finally:
         await line.close()
 

@@ -1,6 +1,6 @@
-"""What `wavewright doctor` finds out about the daemon's broker: whether the user of the settings gets in there.
+"""What `wavewright doctor` finds out about the daemon's broker: whether the user of the settings may connect and write.
 
-Nothing is made at the broker: a queue that is not there yet is made by the daemon.
+Nothing is made or delivered at the broker: a queue that is not there yet is made by the daemon.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[Finding]:
     """Yield what is to be said of the broker; nothing where the settings name none."""
-    url = settings.daemon.amqp_url
+    section = settings.daemon
+    url = section.amqp_url
     if url is None:
         return
     if not is_installed("daemon"):
@@ -28,11 +29,14 @@ def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[Finding
     # Most projects have no broker, and what connects to one takes a third of a second to load.
     from wavewright.engine.bus.address import read_address
     from wavewright.engine.bus.errors import BusError
+    from wavewright.engine.bus.rights import check_writing
+    from wavewright.engine.bus.topology import topology_of
     from wavewright.engine.cli.broker import connected
 
     async def look() -> None:
-        async with connected(url):
-            pass
+        async with connected(url) as connection:
+            routes = topology_of(section).routes()
+            await check_writing(connection, routes, user=address.user, place=address.shown)
 
     try:
         address = read_address(url)
@@ -45,11 +49,11 @@ def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[Finding
         yield Finding("broker", "fault", f"{where}{error.message}", error.mend)
         return
     if address.is_encrypted or address.is_loopback:
-        yield Finding("broker", "ok", f"{address.shown} lets the daemon in")
+        yield Finding("broker", "ok", f"{address.shown} lets the daemon in and lets it write")
     else:
         yield Finding(
             "broker",
             "note",
-            f"{address.shown} lets the daemon in, unencrypted",
+            f"{address.shown} lets the daemon in and lets it write, unencrypted",
             "begin the address with amqps://",
         )

@@ -38,7 +38,7 @@ def examine(*, output_format: str, is_offline: bool) -> int:
     """Print the findings; exits 1 where something is at fault.
 
     Unless `is_offline`, each language model that would be used is asked one short question, and the daemon's broker
-    whether it lets the daemon in.
+    whether it lets the daemon in and lets it write.
     """
     findings = [_shown(found) for found in _findings(is_offline=is_offline)]
     if output_format == "json":

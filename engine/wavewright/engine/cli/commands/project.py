@@ -56,7 +56,8 @@ def doctor(
 ) -> None:
     """Say what works here and what would mend the rest.
 
-    Where a language model is configured it is asked one short question, and a broker whether it lets the daemon in.
+    Where a language model is configured it is asked one short question, and a broker whether it lets the daemon in
+    and lets it write.
     """
     from wavewright.engine.cli import doctor_command
 
