@@ -41,23 +41,25 @@ def gather_tools(goal: Goal, settings: Settings, services: Services | None = Non
 def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str, ToolSignature]:
     """Return the signatures of the tools that the goal allows, and of those that the plan names beside them.
 
-    A tool that exists and is not allowed is another fault than one that nobody brings.
+    A tool that exists and is not allowed is another fault than one that nobody brings. Where nobody brings one, the
+    signatures of all tools of the project are there as well, to suggest the one that was meant.
 
     Raises:
         ToolDefinitionError, PackError: as in `gather_tools`.
     """
     names = goal.tool_names | {step.tool for step in plan.steps}
-    return _named_tools(names, goal.packs, settings, make_services(settings).for_goal(goal), goal).signatures
+    services = make_services(settings).for_goal(goal)
+    return _named_tools(names, goal.packs, settings, services, goal, all_if_missing=True).signatures
 
 
 def tools_of_plan(plan: Plan, settings: Settings, services: Services | None = None) -> Registry:
-    """Return the tools that a plan names, as far as the project or a pack brings them."""
+    """Return the tools that a plan names; all of the project's besides where nobody brings one of them."""
     packs: JsonObject = {
         name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
         for name, given in settings.packs.items()
     }
     names = frozenset(name for step in plan.steps for name in (step.tool, *agent_tools(step)))
-    return _named_tools(names, packs, settings, services or make_services(settings))
+    return _named_tools(names, packs, settings, services or make_services(settings), all_if_missing=True)
 
 
 def agent_tools(step: Step) -> tuple[str, ...]:
@@ -109,7 +111,13 @@ def load_named_pack(name: str, settings: Settings) -> None:
 
 
 def _named_tools(
-    names: frozenset[str], packs: JsonObject, settings: Settings, services: Services, goal: Goal | None = None
+    names: frozenset[str],
+    packs: JsonObject,
+    settings: Settings,
+    services: Services,
+    goal: Goal | None = None,
+    *,
+    all_if_missing: bool = False,
 ) -> Registry:
     _refuse_unknown_packs(settings)
     own = _own_tools(settings, services)
@@ -121,6 +129,8 @@ def _named_tools(
         missing -= brought.keys()
         if not missing:
             break
+    if missing and all_if_missing:
+        found = {**own, **found}
     if AGENT in names and AGENT not in own:
         found[AGENT] = _agent(services, found, goal)
     return Registry(found.values())

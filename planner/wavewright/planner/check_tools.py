@@ -16,7 +16,7 @@ from wavewright.planner.fit_params import REFERENCE, InputSchema, TypeOf, input_
 from wavewright.planner.models import Step
 from wavewright.planner.pointers import child, tokens
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.suggestions import choice, did_you_mean, fields_listing, parameter_text
+from wavewright.planner.suggestions import choice, did_you_mean, fields_listing, listing, parameter_text
 from wavewright.planner.types import Json, JsonSchema
 from wavewright.planner.validators import BadSchemaError, Misfit
 
@@ -62,11 +62,12 @@ def _unusable(subject: Subject, step: Step, place: str) -> Diagnostic:
             choice(step.tool, subject.allowed, what="allowed tools"),
         )
     known = subject.allowed & subject.tools.keys() or subject.tools.keys()
+    near = did_you_mean(step.tool, known) or did_you_mean(step.tool, subject.tools)
     return fault(
         "E201",
         place,
         f"step {step.id!r} calls {step.tool!r}, and there is no such tool",
-        choice(step.tool, known, what="tools") or _NO_TOOLS,
+        near or listing(known, what="tools") or _NO_TOOLS,
     )
 
 
