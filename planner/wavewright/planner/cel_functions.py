@@ -12,10 +12,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from wavewright.config.durations import parse_duration
 from wavewright.planner.cel_faults import ExpressionFault, closest
 from wavewright.planner.cel_nodes import Call
 from wavewright.planner.cel_operators import Uint
-from wavewright.planner.types import Json, parse_duration
+from wavewright.planner.types import Json
 
 FUNCTIONS: Final[dict[str, str]] = {
     "now()": "the instant of the run, a timestamp",

@@ -14,8 +14,8 @@ from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
+from wavewright.config.durations import Seconds
 from wavewright.planner.models import Model
-from wavewright.planner.types import Seconds
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from wavewright.config.durations import Seconds
 from wavewright.planner.models import Budget, Model
-from wavewright.planner.types import Seconds
 
 
 class Limits(Model):

@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from wavewright.config.durations import Seconds
 from wavewright.planner.types import (
     GATE_ID_PATTERN,
     ID_PATTERN,
@@ -27,7 +28,6 @@ from wavewright.planner.types import (
     GateSeverity,
     JsonSchema,
     PlanHash,
-    Seconds,
     StepId,
 )
 

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from wavewright.config.durations import Seconds
 from wavewright.planner.models import Model, Retry
-from wavewright.planner.types import ID_PATTERN, Effect, JsonSchema, Seconds
+from wavewright.planner.types import ID_PATTERN, Effect, JsonSchema
 
 
 class ToolSignature(Model):

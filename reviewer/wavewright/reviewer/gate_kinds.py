@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from wavewright.config.durations import Seconds
 from wavewright.executor.ports import GateView
 from wavewright.planner.expressions import ExpressionFault, compile_dynamic
 from wavewright.planner.references import reads
-from wavewright.planner.types import Json, JsonObject, JsonSchema, Seconds, StepId
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.planner.validators import BadSchemaError, validator_of
 from wavewright.reviewer.misfits import misfit_texts
 from wavewright.reviewer.times import duration_text, iso, read_time

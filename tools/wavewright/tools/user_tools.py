@@ -23,9 +23,10 @@ from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from wavewright.config.durations import Seconds
 from wavewright.config.shape import shape_faults
 from wavewright.planner.models import Model, Retry
-from wavewright.planner.types import Effect, Json, Seconds
+from wavewright.planner.types import Effect, Json
 from wavewright.tools.calls import Tool
 from wavewright.tools.functions import ToolDefinitionError, UserFunction
 from wavewright.tools.registry import make_tool

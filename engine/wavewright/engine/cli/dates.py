@@ -29,7 +29,7 @@ def seconds_of(text: str, name: str) -> float:
     Raises:
         CommandError: it is none.
     """
-    from wavewright.planner.types import parse_duration
+    from wavewright.config.durations import parse_duration
 
     try:
         found = parse_duration(float(text) if text.isdecimal() else text)

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from wavewright.config.durations import Seconds
 from wavewright.planner.models import Model
-from wavewright.planner.types import JsonObject, Seconds
+from wavewright.planner.types import JsonObject
 from wavewright.tools.equities.vega_prices import VEGA
 from wavewright.tools.packs import PackError
 

@@ -15,11 +15,12 @@ from typing import Annotated
 import anyio
 from pydantic import Field, ValidationError
 
+from wavewright.config.durations import Seconds
 from wavewright.planner.goals import AvailableTool, Goal
 from wavewright.planner.limits import Limits
 from wavewright.planner.models import Model
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.types import Json, JsonObject, JsonSchema, Seconds
+from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.calls import Tool, ToolCall
 from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.workers.making import version_of

@@ -13,10 +13,11 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
+from wavewright.config.durations import Seconds
 from wavewright.planner.goals import ThinkingLevel
 from wavewright.planner.ladder import Fallen
 from wavewright.planner.models import Model, Retry
-from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema, Seconds
+from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema
 from wavewright.planner.validators import BadSchemaError, Misfit, validator_of
 from wavewright.tools.calls import Tool
 
