@@ -58,11 +58,12 @@ def test_the_file_is_found_upwards_and_its_paths_are_relative_to_it(tmp_path: Pa
 
 
 def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
-    project(tmp_path, "state_dir: state\nschedule: waves\nconcurrency: 4\nmodel: a:b\n")
+    project(tmp_path, "state_dir: state\nschedule: waves\nconcurrency: 4\nmodel: a:b\nretention: 30d\n")
     given = {
         "WAVEWRIGHT_STATE": "/var/wavewright",
         "WAVEWRIGHT_SCHEDULE": "dataflow",
         "WAVEWRIGHT_CONCURRENCY": "8",
+        "WAVEWRIGHT_RETENTION": "12h",
         "WAVEWRIGHT_MODEL": "c:d",
         "WAVEWRIGHT_OUTPUT": "out",
         "WAVEWRIGHT_JOURNAL": "",
@@ -70,6 +71,7 @@ def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
     settings = load_settings(tmp_path, given)
 
     assert (settings.schedule, settings.concurrency, settings.model) == ("dataflow", 8, "c:d")
+    assert settings.retention == 12 * 3600
     assert settings.journal == Path("/var/wavewright/journal.sqlite")
     assert settings.output_dir == tmp_path / "out"
 

@@ -9,6 +9,8 @@ import typing
 
 import pytest
 from pydantic import BaseModel
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from tests.repository.tree import ROOT
 from wavewright.config.daemon_settings import (
@@ -134,11 +136,10 @@ def test_every_option_of_a_function_is_described_where_tools_are_written() -> No
 
 def test_every_command_is_described() -> None:
     text = (REFERENCE / "cli.md").read_text(encoding="utf-8")
-    names = [
-        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
-    ]
+    commands = get_command(app)
+    assert isinstance(commands, TyperGroup)
 
-    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == names
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [*commands.commands]
 
 
 def test_every_exit_code_is_described() -> None:

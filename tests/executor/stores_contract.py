@@ -10,7 +10,10 @@ from tests.executor.contract_of_answers import AnswersContract
 from tests.executor.contract_of_attempts import AttemptsContract
 from tests.executor.contract_of_claims import ClaimsContract
 from tests.executor.contract_of_messages import MessagesContract
+from tests.executor.contract_of_retention import RetentionContract
 
 
-class JobStoreContract(ClaimsContract, AttemptsContract, AnswersContract, MessagesContract):
+class JobStoreContract(
+    ClaimsContract, AttemptsContract, AnswersContract, MessagesContract, RetentionContract
+):
     """Inherit this, and give the fixture `daemons`."""

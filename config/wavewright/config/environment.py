@@ -6,6 +6,7 @@
 | `WAVEWRIGHT_JOURNAL` | `journal` |
 | `WAVEWRIGHT_PG_URL` | `journal`, as the address of a PostgreSQL database |
 | `WAVEWRIGHT_OUTPUT` | `output_dir` |
+| `WAVEWRIGHT_RETENTION` | `retention` |
 | `WAVEWRIGHT_SCHEDULE` | `schedule` |
 | `WAVEWRIGHT_CONCURRENCY` | `concurrency` |
 | `WAVEWRIGHT_MODEL` | `model`, for every role and preference |
@@ -32,6 +33,7 @@ from pydantic_core import ErrorDetails
 
 from wavewright.config.addresses import AmqpUrl, JournalPlace, PgUrl
 from wavewright.config.daemon_settings import HealthPlace, HmacKey, LogLevel, Slots
+from wavewright.config.durations import Seconds
 from wavewright.config.model_settings import CassetteMode, Schedule
 from wavewright.config.sources import DocumentError, Fault, Source, Span
 
@@ -49,6 +51,7 @@ VARIABLES: Final = (
     Variable("WAVEWRIGHT_JOURNAL", "journal"),
     Variable("WAVEWRIGHT_PG_URL", "pg_url"),
     Variable("WAVEWRIGHT_OUTPUT", "output_dir"),
+    Variable("WAVEWRIGHT_RETENTION", "retention"),
     Variable("WAVEWRIGHT_SCHEDULE", "schedule"),
     Variable("WAVEWRIGHT_CONCURRENCY", "concurrency"),
     Variable("WAVEWRIGHT_MODEL", "model"),
@@ -74,6 +77,7 @@ class GivenByEnvironment(BaseModel):
     journal: JournalPlace | None = None
     pg_url: PgUrl | None = None
     output_dir: str | None = None
+    retention: Seconds | None = None
     schedule: Schedule | None = None
     concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = None
     model: str | None = None
@@ -111,6 +115,7 @@ def without_faulty(environment: Mapping[str, str], error: DocumentError) -> dict
 
 
 _WANTED = {
+    "retention": "a time longer than 0, such as '12h' or '30d'",
     "schedule": "'waves' or 'dataflow'",
     "concurrency": "a whole number from 1 to 10000",
     "cassette_mode": "'replay' or 'record'",

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from wavewright.config.addresses import JournalPlace, is_address
 from wavewright.config.daemon_settings import DaemonSection, with_daily_tokens
 from wavewright.config.documents import Document, DocumentError, Fault, ReadLimits, read_document_file
+from wavewright.config.durations import Seconds
 from wavewright.config.environment import GivenByEnvironment, read_environment, without_faulty
 from wavewright.config.model_settings import BudgetsSection, CassetteMode, ModelsSection, Schedule
 from wavewright.config.shape import read_shape
@@ -45,6 +46,8 @@ class SettingsFile(BaseModel):
     `journal.sqlite` in the state folder where it is absent."""
     output_dir: str | None = Field(default=None, min_length=1)
     """Folder of the packages of all runs; `runs` in the state folder where it is absent."""
+    retention: Seconds | None = None
+    """How long after its end a run is kept by the daemon, as seconds or with a unit (`30d`); for ever where absent."""
     schedule: Schedule | None = None
     """How steps are started; the goal template's choice where it is absent."""
     concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = None
@@ -85,6 +88,8 @@ class Settings:
     """The file that the settings were read from, if there is one."""
     journal_url: str | None = field(default=None, repr=False)
     """The PostgreSQL database that the journal is in, in place of the file."""
+    retention: float | None = None
+    """Seconds after its end for which the daemon keeps a run; for ever where absent."""
     schedule: Schedule | None = None
     concurrency: int | None = None
     model: str | None = None
@@ -183,6 +188,7 @@ def _worked_out(
         output_dir=_path("output_dir", from_environment, folder)
         or _below(root, given.output_dir)
         or state / "runs",
+        retention=from_environment.retention or given.retention,
         schedule=from_environment.schedule or given.schedule,
         concurrency=from_environment.concurrency or given.concurrency,
         model=from_environment.model or given.model,

@@ -132,6 +132,8 @@ def _marks(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
+    # Must be said before there is anything in the file; what removed runs leave can be given back to the disk then.
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     with Transaction(connection, patience=0):
         # Another process may have come first.
         if _is_new(connection):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from wavewright.executor.journal_errors import RunBusy
 from wavewright.executor.journal_reader import read_hold
-from wavewright.executor.lease import Hold, Owner, judge_hold
+from wavewright.executor.lease import Claim, Hold, Owner, judge_hold
 from wavewright.executor.run_faults import run_busy, run_busy_here, run_lost
 from wavewright.planner.types import RunId
 
@@ -119,13 +119,22 @@ class Leases:
 
     def owner_of(self, run: RunId) -> str | None:
         """Return who has the run open, for people; none where nobody does, or nobody who lives."""
+        hold = self._hold(run)
+        return str(hold.owner) if hold is not None and self._judged(hold) == "busy" else None
+
+    def is_held(self, run: RunId) -> bool:
+        """Return whether somebody has the run open who lives, or who may live where it cannot be seen from here."""
+        hold = self._hold(run)
+        return hold is not None and self._judged(hold) != "free"
+
+    def _hold(self, run: RunId) -> Hold | None:
         columns = self._connection.execute(
             "SELECT owner, host, pid, born, realm, since, beat, beat_at, lease FROM run WHERE run = ?", (run,)
         ).fetchone()
-        hold = None if columns is None else read_hold(columns)
-        if hold is None or judge_hold(hold, now=self._clock(), realm=self._owner.realm) != "busy":
-            return None
-        return str(hold.owner)
+        return None if columns is None else read_hold(columns)
+
+    def _judged(self, hold: Hold) -> Claim:
+        return judge_hold(hold, now=self._clock(), realm=self._owner.realm)
 
     def busy(self, run: RunId, hold: Hold) -> RunBusy:
         """Return the error that names the run's owner."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from wavewright.executor.events import RunStarted
 from wavewright.executor.job_store.sqlite_beside import put_beside
@@ -230,6 +230,14 @@ class JournalStore:
         """Give the run up within a wish."""
         if (held := self._held.pop(run, None)) is not None:
             self._leases.give_up(held)
+
+    def is_held(self, run: RunId) -> bool:
+        """Return whether somebody has the run open, or may have."""
+        return self._leases.is_held(run)
+
+    def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows that a statement brings, or writes, within a wish."""
+        return self._connection.execute(statement, values).fetchall()
 
     def owner_of(self, run: RunId) -> str | None:
         """Return who has the run open, for people; none where nobody does, or nobody who lives."""

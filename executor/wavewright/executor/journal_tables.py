@@ -10,7 +10,7 @@ from typing import Final
 
 APPLICATION_ID: Final = 0x57617665
 """`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Of the tables and of the events' bodies; in `PRAGMA user_version`."""
 OLDEST_FORMAT: Final = 1
 """Of a file that can be read as it is, and is brought to `FORMAT` in place where it is opened to be written."""
@@ -164,7 +164,15 @@ _JOB_TABLES: Final = (
     "CREATE INDEX decision_open ON decision (no) WHERE choice IS NULL",
 )
 
-TABLES: Final = (*_EVENT_TABLES, *_PURSE_TABLES, *_JOB_TABLES)
+# A run is removed whole, its own row first: events of a run that is there are never deleted.
+_REMOVAL: Final = (
+    "DROP TRIGGER event_kept",
+    """
+    CREATE TRIGGER event_kept BEFORE DELETE ON event WHEN EXISTS (SELECT 1 FROM run WHERE no = OLD.run)
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is deleted with its run only'); END""",
+)
+
+TABLES: Final = (*_EVENT_TABLES, *_PURSE_TABLES, *_JOB_TABLES, *_REMOVAL)
 """What makes a new file."""
-MIGRATIONS: Final = {1: _PURSE_TABLES, 2: _JOB_TABLES}
+MIGRATIONS: Final = {1: _PURSE_TABLES, 2: _JOB_TABLES, 3: _REMOVAL}
 """By format: what makes the next one of it."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wavewright.executor.postgres.journal import PostgresJournal
     from wavewright.executor.postgres.purse import PostgresPurse
     from wavewright.executor.purse_sqlite import SqlitePurse
+    from wavewright.executor.retention import RunRemoval
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,21 @@ async def open_stores(
         purse_of(settings, clock=clock) as purse,
     ):
         yield Stores(journal, _jobs_of(journal, clock), purse)
+
+
+def removal_of(journal: Journal) -> RunRemoval:
+    """Return the removing side of an open journal that is in a file or a database."""
+    from wavewright.executor.journal_sqlite import SqliteJournal
+
+    if isinstance(journal, SqliteJournal):
+        from wavewright.executor.retention_sqlite import SqliteRunRemoval
+
+        return SqliteRunRemoval(journal)
+    from wavewright.executor.postgres.journal import PostgresJournal
+    from wavewright.executor.postgres.retention import PostgresRunRemoval
+
+    assert isinstance(journal, PostgresJournal)
+    return PostgresRunRemoval(journal)
 
 
 def _jobs_of(journal: SqliteJournal | PostgresJournal, clock: Callable[[], float]) -> JobStore:

@@ -24,6 +24,37 @@ def remembered(yard: Yard) -> tuple[int, int]:
     return came, went
 
 
+async def test_runs_are_removed_when_they_ended_longer_ago_than_the_settings_keep_them(
+    yard: Yard, counterpart: Counterpart, in_process: InProcess
+) -> None:
+    yard.write(more="retention: 30d")
+    wanted = str(uuid4())
+    async with in_process() as first:
+        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "once"))))
+        await counterpart.until_told(wanted, "JOB_COMPLETED")
+    within_the_time = runs_in(yard)
+    folder = yard.settings.output_dir / within_the_time[0]
+    # As `wavewright run` in the same project would have left it.
+    folder.mkdir(parents=True)
+    (folder / "package.json").write_text("{}")
+    async with in_process(lambda: time.time() + 29 * 86_400) as earlier:
+        await yard.until(lambda: bool(earlier.said("daemon_started")))
+    async with in_process(lambda: time.time() + 31 * 86_400) as later:
+        await yard.until(lambda: bool(later.said("runs_removed")))
+
+    assert len(within_the_time) == 1
+    assert first.said("runs_removed") + earlier.said("runs_removed") == []
+    assert [line["runs"] for line in later.said("runs_removed")] == [1]
+    assert runs_in(yard) == []
+    assert not folder.exists()
+
+
+def runs_in(yard: Yard) -> list[str]:
+    """Return the ids of the runs in the journal."""
+    with closing(sqlite3.connect(yard.settings.journal)) as store:
+        return [run for (run,) in store.execute("SELECT run FROM run").fetchall()]
+
+
 async def test_ids_of_messages_are_forgotten_when_none_like_them_could_be_taken_in_any_more(
     yard: Yard, counterpart: Counterpart, in_process: InProcess
 ) -> None:

@@ -10,16 +10,30 @@ from collections.abc import Callable, Sequence
 from contextlib import chdir
 from copy import copy
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from wavewright.engine.cli.commands import decisions, planning, project, records, running, service
 from wavewright.engine.version import __version__
 
+
+class _Commands(TyperGroup):
+    """Commands in the order in which the reference has them; Typer puts groups of commands before all others."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if {"runs", "show"} <= self.commands.keys():
+            names = [name for name in self.commands if name != "runs"]
+            names.insert(names.index("show"), "runs")
+            self.commands = {name: self.commands[name] for name in names}
+
+
 app = typer.Typer(
     name="wavewright",
+    cls=_Commands,
     help=(
         "Typed plans: checked before anything runs, executed in parallel waves, reviewed, repaired, packaged.\n\n"
         "Exit codes: 0 yes, 1 no (faults found, goal not achieved), 2 misuse, 3 journal or disk failed, "
@@ -69,15 +83,17 @@ def common(
 
 for _group in (running, planning, records, project, service, decisions):
     app.registered_commands.extend(_group.group.registered_commands)
+app.add_typer(records.runs_group, name="runs")
 
 
 def _only(name: str) -> typer.Typer:
     """Return the application with one command, or whole where that is none: making all of them takes 8 ms."""
-    asked = [info for info in app.registered_commands if (info.name or _name_of(info.callback)) == name]
-    if not asked:
+    commands = [info for info in app.registered_commands if (info.name or _name_of(info.callback)) == name]
+    groups = [info for info in app.registered_groups if info.name == name]
+    if not commands and not groups:
         return app
     alone = copy(app)
-    alone.registered_commands = asked
+    alone.registered_commands, alone.registered_groups = commands, groups
     return alone
 
 

@@ -53,7 +53,7 @@ def list_runs(
     if output_format == "json":
         sys.stdout.write(printable_json([_row_json(row) for row in rows], indent=2) + "\n")
     elif rows:
-        sys.stdout.write("".join(f"{line}\n" for line in _table(rows)))
+        sys.stdout.write("".join(f"{line}\n" for line in runs_table(rows)))
     elif statuses or since is not None:
         sys.stdout.write("no such runs\n")
     else:
@@ -177,7 +177,8 @@ def _row_json(row: RunRow) -> dict[str, object]:
     }
 
 
-def _table(rows: Sequence[RunRow]) -> list[str]:
+def runs_table(rows: Sequence[RunRow]) -> list[str]:
+    """Return the lines of a table of runs, its head first."""
     job_width = min(_LONGEST_JOB, max(len("job"), *(len(row.job) for row in rows)))
     costs = any(row.tokens for row in rows)
     status_width = max(_STATUS_WIDTH, *(len(row.status) + 2 for row in rows))

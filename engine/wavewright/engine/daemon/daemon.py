@@ -25,7 +25,7 @@ from wavewright.engine.bus.notices import Notice, NoticeName
 from wavewright.engine.bus.topology import topology_of
 from wavewright.engine.daemon.day import Day, PausingPurse, instant, is_spent
 from wavewright.engine.daemon.decisions import Renewal
-from wavewright.engine.daemon.forgetting import Forgetting
+from wavewright.engine.daemon.forgetting import Forgetting, Retention
 from wavewright.engine.daemon.intake import Intake
 from wavewright.engine.daemon.loop_watch import LoopWatch
 from wavewright.engine.daemon.model_circuit import CircuitWatch, ModelCircuit, State
@@ -206,6 +206,13 @@ class _Rooms:
         forgetting = Forgetting(
             self.stores.jobs, section.remembered_for, self.workshop.clock, self.workshop.on_store
         )
+        retention = Retention(
+            self.stores.journal,
+            self.workshop.settings,
+            self.workshop.clock,
+            self.workshop.watch.log,
+            self.workshop.on_store,
+        )
         loop_watch = LoopWatch(
             self.workshop.watch.log,
             section.stall_limit,
@@ -228,6 +235,7 @@ class _Rooms:
             group.start_soon(_within, inward, intake.run)
             group.start_soon(renewal.run)
             group.start_soon(forgetting.run)
+            group.start_soon(retention.run)
             group.start_soon(work)
             group.start_soon(relay)
             if (models := self.workshop.opened.services.models) is not None:

@@ -12,7 +12,7 @@ from typing import Final
 from wavewright.executor.journal_errors import JournalNotOpened
 from wavewright.executor.postgres.connection import Connection, transaction
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Of the tables and of the events' bodies; in the table `format`."""
 OLDEST_FORMAT: Final = 1
 """Of a database that is brought to `FORMAT`."""
@@ -186,11 +186,26 @@ _FORMAT_2: Final = """
     CREATE FUNCTION as_json(text) RETURNS json LANGUAGE plpgsql IMMUTABLE AS
     $$ BEGIN RETURN $1::json; EXCEPTION WHEN invalid_text_representation THEN RETURN NULL; END $$;
 """
+# A run is removed whole, its own row first: events of a run that is there are never deleted.
+_FORMAT_3: Final = """
+    CREATE FUNCTION refuse_loss() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN
+        IF EXISTS (SELECT FROM removed JOIN wavewright.run ON run.no = removed.run) THEN
+            RAISE EXCEPTION 'the journal is append-only: an event is deleted with its run only';
+        END IF;
+        RETURN NULL;
+    END $$;
+    DROP TRIGGER event_kept ON event;
+    CREATE TRIGGER event_kept BEFORE UPDATE OR TRUNCATE ON event
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+    CREATE TRIGGER event_removed AFTER DELETE ON event REFERENCING OLD TABLE AS removed
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_loss();
+"""
 _COLUMNS: Final = """
     SELECT relname, attname, format_type(atttypid, atttypmod) FROM pg_class
     JOIN pg_namespace ON pg_namespace.oid = relnamespace LEFT JOIN pg_attribute ON attrelid = pg_class.oid
     WHERE nspname = 'wavewright'"""
-_MIGRATIONS: Final = {0: _FORMAT_1, 1: _FORMAT_2}
+_MIGRATIONS: Final = {0: _FORMAT_1, 1: _FORMAT_2, 2: _FORMAT_3}
 """By format: what makes the next one of it."""
 
 

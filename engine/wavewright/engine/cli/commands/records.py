@@ -14,10 +14,12 @@ from wavewright.engine.cli.commands.options import (
 )
 
 group = typer.Typer()
+runs_group = typer.Typer()
 
 
-@group.command()
+@runs_group.callback(invoke_without_command=True)
 def runs(
+    context: typer.Context,
     status: Annotated[
         list[StatusChoice] | None, typer.Option(help="Only runs with this status; repeat it for others.")
     ] = None,
@@ -28,7 +30,9 @@ def runs(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
     format: Annotated[TextFormat, typer.Option("--format", "-f")] = TextFormat.text,  # noqa: A002
 ) -> None:
-    """List the runs in the journal."""
+    """List the runs in the journal, or remove old ones."""
+    if context.invoked_subcommand is not None:
+        return
     from wavewright.engine.cli import journal_commands
 
     raise typer.Exit(
@@ -39,6 +43,29 @@ def runs(
             since=since,
         )
     )
+
+
+@runs_group.command()
+def prune(
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="AGE|N",
+            help="Keep runs that ended within this time (12h, 30d), or so many of the newest.",
+        ),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what would be removed, and remove nothing.")
+    ] = False,
+) -> None:
+    """Remove runs that have ended, with their events and files.
+
+    Runs that have not ended, that wait for a person or that somebody works on are kept. A job and its targets, and a
+    run and its retries, are removed together.
+    """
+    from wavewright.engine.cli import prune_command
+
+    raise typer.Exit(prune_command.prune(keep, is_dry=dry_run))
 
 
 @group.command()
