@@ -28,7 +28,11 @@ ADD = ToolSignature.model_validate(
         "name": "add",
         "input_schema": {
             "type": "object",
-            "properties": {"x": {"type": "integer"}, "by": {"type": "integer"}},
+            "properties": {
+                "x": {"type": "integer"},
+                "by": {"type": "integer"},
+                "others": {"type": "array", "items": {"type": "integer"}},
+            },
             "required": ["x"],
             "additionalProperties": False,
         },

@@ -40,15 +40,24 @@ def layered(count: int, width: int = WIDTH) -> Shape:
 SHAPES: dict[str, Callable[[int], Shape]] = {"chain": chain, "fan-out": fan_out, "layered": layered}
 
 
-def plan_of(shape: Shape, tool: Callable[[int], str] = lambda _number: "add") -> Plan:
-    """Return the shape as a plan: one reference a step, and the other dependencies by name."""
+def plan_of(
+    shape: Shape, tool: Callable[[int], str] = lambda _number: "add", *, in_lists: bool = False
+) -> Plan:
+    """Return the shape as a plan: one reference a step, and the other dependencies by name.
+
+    With `in_lists` every dependency is a reference, and all those of a step stand in a list.
+    """
     return Plan(
         steps=tuple(
             Step(
                 id=StepId(f"s{number}"),
                 tool=tool(number),
-                params={"x": f"${{steps.s{before[0]}.v}}" if before else number, "by": number},
-                depends_on=tuple(StepId(f"s{other}") for other in before[1:]),
+                params={
+                    "x": number if in_lists or not before else f"${{steps.s{before[0]}.v}}",
+                    "by": number,
+                    **({"others": [f"${{steps.s{other}.v}}" for other in before]} if in_lists else {}),
+                },
+                depends_on=() if in_lists else tuple(StepId(f"s{other}") for other in before[1:]),
             )
             for number, before in enumerate(shape)
         )
