@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -9,7 +10,7 @@ import pytest
 from httpx2 import AsyncClient
 from pydantic_ai.models import Model
 
-from tests.wire.asking import RUN, models_over, question
+from tests.wire.asking import RUN, models_over, question, settings_for
 from wavewright.config.model_settings import BudgetsSection
 from wavewright.engine.fake_model.server import (
     Answer,
@@ -24,10 +25,12 @@ from wavewright.engine.fake_model.server import (
     silence,
     with_tokens,
 )
+from wavewright.executor.purse import MemoryPurse
 from wavewright.planner.model_port import LoopLimits, ModelError, ModelUse
 from wavewright.planner.models import Budget
 from wavewright.planner.spending import Account, Spend
 from wavewright.planner.types import StepId
+from wavewright.tools.models import open_models
 from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.models.providers import build_model
 
@@ -129,6 +132,24 @@ async def test_a_count_beyond_belief_is_charged_all_the_same_and_said_to_be_one(
     assert answer.use.is_implausible
     assert 10**12 <= answer.use.tokens <= 10**12 + 10
     assert spent.tokens == answer.use.tokens
+
+
+@pytest.mark.parametrize("model", ["openai-chat:scripted", "ollama:scripted"])
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+async def test_a_total_beyond_belief_is_charged_however_the_answer_comes(
+    model: str, model_server: FakeModelServer, tmp_path: Path, *, is_streamed: bool
+) -> None:
+    model_server.answer(with_tokens("an answer of words", Tokens(read=10, written=10, total=10**12)))
+    pieces = list[str]()
+    settings = replace(settings_for(model_server, tmp_path), model=model)
+    async with (
+        MemoryPurse(settings.budgets) as purse,
+        open_models(settings, purse, environment=model_server.environment()) as models,
+    ):
+        answer = await models.ask(question(), on_text=pieces.append if is_streamed else None)
+
+    assert answer.use.model == model
+    assert (answer.use.is_implausible, answer.use.tokens) == (True, 10**12)
 
 
 async def test_a_total_that_counts_thoughts_too_is_charged_and_no_alarm(

@@ -1,4 +1,4 @@
-"""OpenAI's models, with the total of tokens that a provider claims.
+"""Models of OpenAI's languages, with the total of tokens that a provider claims.
 
 The library keeps what was read and what was written, and drops a total that is larger than both together.
 """
@@ -8,19 +8,34 @@ from __future__ import annotations
 from typing import Any, Final
 
 from openai.types import responses
-from openai.types.chat import ChatCompletion
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from pydantic_ai.models.ollama import OllamaModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIStreamedResponse
 
 TOTAL: Final = "total_tokens"
 """Among the provider's details of an answer: the total that it claims."""
 
 
+class _TotallingStream(OpenAIStreamedResponse):
+    def _map_chunk_provider_details(self, chunk: ChatCompletionChunk) -> dict[str, Any] | None:
+        details = super()._map_chunk_provider_details(chunk)
+        return details if chunk.usage is None else {**(details or {}), TOTAL: chunk.usage.total_tokens}
+
+
 class TotallingChatModel(OpenAIChatModel):
-    """A model of the chat language that keeps the claimed total; of a streamed answer there is none."""
+    """A model of the chat language that keeps the claimed total."""
+
+    @property
+    def _streamed_response_cls(self) -> type[OpenAIStreamedResponse]:
+        return _TotallingStream
 
     def _process_provider_details(self, response: ChatCompletion) -> dict[str, Any] | None:
         details = super()._process_provider_details(response)
         return details if response.usage is None else {**(details or {}), TOTAL: response.usage.total_tokens}
+
+
+class TotallingOllamaModel(TotallingChatModel, OllamaModel):
+    """A model of Ollama that keeps the claimed total."""
 
 
 class TotallingResponsesModel(OpenAIResponsesModel):

@@ -113,11 +113,12 @@ def _google(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
 
 
 def _ollama(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
-    from pydantic_ai.models.ollama import OllamaModel
     from pydantic_ai.providers.ollama import OllamaProvider
 
+    from wavewright.tools.models.claimed_totals import TotallingOllamaModel
+
     provider = OllamaProvider(openai_client=_openai_client(endpoint, http))
-    return OllamaModel(endpoint.name, provider=provider, profile=_chat_profile(endpoint))
+    return TotallingOllamaModel(endpoint.name, provider=provider, profile=_chat_profile(endpoint))
 
 
 def _vllm(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
