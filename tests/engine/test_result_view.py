@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.reviewer.example_package import example_package
-from wavewright.engine.cli.result_view import rendered_result
+from wavewright.engine.cli.result_view import rendered_result, summary_text
 from wavewright.planner.types import Json
 from wavewright.reviewer.records import Package
 from wavewright.reviewer.summary import render_summary
@@ -64,3 +64,16 @@ def test_in_a_pipe_markdown_stays_as_it_is() -> None:
 
     assert rendered_result(found) is None
     assert "  - **up** by 3\n" in render_summary(found, rendered_result(found))
+
+
+def test_the_texts_of_a_summary_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_screen(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "60")
+    found = package("word " * 40)
+    reason = found.review.summary if found.review is not None else ""
+
+    lines = summary_text(found).splitlines()
+
+    texts = [line for line in lines if line.strip() and line.strip() in f"{reason} {found.result}"]
+    assert len(texts) > 4
+    assert max(map(len, texts)) <= 60

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from wavewright.reviewer.costs import cost_lines
 from wavewright.reviewer.failed_attempts import frame_line
@@ -15,7 +16,8 @@ from wavewright.reviewer.result_text import result_lines
 from wavewright.reviewer.times import duration_text
 from wavewright.reviewer.values import shorten, visible
 
-_WIDTH = 100
+MAX_WIDTH: Final = 100
+MIN_WIDTH: Final = 40
 _MOST = 12
 _MOST_FAILURES = 5
 _LEAST = 8
@@ -44,19 +46,27 @@ class _Rendered(str):
     __slots__ = ()
 
 
-def render_summary(package: Package, result: Sequence[str] | None = None) -> str:
+def render_summary(package: Package, result: Sequence[str] | None = None, *, width: int = MAX_WIDTH) -> str:
     """Return a package as plain text that ends with a line break.
 
-    `result` stands for the lines of the result, made harmless and rendered for a terminal already.
+    Args:
+        package: The outcome of a run.
+        result: Stands for the lines of the result, made harmless and rendered for a terminal already.
+        width: Characters at which texts are wrapped or cut, up to `MAX_WIDTH`; tables may be wider.
     """
-    lines = (line if isinstance(line, _Rendered) else visible(line) for line in _lines(package, result))
+    width = max(MIN_WIDTH, min(width, MAX_WIDTH))
+    lines = (
+        line if isinstance(line, _Rendered) else visible(line) for line in _lines(package, result, width)
+    )
     return "\n".join(lines) + "\n"
 
 
-def _lines(package: Package, result: Sequence[str] | None) -> Iterator[str]:
+def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterator[str]:
     review = package.review
     yield f"{_VERDICTS[package.status]}  {shorten(package.job, 60)}"
-    yield from _wrapped(review.summary if review else package.reason or "The run ended before its review.")
+    yield from _wrapped(
+        review.summary if review else package.reason or "The run ended before its review.", width
+    )
     yield ""
     yield (
         f"run {package.run}   now {package.now}   took {duration_text(package.timings.seconds)}   "
@@ -68,11 +78,11 @@ def _lines(package: Package, result: Sequence[str] | None) -> Iterator[str]:
     yield from _patched_by(package)
     costs = cost_lines(package.model_uses, package.orchestrator_tokens, package.worker_tokens)
     for number, line in enumerate(costs):
-        yield f"{'models' if number == 0 else '':<8}{shorten(line, _WIDTH - 8)}"
-    yield from _result(package) if result is None else ("", "Result", *map(_Rendered, result))
+        yield f"{'models' if number == 0 else '':<8}{shorten(line, width - 8)}"
+    yield from _result(package, width) if result is None else ("", "Result", *map(_Rendered, result))
     yield ""
-    yield from _steps(package.execution_log)
-    yield from _failures(package)
+    yield from _steps(package.execution_log, width)
+    yield from _failures(package, width)
     if review:
         yield ""
         yield "Confidence"
@@ -80,19 +90,21 @@ def _lines(package: Package, result: Sequence[str] | None) -> Iterator[str]:
             raw = f"   raw {found.raw:.2f}" if found.raw > found.capped else ""
             yield f"  {shorten(found.field, 30):<30} {found.capped:.2f}{raw}"
             for why in found.why:
-                yield from _wrapped(why, "      ")
-        yield from _section("Missing", review.missing_data)
+                yield from _wrapped(why, width, "      ")
+        yield from _section("Missing", review.missing_data, width)
         yield from _section(
-            "What would mend it", dict.fromkeys(action.hint for action in review.recovery_actions)
+            "What would mend it", dict.fromkeys(action.hint for action in review.recovery_actions), width
         )
     yield from _section(
-        "Conflicts", (f"{conflict.subject}: {conflict.message}" for conflict in package.conflicts)
+        "Conflicts", (f"{conflict.subject}: {conflict.message}" for conflict in package.conflicts), width
     )
-    yield from _section("Warnings", package.warnings)
+    yield from _section("Warnings", package.warnings, width)
     yield from _section(
-        "Documents", (_document_line(document.title, document.tags) for document in package.documents)
+        "Documents", (_document_line(document.title, document.tags) for document in package.documents), width
     )
-    yield from _section("Sources", (_source_line(source.name, source.as_of) for source in package.sources))
+    yield from _section(
+        "Sources", (_source_line(source.name, source.as_of) for source in package.sources), width
+    )
 
 
 def _patched_by(package: Package) -> Iterator[str]:
@@ -102,15 +114,15 @@ def _patched_by(package: Package) -> Iterator[str]:
         yield f"patched by {', then '.join(made)}"
 
 
-def _result(package: Package) -> Iterator[str]:
-    lines = list(result_lines(package, _WIDTH - 2))
+def _result(package: Package, width: int) -> Iterator[str]:
+    lines = list(result_lines(package, width - 2))
     if lines:
         yield ""
         yield "Result"
         yield from (f"  {line}".rstrip() for line in lines)
 
 
-def _steps(log: tuple[StepReport, ...]) -> Iterator[str]:
+def _steps(log: tuple[StepReport, ...], width: int) -> Iterator[str]:
     yield "Steps"
     id_width = min(32, max((len(entry.id) for entry in log), default=2))
     tool_width = min(28, max((len(entry.tool) for entry in log), default=4))
@@ -123,11 +135,11 @@ def _steps(log: tuple[StepReport, ...]) -> Iterator[str]:
             f"  {entry.wave:>3}  {step:<{id_width}}  {tool:<{tool_width}}"
             f"  {_SIGNS[entry.status]:<9} {items:>7}  {took:>8}"
         )
-        room = _WIDTH - len(line) - 2
+        room = width - len(line) - 2
         yield f"{line}  {shorten(reason, room)}".rstrip() if room >= _LEAST else line.rstrip()
 
 
-def _failures(package: Package) -> Iterator[str]:
+def _failures(package: Package, width: int) -> Iterator[str]:
     """Yield where in the user's own code steps failed."""
     failed = [entry for entry in package.execution_log if entry.error is not None and entry.error.frames]
     if not failed:
@@ -136,21 +148,21 @@ def _failures(package: Package) -> Iterator[str]:
     yield "Failed"
     for entry in failed[:_MOST_FAILURES]:
         assert entry.error is not None
-        yield f"  {entry.id}: {shorten(entry.error.message, _WIDTH - len(entry.id) - 4)}"
-        yield from (f"    {shorten(frame_line(frame), _WIDTH - 4)}" for frame in entry.error.frames)
+        yield f"  {entry.id}: {shorten(entry.error.message, max(_LEAST, width - len(entry.id) - 4))}"
+        yield from (f"    {shorten(frame_line(frame), width - 4)}" for frame in entry.error.frames)
     if len(failed) > _MOST_FAILURES:
         yield f"  and {len(failed) - _MOST_FAILURES} more"
     yield f"  more on a step: wavewright show {package.run} {failed[0].id}"
 
 
-def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+def _section(title: str, lines: Iterable[str], width: int) -> Iterator[str]:
     found = list(lines)
     if not found:
         return
     yield ""
     yield title
     for line in found[:_MOST]:
-        yield from _wrapped(line, "  - ", "    ")
+        yield from _wrapped(line, width, "  - ", "    ")
     if len(found) > _MOST:
         yield f"  and {len(found) - _MOST} more"
 
@@ -163,9 +175,9 @@ def _source_line(name: str, as_of: str | None) -> str:
     return f"{name} (as of {as_of})" if as_of else name
 
 
-def _wrapped(text: str, first: str = "", rest: str | None = None) -> Iterator[str]:
+def _wrapped(text: str, width: int, first: str = "", rest: str | None = None) -> Iterator[str]:
     yield from textwrap.wrap(
-        text, _WIDTH, initial_indent=first, subsequent_indent=first if rest is None else rest
+        text, width, initial_indent=first, subsequent_indent=first if rest is None else rest
     ) or [first.rstrip()]
 
 

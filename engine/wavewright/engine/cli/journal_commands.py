@@ -86,12 +86,11 @@ def show_run(run: str | None, *, output_format: str) -> int:
 
         sys.stdout.write(render_report(package))
     else:
-        from wavewright.engine.cli.result_view import rendered_result
+        from wavewright.engine.cli.result_view import summary_text
         from wavewright.engine.cli.show_models import model_lines
-        from wavewright.reviewer.summary import render_summary
 
         lines = "".join(f"{line}\n" for line in model_lines(package))
-        sys.stdout.write(f"{render_summary(package, rendered_result(package))}{lines}\n")
+        sys.stdout.write(f"{summary_text(package)}{lines}\n")
     return exit_codes.OK
 
 

@@ -163,11 +163,10 @@ def progress_for(*, as_json: bool, is_quiet: bool = False, at_work: AtWork | Non
 
 def print_outcome(package: Package, files: Sequence[Path]) -> None:
     """Print a package's summary and where its files are."""
-    from wavewright.engine.cli.result_view import rendered_result
-    from wavewright.reviewer.summary import render_summary
+    from wavewright.engine.cli.result_view import summary_text
 
     where = "".join(f"{path.stem:<10}{path}\n" for path in files)
-    sys.stdout.write(f"{render_summary(package, rendered_result(package))}\n{where}")
+    sys.stdout.write(f"{summary_text(package)}\n{where}")
 
 
 def lines_of(event: Event) -> Iterator[str]:
