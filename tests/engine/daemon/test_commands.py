@@ -63,7 +63,7 @@ async def test_a_job_is_submitted_with_its_plan_and_waited_for(
     assert len(first) == 36
     assert summary.startswith("GOAL ACHIEVED  one thing\n")
     assert re.search(r"^run \d{8}-\d{6}-\w+ ", summary, re.MULTILINE)
-    assert '"it"' in summary
+    assert "\n  it\n" in summary
     assert re.search(r"^report    wavewright show \S+ --format html$", summary, re.MULTILINE)
     assert [line.split()[3] for line in lines][-1] == "JOB_COMPLETED"
     assert all(line.split()[2] == first[:8] for line in lines)

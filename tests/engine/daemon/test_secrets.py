@@ -18,6 +18,8 @@ import pytest
 
 from tests.engine.daemon.conftest import StartDaemon
 from tests.engine.daemon.yard import PATIENCE, Counterpart, DaemonProcess, Yard, job, steps
+from wavewright.engine.fake_model.answers import failing, no_json
+from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.engine.messages.requests import JobRequest, ValidationResult
 from wavewright.planner.types import JsonObject
 
@@ -151,17 +153,21 @@ async def dead_letters(yard: Yard) -> tuple[bytes, bytes]:
 
 @pytest.mark.timeout(120)
 async def test_no_canary_leaves_a_daemon_whatever_fails(
-    yard: Yard, counterpart: Counterpart, start: StartDaemon
+    yard: Yard, counterpart: Counterpart, start: StartDaemon, model_server: FakeModelServer
 ) -> None:
+    # Jobs wait for a model that fails; one that answers nonsense is done without.
+    model_server.answer(failing(503), times=3)
+    model_server.answer(no_json())
     source = TOOLS
     for name, secret in SHAPED.items():
         source = source.replace(name.upper().replace(" ", "_"), secret)
     (yard.folder / "leaky.py").write_text(source)
     yard.write(daemon="health: 127.0.0.1:0, log_level: debug".replace(", ", "\n  "))
+    address = model_server.openai_url.replace("://", f"://svc:{MODEL_PASSWORD}@")
     settings = yard.folder / "wavewright.yaml"
     settings.write_text(
         settings.read_text().replace("tools: [", "tools: [{path: leaky.py}, ")
-        + f"models:\n  base_url: http://svc:{MODEL_PASSWORD}@127.0.0.1:9/v1\nmodel: openai:gpt-5-mini\n"
+        + f"models:\n  base_url: {address}\n  attempts: 1\nmodel: openai-chat:gpt-5-mini\n"
     )
     key = KNOWN["WAVEWRIGHT_HMAC_KEY"].encode()
     daemon = start(**KNOWN)
@@ -194,8 +200,8 @@ async def test_no_canary_leaves_a_daemon_whatever_fails(
                 break
             await anyio.sleep(0.1)
     async with httpx.AsyncClient() as client:
-        address = f"http://{served['place']}"
-        told = [(await client.get(f"{address}{path}")).content for path in ("/metrics", "/ready", "/live")]
+        health = f"http://{served['place']}"
+        told = [(await client.get(f"{health}{path}")).content for path in ("/metrics", "/ready", "/live")]
     daemon.signal(signal.SIGTERM)
     assert await daemon.ended() == 0
 
