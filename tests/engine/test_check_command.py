@@ -483,6 +483,21 @@ def test_tools_of_the_settings_that_cannot_be_had_are_faults_at_their_place(
     assert "wavewright.yaml:3:" in faulty.out
 
 
+def test_a_worker_with_a_misspelt_field_is_still_a_worker(wavewright: CommandLine, project: Path) -> None:
+    worker = project / "config" / "workers" / "sort.yaml"
+    worker.parent.mkdir(parents=True, exist_ok=True)
+    worker.write_text(
+        "name: sort\ndescription: Sort words.\npromt: workers/sort\n"
+        "input_schema: {type: object}\noutput_schema: {type: object}\n"
+    )
+
+    faulty = wavewright("check", "config/workers/sort.yaml")
+
+    assert "sort.yaml:3:1" in faulty.out
+    assert "did you mean 'prompt'?" in faulty.out
+    assert "goal_template" not in faulty.out
+
+
 def test_a_worker_is_checked_as_a_worker_with_its_prompt(wavewright: CommandLine, project: Path) -> None:
     worker, prompt = (
         project / "config" / "workers" / "note.yaml",

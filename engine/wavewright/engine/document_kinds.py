@@ -40,7 +40,8 @@ def is_template(document: Document) -> bool:
 
 _SCHEMA = re.compile(r"\A#[^\n]*\$schema=\S*?(\w+)\.json\b")
 """The comment by which editors know the kind of a YAML file."""
-_WORKER_FIELDS = frozenset({"name", "description", "prompt"})
+_WORKER_FIELDS = frozenset({"prompt", "input_schema"})
+"""Fields that no other document has; one of them may be misspelt."""
 
 
 def is_settings(document: Document) -> bool:
@@ -52,7 +53,11 @@ def is_worker(document: Document) -> bool:
     """Whether a document is meant as a model worker."""
     if _named_schema(document) == "worker":
         return True
-    return isinstance(document.value, dict) and document.value.keys() >= _WORKER_FIELDS
+    return (
+        isinstance(document.value, dict)
+        and bool(_WORKER_FIELDS & document.value.keys())
+        and "steps" not in document.value
+    )
 
 
 def _named_schema(document: Document) -> str | None:
