@@ -12,6 +12,7 @@ from wavewright.executor.ports import GateView
 from wavewright.planner.models import Plan
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 from wavewright.tools.calls import ToolCall, ToolError
+from wavewright.tools.registry import make_tool
 
 pytestmark = pytest.mark.anyio
 
@@ -267,6 +268,17 @@ async def test_an_output_that_is_no_json_names_the_place() -> None:
 
     assert error is not None
     assert (error.kind, error.message) == ("output", "the output at /rows/1 is nan, which is no JSON number")
+
+
+async def test_half_a_character_is_replaced_in_names_of_fields_too() -> None:
+    def letters() -> dict[str, object]:
+        """Return what a broken decoder gave."""
+        return {"\ud800a": "\ud800b"}
+
+    tools = bench().add(make_tool(letters).call, "letters")
+    state = await tools.run(plan_of({"id": "a", "tool": "letters"}))
+
+    assert output_of(state, "a") == {"\ufffda": "\ufffdb"}
 
 
 async def test_dates_and_tuples_become_json() -> None:

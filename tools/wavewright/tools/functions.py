@@ -73,6 +73,9 @@ class Contract:
         adapter = _ANYTHING if self.result is None else self.result
         try:
             value = cast("Json", adapter.dump_python(result, mode="json", by_alias=True, warnings="none"))
+        except UnicodeEncodeError:
+            # A key that holds half of a surrogate pair: the executor makes every text of an output valid.
+            value = cast("Json", adapter.dump_python(result, by_alias=True, warnings="none"))
         except (PydanticSerializationError, ValueError, RecursionError) as error:
             raise ToolError(
                 f"the result of {self.place} cannot be written as JSON: {error}",
