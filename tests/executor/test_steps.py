@@ -276,7 +276,7 @@ async def test_half_a_character_is_replaced_in_names_of_fields_too() -> None:
         return {"\ud800a": "\ud800b"}
 
     tools = bench().add(make_tool(letters).call, "letters")
-    state = await tools.run(plan_of({"id": "a", "tool": "letters"}))
+    state = await tools.run(plan_of({"id": "a", "tool": "letters", "params": {}}))
 
     assert output_of(state, "a") == {"\ufffda": "\ufffdb"}
 
