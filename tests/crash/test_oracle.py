@@ -63,7 +63,7 @@ async def test_a_gap_and_a_row_that_its_events_do_not_say_are_seen_in_postgresql
 
     await anyio.to_thread.run_sync(
         postgres.run,
-        "UPDATE wavewright.run SET ok = 7; ALTER TABLE wavewright.event DISABLE TRIGGER event_kept",
+        "UPDATE wavewright.run SET ok = 7; ALTER TABLE wavewright.event DISABLE TRIGGER USER",
         url,
     )
     altered = await read_tables(url)
