@@ -208,9 +208,10 @@ async def test_a_job_that_asks_for_more_than_the_settings_allow_fails_and_says_w
     yard: Yard, counterpart: Counterpart, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
-    limits: JsonObject = {"limits": {"max_items": 2_000_000, "concurrency": 100_000}}
+    asked = job(("say", "it"))
+    asked["overrides"] = {"limits": {"max_items": 2_000_000, "concurrency": 100_000}}
     async with in_process():
-        await counterpart.send(JobRequest(job_id=wanted, job=job(("say", "it")) | {"overrides": limits}))
+        await counterpart.send(JobRequest(job_id=wanted, job=asked))
         failed = await counterpart.until_told(wanted, "JOB_FAILED")
 
     assert failed["reason"] == (
