@@ -133,7 +133,7 @@ def test_stale_prices_of_a_service_are_mended_by_asking_it_again(
 
 
 def test_prices_may_stand_in_parquet_files(wavewright: CommandLine, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="the extra 'equities' is not installed")
+    pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
     arrow: Any = importlib.import_module("pyarrow")
     parquet: Any = importlib.import_module("pyarrow.parquet")
     (tmp_path / "prices").mkdir()

@@ -13,7 +13,7 @@ from tests.tools.calling import call_for_document
 from tests.tools.equities.market import equities
 from wavewright.tools import ToolError
 
-pytest.importorskip("pyarrow", reason="the extra 'equities' is not installed")
+pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
 arrow: Any = importlib.import_module("pyarrow")
 parquet: Any = importlib.import_module("pyarrow.parquet")
 
