@@ -6,11 +6,11 @@ import datetime as dt
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Required, TypedDict
+from typing import Any, Literal, TypedDict
 
 import anyio
 import pytest
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, JsonValue
 
 from tests.tools.calling import MARCH_2010, call, request
 from wavewright.planner.models import Retry
@@ -456,59 +456,3 @@ def test_methods_and_callable_objects_can_be_tools() -> None:
 
     assert call(make_tool(Counter(3).count), by=4) == 7
     assert call(make_tool(Counter(3), name="times"), by=4) == 12
-
-
-class Address(TypedDict, total=False):
-    street: Required[str]
-    lines: list[Row]
-    notes: Annotated[str, Field(max_length=3)]
-
-
-def test_typed_dicts_of_the_standard_library_are_schemas_with_their_required_fields() -> None:
-    def send(to: Address | None = None) -> dict[str, list[Address]]:
-        return {"sent": [] if to is None else [to]}
-
-    tool = make_tool(send)
-
-    properties = tool.signature.input_schema["properties"]
-    assert properties == {
-        "to": {
-            "anyOf": [
-                {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "required": ["street"],
-                    "properties": {
-                        "street": {"type": "string"},
-                        "lines": {
-                            "type": "array",
-                            "items": {
-                                "type": "object",
-                                "additionalProperties": False,
-                                "required": ["name"],
-                                "properties": {"name": {"type": "string"}},
-                            },
-                        },
-                        "notes": {"type": "string", "maxLength": 3},
-                    },
-                },
-                {"type": "null"},
-            ],
-            "default": None,
-        }
-    }
-    assert call(tool, to={"street": "Main"}) == {"sent": [{"street": "Main"}]}
-    with pytest.raises(ToolError, match=r"to\.lines\.0\.name: field required"):
-        call(tool, to={"street": "Main", "lines": [{}]})
-
-
-class Folder(TypedDict):
-    name: str
-    folders: list[Folder]
-
-
-def test_a_typed_dict_that_contains_itself_is_open_from_there_on() -> None:
-    def count(folder: Folder) -> int:
-        return len(folder["folders"])
-
-    assert call(make_tool(count), folder={"name": "a", "folders": [{"name": "b", "folders": []}]}) == 1

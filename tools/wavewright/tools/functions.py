@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError
 
 from wavewright.planner.types import Json, JsonObject, JsonSchema
@@ -181,7 +182,7 @@ def _check_parameter(parameter: inspect.Parameter, hints: dict[str, Any], name: 
     except UNSCHEMABLE as error:
         raise ToolDefinitionError(
             f"{where} has the type {_type_name(hints[parameter.name])}, which has no JSON form",
-            hint="take text, numbers, lists, dicts, dates, dataclasses, TypedDicts or pydantic models",
+            hint=_schemable_hint("take", error),
         ) from error
 
 
@@ -194,8 +195,14 @@ def _result_of(hints: dict[str, Any], name: str, place: str) -> tuple[TypeAdapte
     except UNSCHEMABLE as error:
         raise ToolDefinitionError(
             f"tool {name!r}: {place} returns {_type_name(hints['return'])}, which has no JSON form",
-            hint="return text, numbers, lists, dicts, dates, dataclasses, TypedDicts or pydantic models",
+            hint=_schemable_hint("return", error),
         ) from error
+
+
+def _schemable_hint(verb: str, error: Exception) -> str:
+    if isinstance(error, PydanticUserError) and error.code == "typed-dict-version":
+        return "import TypedDict from typing_extensions: Python 3.11 needs it where another class holds a TypedDict"
+    return f"{verb} text, numbers, lists, dicts, dates, dataclasses, TypedDicts or pydantic models"
 
 
 def _description_of(docs: docstring_parser.Docstring) -> str:

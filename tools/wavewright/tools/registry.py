@@ -143,7 +143,7 @@ def contract_version(contract: Contract, effects: frozenset[Effect], settings: J
 def code_hash(function: UserFunction) -> str:
     """Return a short hash of a function's compiled code, without the functions that it calls; empty where it has none.
 
-    Comments, blank lines and the place in the file do not count.
+    Comments, blank lines and the place in the file do not count. Another version of Python gives another hash.
     """
     code = getattr(inspect.unwrap(function), "__code__", None)
     if not isinstance(code, CodeType):
