@@ -16,11 +16,10 @@ import pytest
 
 from tests.executor.event_examples import run_started, step_finished
 from wavewright.executor.journal_errors import RunBusy, RunLost
-from wavewright.executor.journal_leases import Watch
 from wavewright.executor.journal_rows import write_entry
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.executor.journal_store import JournalStore
-from wavewright.executor.lease import Hold, Owner, judge_hold, standing, this_owner, this_realm
+from wavewright.executor.lease import Hold, Owner, Watch, judge_hold, standing, this_owner, this_realm
 from wavewright.planner.types import RunId
 
 RUN = RunId("20261121-231907-3f2a7c")

@@ -18,9 +18,8 @@ from wavewright.executor.journal_errors import (
     RunBusy,
     RunLost,
 )
-from wavewright.executor.journal_leases import Watch
 from wavewright.executor.journal_rows import write_entry
-from wavewright.executor.lease import Owner
+from wavewright.executor.lease import Owner, Watch
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.postgres.store import PostgresStore
 

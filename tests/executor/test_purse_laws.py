@@ -23,10 +23,10 @@ from hypothesis.stateful import (
 
 from tests.support.postgres import PostgresServer
 from wavewright.config.model_settings import BudgetSettings, BudgetsSection
-from wavewright.executor.budgets import FINISHING_ROLES, Budgets
+from wavewright.executor.budgets import FINISHING_ROLES, Budgets, Reserve, Settle
 from wavewright.executor.postgres.purse_store import PostgresPurseStore
 from wavewright.executor.purse import MemoryPurse
-from wavewright.executor.purse_store import PurseStore, Reserve, Settle
+from wavewright.executor.purse_store import PurseStore
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.model_port import ModelUse, Role
 from wavewright.planner.models import Budget

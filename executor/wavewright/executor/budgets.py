@@ -17,7 +17,7 @@ from wavewright.config.model_settings import BudgetSettings, BudgetsSection
 from wavewright.planner.allowance import Allowance, Left
 from wavewright.planner.model_port import ModelUse, Role
 from wavewright.planner.models import Budget
-from wavewright.planner.spending import Account, OverBudget, Spend
+from wavewright.planner.spending import Account, OverBudget, Reservation, Spend
 
 Scope: TypeAlias = Literal["run", "job", "day", "step"]
 Measure: TypeAlias = Literal["calls", "tokens", "usd", "seconds"]
@@ -262,3 +262,26 @@ def _readable(figure: float, places: int) -> str:
     """Return a figure with so many places, or with all that it has where those would show nothing of it."""
     is_lost = 0 < figure < 10.0**-places
     return f"{figure:.9f}".rstrip("0") if is_lost else f"{figure:,.{places}f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Put something aside."""
+
+    account: Account
+    amount: Spend
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Replace what was put aside by what it came to; without a use, by nothing at all: the call was never made."""
+
+    id: int
+    spent: Spend
+    use: ModelUse | None
+
+
+Wish: TypeAlias = Reserve | Settle
+
+
+Answer: TypeAlias = Reservation | OverBudget | None

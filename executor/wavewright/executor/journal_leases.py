@@ -8,32 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from wavewright.executor.journal_errors import RunBusy
-from wavewright.executor.journal_reader import read_hold
-from wavewright.executor.lease import Claim, Hold, Owner, judge_hold
+from wavewright.executor.lease import Claim, Held, Hold, Owner, Watch, judge_hold, read_hold
 from wavewright.executor.run_faults import run_busy, run_busy_here, run_lost
 from wavewright.planner.types import RunId
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """The run's owner may be dead: it is, if its beat does not move while the hold is watched."""
-
-    hold: Hold
-
-
-@dataclass(slots=True)
-class Held:
-    """A run that is held here."""
-
-    no: int
-    fence: int
-    seq: int
-    """Of the next event."""
-    is_finished: bool
 
 
 class Leases:

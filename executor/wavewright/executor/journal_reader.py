@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Final, Self
 
 from wavewright.executor.codec import to_json
 from wavewright.executor.events import Event
@@ -21,7 +21,7 @@ from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_faults import explain_use
 from wavewright.executor.journal_file import Transaction, open_journal_file
 from wavewright.executor.journal_runs import RunRow, RunStatus, match_run
-from wavewright.executor.lease import Hold, Owner, judge_hold, this_realm
+from wavewright.executor.lease import Hold, judge_hold, read_hold, this_realm
 from wavewright.executor.run_faults import event_damaged, read_event
 from wavewright.planner.types import RunId, StepKey
 
@@ -31,20 +31,6 @@ COUNTS: Final = """
 """Of one run: steps by their last ending; all, good and failed."""
 _TAIL: Final = 1000
 """Events that `find_output` looks through without an index before it brings the index up to date."""
-
-
-def read_hold(columns: tuple[object, ...]) -> Hold | None:
-    """Return the hold in those columns of a run's row; None for a run that nobody has open."""
-    token, host, pid, born, realm, since, beat, beat_at, lease = columns
-    if token is None:
-        return None
-    return Hold(
-        owner=Owner(token=str(token), host=str(host), pid=cast("int", pid), born=str(born), realm=str(realm)),
-        since=cast("float", since),
-        beat=cast("int", beat),
-        beat_at=cast("float", beat_at),
-        lease=cast("float", lease),
-    )
 
 
 class JournalReader:

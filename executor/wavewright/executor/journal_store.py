@@ -23,11 +23,11 @@ from wavewright.executor.job_store.texts import Beside
 from wavewright.executor.journal_errors import JournalError, JournalNotWritten, RunBusy, RunLost
 from wavewright.executor.journal_faults import explain_use, is_locked
 from wavewright.executor.journal_file import Transaction, open_journal_file
-from wavewright.executor.journal_leases import Held, Leases, Watch
+from wavewright.executor.journal_leases import Leases
 from wavewright.executor.journal_log import WriteAheadLog
 from wavewright.executor.journal_reader import COUNTS, JournalReader
 from wavewright.executor.journal_rows import Entry
-from wavewright.executor.lease import LEASE_SECONDS, Hold, Owner, this_owner
+from wavewright.executor.lease import LEASE_SECONDS, Held, Hold, Owner, Watch, this_owner
 from wavewright.planner.types import RunId
 
 _LONG_LOG: Final = 4 * 2**20

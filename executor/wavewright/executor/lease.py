@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 LEASE_SECONDS: Final = 10.0
 """How long an owner that cannot be looked at is believed without a beat."""
@@ -122,3 +122,35 @@ def this_realm() -> str:
         return f"{boot} {(_PROC / 'self/ns/pid').readlink()}"
     except OSError:
         return socket.gethostname()
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """The run's owner may be dead: it is, if its beat does not move while the hold is watched."""
+
+    hold: Hold
+
+
+@dataclass(slots=True)
+class Held:
+    """A run that is held here."""
+
+    no: int
+    fence: int
+    seq: int
+    """Of the next event."""
+    is_finished: bool
+
+
+def read_hold(columns: tuple[object, ...]) -> Hold | None:
+    """Return the hold in those columns of a run's row; None for a run that nobody has open."""
+    token, host, pid, born, realm, since, beat, beat_at, lease = columns
+    if token is None:
+        return None
+    return Hold(
+        owner=Owner(token=str(token), host=str(host), pid=cast("int", pid), born=str(born), realm=str(realm)),
+        since=cast("float", since),
+        beat=cast("int", beat),
+        beat_at=cast("float", beat_at),
+        lease=cast("float", lease),
+    )

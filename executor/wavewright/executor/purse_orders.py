@@ -11,10 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wavewright.executor.budgets import Budgets
+from wavewright.executor.budgets import Answer, Budgets, Reserve, Settle, Wish
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_orders import call_back, fail
-from wavewright.executor.purse_store import Answer, Reserve, Settle, Wish
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.models import Budget
 from wavewright.planner.spending import Account, OverBudget, Reservation, Spend

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from wavewright.executor.budgets import (
     NOTHING,
     Amount,
+    Answer,
     Budgets,
     Pot,
+    Reserve,
+    Settle,
+    Wish,
     day_of,
     pots_of,
     remembered_seconds,
@@ -27,8 +30,8 @@ from wavewright.executor.journal_faults import explain_use
 from wavewright.executor.journal_file import Transaction, open_journal_file
 from wavewright.executor.purse import REMEMBERED_CALLS
 from wavewright.planner.allowance import Allowance
-from wavewright.planner.model_port import ModelUse, Role
-from wavewright.planner.spending import Account, OverBudget, Reservation, Spend
+from wavewright.planner.model_port import Role
+from wavewright.planner.spending import Account, OverBudget, Reservation
 from wavewright.planner.types import RunId, StepId
 
 _PUT_ASIDE: Final = """
@@ -47,27 +50,6 @@ _ADD: Final = """
 _LATEST_DAY: Final = "SELECT max(name) FROM purse_total WHERE pot = 'day'"
 _PAST: Final = """
     SELECT took FROM purse_entry WHERE model = ? AND role = ? AND took IS NOT NULL ORDER BY id DESC LIMIT ?"""
-
-
-@dataclass(frozen=True, slots=True)
-class Reserve:
-    """Put something aside."""
-
-    account: Account
-    amount: Spend
-
-
-@dataclass(frozen=True, slots=True)
-class Settle:
-    """Replace what was put aside by what it came to; without a use, by nothing at all: the call was never made."""
-
-    id: int
-    spent: Spend
-    use: ModelUse | None
-
-
-Wish: TypeAlias = Reserve | Settle
-Answer: TypeAlias = Reservation | OverBudget | None
 
 
 class PurseStore:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from wavewright.executor.journal_leases import Watch
+from wavewright.executor.lease import Watch
 from wavewright.planner.types import RunId
 
 

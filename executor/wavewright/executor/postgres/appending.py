@@ -15,8 +15,8 @@ from typing import Final, Self
 from wavewright.executor.events import RunFinished, RunStarted
 from wavewright.executor.job_store.texts import Beside, OutgoingRow
 from wavewright.executor.journal_errors import JournalError
-from wavewright.executor.journal_leases import Held
 from wavewright.executor.journal_rows import Entry
+from wavewright.executor.lease import Held
 from wavewright.executor.postgres.connection import Connection, transaction
 from wavewright.executor.postgres.job_beside import put_beside
 from wavewright.executor.postgres.job_tables import JobTables

@@ -39,8 +39,7 @@ from wavewright.executor.job_store.texts import (
     subject_of,
     to_text,
 )
-from wavewright.executor.journal_reader import read_hold
-from wavewright.executor.lease import Hold
+from wavewright.executor.lease import Hold, read_hold
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.leases import HOLD
 from wavewright.executor.postgres.outbox_tables import OutboxTables

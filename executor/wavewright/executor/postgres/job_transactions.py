@@ -45,8 +45,7 @@ from wavewright.executor.job_store.rules import (
 from wavewright.executor.job_store.suspects import Suspects
 from wavewright.executor.job_store.texts import outgoing_row
 from wavewright.executor.journal_errors import JournalError, RunBusy
-from wavewright.executor.journal_leases import Held, Watch
-from wavewright.executor.lease import judge_hold
+from wavewright.executor.lease import Held, Watch, judge_hold
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.job_beside import known_job, stand
 from wavewright.executor.postgres.job_tables import Begun, JobTables

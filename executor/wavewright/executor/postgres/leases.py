@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from wavewright.executor.journal_errors import RunBusy, RunLost
-from wavewright.executor.journal_leases import Held, Watch
-from wavewright.executor.journal_reader import read_hold
-from wavewright.executor.lease import Hold, Owner, judge_hold
+from wavewright.executor.lease import Held, Hold, Owner, Watch, judge_hold, read_hold
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.run_faults import run_busy, run_busy_here, run_lost
 from wavewright.planner.types import RunId

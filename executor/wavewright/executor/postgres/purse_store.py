@@ -16,8 +16,12 @@ from wavewright.executor.budgets import (
     MEASURES,
     NOTHING,
     Amount,
+    Answer,
     Budgets,
     Pot,
+    Reserve,
+    Settle,
+    Wish,
     day_of,
     pots_of,
     remembered_seconds,
@@ -28,7 +32,6 @@ from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.session import PATIENCE, Session
 from wavewright.executor.postgres.texts import plain
 from wavewright.executor.purse import REMEMBERED_CALLS
-from wavewright.executor.purse_store import Answer, Reserve, Settle, Wish
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.model_port import Role
 from wavewright.planner.spending import Account, OverBudget, Reservation

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 from wavewright.executor.events import Event
 from wavewright.executor.journal import StoredOutput, reusable_output, standing_of
 from wavewright.executor.journal_errors import JournalError
-from wavewright.executor.journal_reader import read_hold
 from wavewright.executor.journal_runs import RunRow, match_run
-from wavewright.executor.lease import judge_hold
+from wavewright.executor.lease import judge_hold, read_hold
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.leases import HOLD
 from wavewright.executor.postgres.texts import plain

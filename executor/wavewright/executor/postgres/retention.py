@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from wavewright.executor.journal_reader import read_hold
-from wavewright.executor.lease import judge_hold
+from wavewright.executor.lease import judge_hold, read_hold
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.postgres.leases import HOLD

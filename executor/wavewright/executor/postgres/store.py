@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from wavewright.executor.journal_errors import JournalError, JournalUnreachable, RunLost
-from wavewright.executor.journal_leases import Held, Watch
 from wavewright.executor.journal_rows import Entry
-from wavewright.executor.lease import LEASE_SECONDS, Owner, this_owner
+from wavewright.executor.lease import LEASE_SECONDS, Held, Owner, Watch, this_owner
 from wavewright.executor.postgres.appending import Append, BesideRefused
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.faults import FAULTS, explain_use
