@@ -15,9 +15,9 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from benchmarks.daemon_site import Site
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
-from wavewright.engine.messages.encoding import Address, encode
+from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.requests import JobRequest, RequestPayload, ValidationResult
-from wavewright.executor.job_store.records import MessageId, Outgoing
+from wavewright.executor.job_store.records import MessageId, OutgoingMessage
 from wavewright.planner.types import JsonObject
 
 STEPS: Final = 6
@@ -102,7 +102,7 @@ class Counterpart:
 
     async def _send(self, payloads: Sequence[RequestPayload], correlations: Sequence[str]) -> None:
         own = self._site.own
-        address = Address("bench", "world_lore_researcher", f"{own}.topic", f"{own}.in")
+        address = MessageAddress("bench", "world_lore_researcher", f"{own}.topic", f"{own}.in")
         messages = [
             encode(payload, address, message=MessageId(str(uuid4())), correlation=job, at=time.time())
             for payload, job in zip(payloads, correlations, strict=True)
@@ -113,10 +113,10 @@ class Counterpart:
 class _Letters:
     """An outbox of what is to be sent now."""
 
-    def __init__(self, messages: list[Outgoing]) -> None:
+    def __init__(self, messages: list[OutgoingMessage]) -> None:
         self._left = {message.message: message for message in messages}
 
-    async def pending(self, most: int = 100) -> list[Outgoing]:
+    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
         return [message for _, message in zip(range(most), self._left.values(), strict=False)]
 
     async def renew(self, messages: Sequence[MessageId]) -> None:

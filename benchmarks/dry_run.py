@@ -9,9 +9,9 @@ from benchmarks.measure import best_of_calls, show_table
 from benchmarks.shapes import SHAPES, plan_of
 from wavewright.config.documents import read_document
 from wavewright.engine.dry_run import DryRun, forecast
-from wavewright.engine.dry_run_page import as_html
-from wavewright.engine.dry_run_text import as_text
-from wavewright.engine.jobs import Order, PlanDraft, PlanOrigin
+from wavewright.engine.dry_run_page import dry_run_page
+from wavewright.engine.dry_run_text import dry_run_text
+from wavewright.engine.jobs import PlanDraft, PlanOrigin, ResolvedJob
 from wavewright.planner.goals import AvailableTool, Goal, Limits
 from wavewright.planner.models import Plan
 
@@ -20,7 +20,7 @@ NOW = dt.datetime(2024, 12, 2, tzinfo=dt.UTC)
 TOOLS = {"add": ADD}
 
 
-def order_of(plan: Plan) -> Order:
+def order_of(plan: Plan) -> ResolvedJob:
     """Return an order for a plan without bounds of size."""
     limits = Limits(max_steps=NO_END, max_waves=NO_END)
     goal = Goal(
@@ -32,7 +32,7 @@ def order_of(plan: Plan) -> Order:
         tools=(AvailableTool(name="add"),),
     )
     origin = PlanOrigin(read_document('{"steps": []}', "measured.json"))
-    return Order(goal, PlanDraft(plan, origin, "given"), origin.document.source)
+    return ResolvedJob(goal, PlanDraft(plan, origin, "given"), origin.document.source)
 
 
 def record_of(plan: Plan) -> DryRun:
@@ -53,7 +53,7 @@ def measure_dry_run() -> None:
 def _row(name: str, plan: Plan) -> list[object]:
     record = record_of(plan)
     forecasting = best_of_calls(3, lambda: record_of(plan))
-    writing = best_of_calls(3, lambda: as_text(record))
-    drawing = best_of_calls(3, lambda: as_html(record, TOOLS))
-    megabytes = len(as_html(record, TOOLS).encode()) / 1e6
+    writing = best_of_calls(3, lambda: dry_run_text(record))
+    drawing = best_of_calls(3, lambda: dry_run_page(record, TOOLS))
+    megabytes = len(dry_run_page(record, TOOLS).encode()) / 1e6
     return [name, forecasting, writing, drawing, forecasting + drawing, megabytes]

@@ -29,10 +29,10 @@ from benchmarks.measure import show_table
 from wavewright.config.model_settings import ModelsSection
 from wavewright.config.settings import Settings, load_settings
 from wavewright.executor.execution import execute
-from wavewright.executor.purse import MemoryPurse
+from wavewright.executor.purse import MemoryBudgetStore
 from wavewright.planner.goals import AvailableTool, Goal, Limits
 from wavewright.planner.ladders import read_ladders
-from wavewright.planner.model_port import ModelCall, Models, ModelUse
+from wavewright.planner.model_port import ModelCall, ModelClient, ModelUse
 from wavewright.planner.models import Plan
 from wavewright.planner.planning import make_plan
 from wavewright.planner.signatures import ToolSignature
@@ -174,7 +174,7 @@ class Bench:
     async def planning(self) -> None:
         """Print what the planner phase takes when its model takes nothing."""
         prompts, ladder = Prompts(), read_ladders({})["planner"]
-        async with open_models(self.settings, MemoryPurse(), environment=self.environment) as models:
+        async with open_models(self.settings, MemoryBudgetStore(), environment=self.environment) as models:
             uses: list[ModelUse] = []
 
             async def plan() -> None:
@@ -216,7 +216,7 @@ class Bench:
 
     async def workers(self) -> None:
         """Print what many parallel workers take over a model that takes its time."""
-        async with open_models(self.settings, MemoryPurse(), environment=self.environment) as models:
+        async with open_models(self.settings, MemoryBudgetStore(), environment=self.environment) as models:
 
             async def ask_all() -> None:
                 async with anyio.create_task_group() as group:
@@ -248,7 +248,7 @@ class Bench:
             ],
         )
 
-    async def _run_workers(self, models: Models) -> None:
+    async def _run_workers(self, models: ModelClient) -> None:
         spec = WorkerSpec(
             name="note",
             description="Write one line about a text.",

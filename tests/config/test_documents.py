@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from wavewright.config.documents import (
     Document,
     DocumentError,
-    Fault,
+    DocumentFault,
     ReadLimits,
     read_document,
     read_document_file,
@@ -34,13 +34,13 @@ values: st.SearchStrategy[JsonValue] = st.recursive(
 )
 
 
-def faults(content: str | bytes, name: str = "note.json") -> tuple[Fault, ...]:
+def faults(content: str | bytes, name: str = "note.json") -> tuple[DocumentFault, ...]:
     with pytest.raises(DocumentError) as caught:
         read_document(content, name)
     return caught.value.faults
 
 
-def value_or_faults(content: str, name: str) -> list[JsonValue] | tuple[Fault, ...]:
+def value_or_faults(content: str, name: str) -> list[JsonValue] | tuple[DocumentFault, ...]:
     """Return the value in a list, or the faults in a tuple."""
     try:
         return [read_document(content, name).value]

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from wavewright.config.redaction import (
-    MARK,
     PLACEHOLDERS,
+    REDACTED,
     PrivateKeyLines,
     Redactor,
     known_secrets,
@@ -59,10 +59,10 @@ def test_a_known_secret_goes_however_it_is_written(way: str) -> None:
 
     assert redacted.startswith("before ")
     assert redacted.endswith(" after")
-    assert MARK in redacted
+    assert REDACTED in redacted
     assert "horse" not in redacted
     # At most a character at each end is shared with what stood beside it in base64.
-    assert len(redacted) < len(f"before {MARK} after") + 20
+    assert len(redacted) < len(f"before {REDACTED} after") + 20
 
 
 @given(
@@ -77,7 +77,7 @@ def test_no_way_of_writing_a_known_secret_gives_it_back(value: str, way: str) ->
     written = WAYS_TO_WRITE[way](value)
     redacted = Redactor([value]).redact(f"<{written}>")
 
-    assert value in MARK or value.lower() in PLACEHOLDERS or written not in redacted
+    assert value in REDACTED or value.lower() in PLACEHOLDERS or written not in redacted
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_what_looks_like_a_secret_goes_unasked(text: str, secret: str) -> None:
     redacted = Redactor().redact(text)
 
     assert secret not in redacted
-    assert MARK in redacted
+    assert REDACTED in redacted
 
 
 @pytest.mark.parametrize(
@@ -218,12 +218,12 @@ def test_a_private_key_goes_that_comes_line_by_line() -> None:
 
     assert [redactor.redact(lines.redact(line)) for line in printed] == [
         "connecting",
-        MARK,
-        MARK,
+        REDACTED,
+        REDACTED,
         "a step of another thread ended well",
-        f"INFO {MARK}",
-        MARK,
-        f"{MARK} sent",
+        f"INFO {REDACTED}",
+        REDACTED,
+        f"{REDACTED} sent",
         "c3ludGhldGlj",
     ]
 
@@ -234,7 +234,7 @@ def test_a_private_key_that_never_ends_takes_no_more_lines_than_a_key_has() -> N
 
     redacted = [lines.redact("word") for _ in range(1000)]
 
-    assert redacted[0] == MARK
+    assert redacted[0] == REDACTED
     assert redacted[-1] == "word"
 
 
@@ -256,7 +256,10 @@ def test_a_private_key_goes_that_stands_line_by_line_in_a_list() -> None:
         "word": ["word"],
     }
 
-    assert Redactor().redact_json(value) == {"lines": [MARK, MARK, {"text": MARK}, MARK], "word": ["word"]}
+    assert Redactor().redact_json(value) == {
+        "lines": [REDACTED, REDACTED, {"text": REDACTED}, REDACTED],
+        "word": ["word"],
+    }
 
 
 @pytest.mark.parametrize("escape", ["\\u{:04x}", "\\\\u{:04X}", "\\x{:02x}", "%{:02x}", "&#{};", "&#x{:x};"])
@@ -267,26 +270,26 @@ def test_a_known_secret_goes_whose_letters_and_digits_are_escaped(escape: str, e
     written = known[: escaped.start] + part + ("" if escaped.stop is None else known[escaped.stop :])
     redactor = Redactor([known])
 
-    assert redactor.may_know(written)
-    assert redactor.redact_known(f'{{"a": "{written}"}}') == f'{{"a": "{MARK}"}}'
+    assert redactor.may_contain_secret(written)
+    assert redactor.redact_known(f'{{"a": "{written}"}}') == f'{{"a": "{REDACTED}"}}'
 
 
 def test_escapes_stay_where_they_hide_nothing() -> None:
     text = "https://me:synthetic@host/a%20%62 and \\u0063"
 
-    assert Redactor(["configured1"]).redact(text) == f"https://me:{MARK}@host/a%20%62 and \\u0063"
+    assert Redactor(["configured1"]).redact(text) == f"https://me:{REDACTED}@host/a%20%62 and \\u0063"
 
 
 def test_a_known_secret_goes_even_where_only_its_middle_looks_like_one() -> None:
     redacted = Redactor(["zzz-not-of-any-shape-zzz"]).redact("echo zzz-not-of-any-shape-zzz.")
 
-    assert redacted == f"echo {MARK}."
+    assert redacted == f"echo {REDACTED}."
 
 
 def test_a_short_known_secret_goes_only_where_it_stands_alone() -> None:
     redactor = Redactor(["hunt3r"])
 
-    assert redactor.redact("pass hunt3r, please: 'hunt3r'") == f"pass {MARK}, please: '{MARK}'"
+    assert redactor.redact("pass hunt3r, please: 'hunt3r'") == f"pass {REDACTED}, please: '{REDACTED}'"
     assert redactor.redact("hunt3rs, xhunt3r") == "hunt3rs, xhunt3r"
 
 
@@ -300,7 +303,7 @@ def test_what_is_written_where_no_key_is_needed_is_no_secret(placeholder: str) -
 def test_the_longer_of_two_secrets_goes_first() -> None:
     redactor = Redactor(["first-half", "first-half-and-second"])
 
-    assert redactor.redact("first-half-and-second first-half") == f"{MARK} {MARK}"
+    assert redactor.redact("first-half-and-second first-half") == f"{REDACTED} {REDACTED}"
 
 
 FRAGMENTS = st.sampled_from(
@@ -331,7 +334,7 @@ FRAGMENTS = st.sampled_from(
             "none",
             "${",
             "redacted",
-            MARK,
+            REDACTED,
             "x" * 40,
         ),
         *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "abcdefgh", "12345678"),
@@ -383,7 +386,7 @@ def test_what_holds_a_known_secret_is_not_passed_over_at_the_quick_look(text: st
 
     is_changed = redactor.redact_known(text) != text
 
-    assert redactor.may_know(json.dumps({"read": [text]})) or not is_changed
+    assert redactor.may_contain_secret(json.dumps({"read": [text]})) or not is_changed
 
 
 @given(TEXTS)
@@ -452,8 +455,8 @@ def test_json_loses_secrets_in_texts_in_names_and_by_name() -> None:
     }
 
     assert Redactor(["a-known-secret"]).redact_json(value) == {
-        "note": f"use {MARK}",
-        MARK: [1, {"password": MARK, "token": MARK, "max_tokens": 4096, "secret": 3}],
+        "note": f"use {REDACTED}",
+        REDACTED: [1, {"password": REDACTED, "token": REDACTED, "max_tokens": 4096, "secret": 3}],
         "api_key": {"type": "string"},
         "token": None,
         "access_token": True,
@@ -513,9 +516,9 @@ def test_what_a_document_holds_under_a_secrets_name_is_found_wherever_it_stands(
     }
 
     assert [*named_secrets(document)] == ["key-of-the-job", "pw-of-the-job"]
-    assert Redactor(["other-one"]).knowing(named_secrets(document)).redact("key-of-the-job, other-one") == (
-        f"{MARK}, {MARK}"
-    )
+    assert Redactor(["other-one"]).with_secrets(named_secrets(document)).redact(
+        "key-of-the-job, other-one"
+    ) == (f"{REDACTED}, {REDACTED}")
 
 
 def test_what_is_sent_to_the_collector_of_traces_is_secret() -> None:
@@ -565,7 +568,7 @@ def test_nothing_is_known_where_nothing_is_set() -> None:
 def test_an_address_that_was_taken_for_a_path_still_holds_a_password() -> None:
     assert (
         Redactor().redact("no file /srv/https:/user:Pa55word@host/x")
-        == f"no file /srv/https:/user:{MARK}@host/x"
+        == f"no file /srv/https:/user:{REDACTED}@host/x"
     )
 
 

@@ -17,9 +17,9 @@ from aio_pika import Message
 
 from tests.crash.points import reach
 from tests.crash.workplace import INTAKE, add_line, read_lines
-from wavewright.engine.bus.shipment import Sending
+from wavewright.engine.bus.shipment import PublishBatch
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.executor.job_store.records import Outgoing
+from wavewright.executor.job_store.records import OutgoingMessage
 from wavewright.planner.types import JsonObject
 
 
@@ -49,7 +49,7 @@ class FileBroker:
 
     # For whoever sends to the daemon
 
-    def put(self, message: Outgoing) -> None:
+    def put(self, message: OutgoingMessage) -> None:
         """Confirm a message to the daemon; it is at the end of the queue."""
         number = len(list(read_lines(self._confirmed)))
         name = f"{number:06}-{message.message}"
@@ -86,7 +86,7 @@ class FileBroker:
             message_id=content["id"],
             headers=content["headers"],
             delivery_count=count,
-            settling=_Settling(self, name),
+            settlement=_Settling(self, name),
         )
 
     async def bury(self, delivery: Delivery, kind: str, reason: str) -> None:
@@ -101,11 +101,11 @@ class FileBroker:
         """Be there with every queue."""
         return self
 
-    async def publish_all(self, sending: Sending, timeout: float) -> None:  # noqa: ASYNC109 - as the real one
+    async def publish_all(self, sending: PublishBatch, timeout: float) -> None:  # noqa: ASYNC109 - as the real one
         """Confirm messages of the daemon's, one after another; it may die between them."""
-        for number, parcel in enumerate(sending.parcels):
+        for number, parcel in enumerate(sending.messages):
             await self.publish(parcel.message, parcel.exchange, parcel.routing_key, timeout)
-            sending.fates[number] = None
+            sending.results[number] = None
 
     async def publish(self, message: Message, exchange: str, routing_key: str, _timeout: float) -> None:
         """Confirm a message of the daemon's."""

@@ -34,7 +34,7 @@ from tests.crash.workplace import KEY, LEDGER, Tail, request_of, settings_of, wr
 from wavewright.engine.bus.declaring import declare_topology
 from wavewright.engine.bus.topology import Topology, topology_of
 from wavewright.engine.bus.wire import message_of
-from wavewright.executor.job_store.records import JobId, Outgoing
+from wavewright.executor.job_store.records import JobId, OutgoingMessage
 from wavewright.planner.types import JsonObject
 
 PATIENCE: Final = 120.0
@@ -165,7 +165,7 @@ class Fleet:
         if job not in self.submitted:
             self.submitted.append(job)
 
-    async def _send(self, message: Outgoing) -> None:
+    async def _send(self, message: OutgoingMessage) -> None:
         while True:
             try:
                 connection = await aio_pika.connect(self.direct)
@@ -178,7 +178,7 @@ class Fleet:
                 return
 
     async def _publish(
-        self, connection: aio_pika.abc.AbstractConnection, messages: Sequence[Outgoing]
+        self, connection: aio_pika.abc.AbstractConnection, messages: Sequence[OutgoingMessage]
     ) -> None:
         channel = await connection.channel()
         for message in messages:
@@ -226,7 +226,7 @@ class Fleet:
             # What was read and not acknowledged comes again: the log may hold it twice, never not at all.
             await message.ack()
 
-    def _note(self, message: AbstractIncomingMessage, queue: str) -> list[Outgoing]:
+    def _note(self, message: AbstractIncomingMessage, queue: str) -> list[OutgoingMessage]:
         body: JsonObject = json.loads(message.body)
         if queue == self.topology.dead_queue:
             self.dead.append(body)

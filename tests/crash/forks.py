@@ -43,11 +43,11 @@ from tests.crash.workplace import (
 )
 from wavewright.executor import journal_store
 from wavewright.executor.job_store.records import JobId
-from wavewright.executor.purse_sqlite import SqlitePurse
+from wavewright.executor.purse_sqlite import SqliteBudgetStore
 from wavewright.planner.model_port import ModelUse
-from wavewright.planner.spending import Account, Reservation, Spend
+from wavewright.planner.spending import BudgetScope, Reservation, Spend
 from wavewright.planner.types import JsonObject
-from wavewright.tools.models.metering import Meter, Tally
+from wavewright.tools.models.metering import RequestCharge, UsageTracker
 
 Kind = Literal["points", "writes"]
 ROOT = Path(__file__).parents[2]
@@ -218,27 +218,33 @@ async def _serve(folder: Path) -> None:
 
 def _point_at_models() -> None:
     """Have points around what is put aside for a question, its answer, and what it is charged."""
-    reserve, settle, answered = SqlitePurse.reserve, SqlitePurse.settle, Meter.answered
+    reserve, settle, answered = (
+        SqliteBudgetStore.reserve,
+        SqliteBudgetStore.settle,
+        UsageTracker.record_response,
+    )
 
-    async def reserving(self: SqlitePurse, account: Account, amount: Spend) -> Reservation:
+    async def reserving(self: SqliteBudgetStore, account: BudgetScope, amount: Spend) -> Reservation:
         points.reach("before reserve")
         reservation = await reserve(self, account, amount)
         points.reach("before question")
         return reservation
 
-    async def settling(self: SqlitePurse, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
+    async def settling(
+        self: SqliteBudgetStore, reservation: Reservation, spent: Spend, use: ModelUse
+    ) -> None:
         points.reach("before charge")
         await settle(self, reservation, spent, use)
         points.reach("after charge")
 
-    def replied(self: Meter, tally: Tally, response: ModelResponse) -> None:
+    def replied(self: UsageTracker, tally: RequestCharge, response: ModelResponse) -> None:
         points.reach("model reply")
         answered(self, tally, response)
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(SqlitePurse, "reserve", reserving)
-    patch.setattr(SqlitePurse, "settle", settling)
-    patch.setattr(Meter, "answered", replied)
+    patch.setattr(SqliteBudgetStore, "reserve", reserving)
+    patch.setattr(SqliteBudgetStore, "settle", settling)
+    patch.setattr(UsageTracker, "answered", replied)
 
 
 def _arm(kind: Kind, number: int, folder: Path) -> None:

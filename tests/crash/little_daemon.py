@@ -19,30 +19,30 @@ from tests.crash.file_broker import FileBroker, Sent
 from tests.crash.points import reach
 from tests.crash.workplace import EXCHANGE, INTAKE, KEY, SENT_AT, VALIDATOR, settings_of
 from wavewright.config.settings import Settings
-from wavewright.engine.bus.notices import unnoticed
+from wavewright.engine.bus.notices import ignore_event
 from wavewright.engine.bus.relay import Relay
-from wavewright.engine.bus.trouble import Trouble
-from wavewright.engine.daemon.day import Day
-from wavewright.engine.daemon.intake import Intake
-from wavewright.engine.daemon.model_circuit import ModelCircuit
+from wavewright.engine.bus.trouble import BrokerHealth
+from wavewright.engine.daemon.day import DailyBudget
+from wavewright.engine.daemon.intake import MessageHandler
+from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.daemon.slots import Dispatcher
-from wavewright.engine.daemon.work import Workshop
-from wavewright.engine.messages.encoding import Address, encode
+from wavewright.engine.daemon.work import JobRunner
+from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.ids import message_id
 from wavewright.engine.messages.requests import UserDecisionResponse, ValidationResult
-from wavewright.engine.messages.rules import rules_of
-from wavewright.engine.operations.logs import Log
-from wavewright.engine.operations.watch import Watch
+from wavewright.engine.messages.rules import acceptance_rules
+from wavewright.engine.operations.logs import StructuredLog
+from wavewright.engine.operations.watch import Telemetry
 from wavewright.engine.services import OpenServices, open_services
-from wavewright.engine.stopping import Stopper
+from wavewright.engine.stopping import CancellationToken
 from wavewright.executor.events import Event
-from wavewright.executor.job_store.records import Alongside, JobId, Outgoing
+from wavewright.executor.job_store.records import JobId, OutboxWrites, OutgoingMessage
 from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal import Journal
 from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.executor.memory import RunMemory
-from wavewright.executor.purse_sqlite import SqlitePurse
+from wavewright.executor.memory import JournalReplayCache
+from wavewright.executor.purse_sqlite import SqliteBudgetStore
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
 
@@ -56,7 +56,7 @@ OUTBOX_LEASE = 0.01
 class World(Protocol):
     """Whoever is outside and reads what the daemon sends."""
 
-    def answer(self, sent: Sequence[Sent]) -> list[Outgoing]:
+    def answer(self, sent: Sequence[Sent]) -> list[OutgoingMessage]:
         """Return what is sent to the daemon because of what it has sent."""
         ...
 
@@ -67,8 +67,8 @@ class LittleDaemon:
 
     stores: Stores
     broker: FileBroker
-    workshop: Workshop
-    intake: Intake
+    workshop: JobRunner
+    intake: MessageHandler
     relay: Relay
 
     async def serve(self, world: World) -> None:
@@ -86,16 +86,16 @@ class LittleDaemon:
         if delivery is None:
             return False
         reach("taken")
-        await self.intake.take_in(delivery)
+        await self.intake.handle(delivery)
         return True
 
     async def work(self) -> bool:
         """Work on one job as far as it goes; say whether there was one."""
-        job = await self.stores.jobs.claim(tell=self.workshop.reporter.tell)
+        job = await self.stores.jobs.claim(tell=self.workshop.reporter.state_reports)
         reach("after claim")
         if job is None:
             return False
-        await self.workshop.work_on(job, Stopper())
+        await self.workshop.run_job(job, CancellationToken())
         reach("after work")
         return True
 
@@ -124,7 +124,7 @@ class _PointedJournal:
         return getattr(self._journal, name)
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
     ) -> Awaitable[None]:
         reach("before commit")
         written = self._journal.append(run, events, alongside)
@@ -165,7 +165,9 @@ async def little_daemon(
     broker = broker or FileBroker(folder / "broker")
     async with (
         _given(stores) if stores is not None else _stores(settings, clock) as opened_stores,
-        open_services(settings, opened_stores.purse, RunMemory(_pointed(opened_stores), clock)) as opened,
+        open_services(
+            settings, opened_stores.budget_store, JournalReplayCache(_pointed(opened_stores), clock)
+        ) as opened,
     ):
         yield assemble(settings, opened_stores, opened, broker, clock)
 
@@ -175,7 +177,7 @@ async def _stores(settings: Settings, clock: Callable[[], float]) -> AsyncGenera
     """Open the stores, with leases of the outbox that pass before anybody waits for them."""
     async with (
         SqliteJournal(settings.journal, clock=clock) as journal,
-        SqlitePurse(settings.journal, settings.budgets, clock) as purse,
+        SqliteBudgetStore(settings.journal, settings.budgets, clock) as purse,
     ):
         yield Stores(journal, SqliteJobStore(journal, clock=clock, outbox_lease=OUTBOX_LEASE), purse)
 
@@ -190,21 +192,23 @@ def assemble(
 ) -> LittleDaemon:
     """Put a daemon together of its parts."""
     section = settings.daemon
-    watch = Watch(Log(agent=section.agent, domain="crash", level="error", stream=io.StringIO()))
-    workshop = Workshop(
+    watch = Telemetry(StructuredLog(agent=section.agent, domain="crash", level="error", stream=io.StringIO()))
+    workshop = JobRunner(
         settings=settings,
         journal=_pointed(stores),
         jobs=stores.jobs,
-        opened=opened,
+        open_services=opened,
         reporter=Reporter(section),
         watch=watch,
-        day=Day(clock, lambda _reason, _until: None),
-        circuit=ModelCircuit(clock, lambda _run: None),
-        nudge=lambda: None,
+        daily_budget=DailyBudget(clock, lambda _reason, _until: None),
+        model_circuit=ModelCircuitBreaker(clock, lambda _run: None),
+        wake_relay=lambda: None,
         clock=clock,
     )
-    intake = Intake(broker, workshop, rules_of(section, settings.hmac_key), Dispatcher(workshop, 1))  # type: ignore[arg-type]
-    relay = Relay(broker, "daemon", unnoticed, Trouble(unnoticed))  # type: ignore[arg-type]
+    intake = MessageHandler(
+        broker, workshop, acceptance_rules(section, settings.hmac_key), Dispatcher(workshop, 1)
+    )  # type: ignore[arg-type]
+    relay = Relay(broker, "daemon", ignore_event, BrokerHealth(ignore_event))  # type: ignore[arg-type]
     return LittleDaemon(stores, broker, workshop, intake, relay)
 
 
@@ -217,11 +221,11 @@ class Agreeing:
     intake: str = INTAKE
     at: float = SENT_AT
 
-    def answer(self, sent: Sequence[Sent]) -> list[Outgoing]:
+    def answer(self, sent: Sequence[Sent]) -> list[OutgoingMessage]:
         """Return answers and verdicts to whatever was sent, in its order."""
         return [said for message in sent if (said := self._reply(message)) is not None]
 
-    def _reply(self, message: Sent) -> Outgoing | None:
+    def _reply(self, message: Sent) -> OutgoingMessage | None:
         payload = message.body["payload"]
         assert isinstance(payload, dict)
         correlation = str(message.body["correlation_id"])
@@ -243,10 +247,10 @@ class Agreeing:
 
     def _said(
         self, source: str, payload: UserDecisionResponse | ValidationResult, correlation: str, about: str
-    ) -> Outgoing:
+    ) -> OutgoingMessage:
         return encode(
             payload,
-            Address(source, "world_lore_researcher", EXCHANGE, self.intake, KEY.encode()),
+            MessageAddress(source, "world_lore_researcher", EXCHANGE, self.intake, KEY.encode()),
             message=message_id(JobId(correlation), 0, "said", about),
             correlation=correlation,
             at=self.at,

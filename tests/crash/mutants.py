@@ -20,9 +20,10 @@ from wavewright.engine.daemon import accounts, intake, reports
 from wavewright.engine.messages import decoding, wire_json
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.executor import journal_store, purse_store
+from wavewright.executor.budgets import Reserve
 from wavewright.executor.job_store import sqlite_outbox
-from wavewright.executor.job_store.records import Outgoing
-from wavewright.executor.journal_leases import Leases
+from wavewright.executor.job_store.records import OutgoingMessage
+from wavewright.executor.journal_leases import SqliteLeases
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.planner.spending import Reservation
 
@@ -36,13 +37,13 @@ def plant(name: str | None, patch: Patch | None = None) -> None:
 
 
 def _ack_before_the_commit(patch: Patch) -> None:
-    take_in = intake.Intake.take_in
+    take_in = intake.MessageHandler.handle
 
-    async def acknowledging(self: intake.Intake, delivery: Delivery) -> None:
+    async def acknowledging(self: intake.MessageHandler, delivery: Delivery) -> None:
         await delivery.ack()
         await take_in(self, delivery)
 
-    patch.setattr(intake.Intake, "take_in", acknowledging)
+    patch.setattr(intake.MessageHandler, "take_in", acknowledging)
 
 
 def _ids_by_chance(patch: Patch) -> None:
@@ -66,7 +67,7 @@ def _no_fence(patch: Patch) -> None:
     def believe(*_given: object) -> None:
         return
 
-    patch.setattr(Leases, "check", believe)
+    patch.setattr(SqliteLeases, "check", believe)
 
 
 def _a_foreign_cancellation_taken_for_ones_own(patch: Patch) -> None:
@@ -88,33 +89,33 @@ def _a_committed_write_tried_again(patch: Patch) -> None:
 
 
 def _a_charge_after_the_call(patch: Patch) -> None:
-    def reserve(self: Any, wish: purse_store.Reserve) -> Reservation:
+    def reserve(self: Any, wish: Reserve) -> Reservation:
         del self
         return Reservation(0, wish.account, wish.amount)
 
-    patch.setattr(purse_store.PurseStore, "_reserve", reserve)
+    patch.setattr(purse_store.SqliteBudgetTables, "_reserve", reserve)
 
 
 def _dead_letters_that_come_again(patch: Patch) -> None:
-    async def give_back(_self: intake.Intake, delivery: Delivery, *_: str) -> None:
+    async def give_back(_self: intake.MessageHandler, delivery: Delivery, *_: str) -> None:
         await delivery.requeue()
 
-    patch.setattr(intake.Intake, "_bury", give_back)
+    patch.setattr(intake.MessageHandler, "_bury", give_back)
 
 
 def _an_outbox_without_leases(patch: Patch) -> None:
-    lease = sqlite_outbox.OutboxTables.lease
+    lease = sqlite_outbox.SqliteOutboxTables.lease
 
     def take_all(
-        self: sqlite_outbox.OutboxTables, owner: str, now: float, seconds: float, most: int
-    ) -> list[Outgoing]:
+        self: sqlite_outbox.SqliteOutboxTables, owner: str, now: float, seconds: float, most: int
+    ) -> list[OutgoingMessage]:
         return lease(self, owner, now, -seconds, most)
 
-    patch.setattr(sqlite_outbox.OutboxTables, "lease", take_all)
+    patch.setattr(sqlite_outbox.SqliteOutboxTables, "lease", take_all)
 
 
 def _cut_messages_repaired(patch: Patch) -> None:
-    read = wire_json.read_wire_json
+    read = wire_json.read_strict_json
 
     def repaired(body: bytes, *, max_depth: int) -> Any:
         for end in (b"", b'"', b"}", b'"}', b"}}", b'"}}', b"}}}", b'"}}}'):
@@ -140,15 +141,15 @@ def _the_first_of_two_keys(patch: Patch) -> None:
 
 
 def _a_beat_from_the_event_loop(patch: Patch) -> None:
-    def by_the_loop(self: journal_store.JournalStore) -> None:
+    def by_the_loop(self: journal_store.SqliteEventStore) -> None:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return
         loop.call_soon(partial(beat, self))
 
-    beat = journal_store.JournalStore.beat
-    patch.setattr(journal_store.JournalStore, "beat", by_the_loop)
+    beat = journal_store.SqliteEventStore.heartbeat
+    patch.setattr(journal_store.SqliteEventStore, "beat", by_the_loop)
 
 
 def _sent_before_it_is_confirmed(patch: Patch) -> None:
@@ -163,7 +164,7 @@ def _sent_before_it_is_confirmed(patch: Patch) -> None:
             self.mark_refused = outbox.mark_refused
             self.renew = outbox.renew
 
-        async def pending(self, most: int = 100) -> list[Outgoing]:
+        async def pending(self, most: int = 100) -> list[OutgoingMessage]:
             waiting = await self._outbox.pending(most)
             await self.mark_sent([outgoing.message for outgoing in waiting])
             return waiting

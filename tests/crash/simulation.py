@@ -23,7 +23,7 @@ from tests.crash.little_daemon import Agreeing, LittleDaemon, World, assemble
 from tests.crash.workplace import JOURNAL, LEDGER, add_line, settings_of, write_workplace
 from wavewright.engine.services import open_services
 from wavewright.executor.events import Event, ItemFinished, StepFinished
-from wavewright.executor.job_store.records import Alongside, JobId, Outgoing
+from wavewright.executor.job_store.records import JobId, OutboxWrites, OutgoingMessage
 from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.executor.stores import Stores
@@ -97,7 +97,7 @@ class MortalJournal:
         return getattr(self._journal, name)
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
     ) -> Awaitable[None]:
         self._life.step()
         keys = [
@@ -240,13 +240,13 @@ class Simulation:
 
     # What is outside
 
-    def submit(self, job: JobId, message: Outgoing) -> None:
+    def submit(self, job: JobId, message: OutgoingMessage) -> None:
         """Have the broker confirm a request."""
         self.broker.put(message)
         if job not in self.submitted:
             self.submitted.append(job)
 
-    def hear(self) -> list[Outgoing]:
+    def hear(self) -> list[OutgoingMessage]:
         """Return what people and the validator would say now and have not said."""
         known = self.broker.known()
         return [said for said in Agreeing().answer(self.broker.sent()) if said.message not in known]

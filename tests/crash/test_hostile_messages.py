@@ -18,7 +18,7 @@ import pytest
 
 from tests.engine.messages.letters import GOAL, NOW, RULES, delivered, envelope
 from wavewright.engine.messages.decoding import decode
-from wavewright.engine.messages.refusals import Refused
+from wavewright.engine.messages.refusals import MessageRejected
 
 MOST = RULES.max_body
 BLOCKS_AT_MOST = 6
@@ -55,7 +55,7 @@ def receive(body: bytes) -> None:
     """Do with a message what the daemon does."""
     try:
         decode(delivered(body), RULES, NOW)
-    except Refused:
+    except MessageRejected:
         return
 
 

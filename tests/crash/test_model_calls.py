@@ -18,13 +18,13 @@ from tests.crash.file_broker import job_in
 from tests.crash.forks import Report, Spec, deaths
 from tests.crash.volume import IS_WHOLE, volume
 from tests.crash.workplace import PROVIDER, add_line, job_id
-from wavewright.engine.fake_model.answers import AnswerLike, Tokens, with_tokens
+from wavewright.engine.fake_model.answers import AnswerLike, ClaimedUsage, with_usage
 from wavewright.engine.fake_model.request import FakeModelRequest
 from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.planner.types import JsonObject
 
 NAMES = {"before reserve", "before question", "model reply", "before charge", "after charge"}
-ANSWER = Tokens(300, 100)
+ANSWER = ClaimedUsage(300, 100)
 REVIEW: JsonObject = {
     "goal_achieved": True,
     "confidence": 0.9,
@@ -44,7 +44,7 @@ def answer_and_note(server: FakeModelServer, folder_of: Callable[[str], Path | N
         if (place := folder_of(job)) is not None:
             add_line(place / PROVIDER, line)
         is_note = request.schema_name == "note"
-        return with_tokens({"line": f"a line about {job}, {question}"} if is_note else REVIEW, ANSWER)
+        return with_usage({"line": f"a line about {job}, {question}"} if is_note else REVIEW, ANSWER)
 
     server.answer(answer)
 

@@ -24,17 +24,17 @@ from tests.crash.workplace import (
     judged_job,
     request_of,
 )
-from wavewright.engine.messages.encoding import Address, encode
+from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.ids import message_id, package_id
 from wavewright.engine.messages.requests import ValidationResult
-from wavewright.executor.job_store.records import Outgoing
+from wavewright.executor.job_store.records import OutgoingMessage
 
 JOB = job_id(1)
 PERSON = Agreeing(accepts=False)
 ORDERS = list(permutations(range(5)))
 
 
-def _messages() -> list[Outgoing]:
+def _messages() -> list[OutgoingMessage]:
     """Return the request, the same once more under another id, and verdicts on two packages."""
     document = judged_job(JOB)
     return [
@@ -45,7 +45,7 @@ def _messages() -> list[Outgoing]:
     ]
 
 
-def _verdict(iteration: int, *feedback: str) -> Outgoing:
+def _verdict(iteration: int, *feedback: str) -> OutgoingMessage:
     verdict = ValidationResult(
         job_id=JOB,
         package_id=package_id(JOB, iteration),
@@ -53,7 +53,7 @@ def _verdict(iteration: int, *feedback: str) -> Outgoing:
         iteration=iteration,
         feedback=[*feedback],
     )
-    address = Address(VALIDATOR, AGENT, EXCHANGE, INTAKE, KEY.encode())
+    address = MessageAddress(VALIDATOR, AGENT, EXCHANGE, INTAKE, KEY.encode())
     return encode(
         verdict, address, message=message_id(JOB, iteration, "verdict"), correlation=JOB, at=SENT_AT
     )

@@ -29,8 +29,8 @@ from wavewright.engine.bus.errors import BusDown
 from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal_errors import RunLost
 from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.executor.purse_sqlite import SqlitePurse
-from wavewright.planner.spending import Account, OverBudget, Spend
+from wavewright.executor.purse_sqlite import SqliteBudgetStore
+from wavewright.planner.spending import BudgetExceeded, BudgetScope, Spend
 from wavewright.planner.types import JsonObject, RunId
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -68,12 +68,12 @@ async def a_clock_that_goes_back(folder: Path, _mutant: str | None) -> list[str]
     """C13: what is spent of a day is spent, whatever the clock says afterwards."""
     clock = [1_780_000_000.0]
     found = list[str]()
-    async with SqlitePurse(folder / "p.db", _day_of(100), lambda: clock[0]) as purse:
+    async with SqliteBudgetStore(folder / "p.db", _day_of(100), lambda: clock[0]) as purse:
         for jump in (0.0, -90_000.0, 90_000.0, -3_600.0):
             clock[0] += jump
             try:
-                await purse.reserve(Account(run=RUN, job="j", role="worker"), Spend(calls=1, tokens=100))
-            except OverBudget:
+                await purse.reserve(BudgetScope(run=RUN, job="j", role="worker"), Spend(calls=1, tokens=100))
+            except BudgetExceeded:
                 continue
             if jump:
                 found.append(f"I7: after a jump of {jump} s the day's budget was there again")
@@ -103,7 +103,7 @@ async def a_line_that_falls_silent(_folder: Path, _mutant: str | None) -> list[s
 
     async def publish() -> None:
         try:
-            await guard.guarded(future)
+            await guard.translate_errors(future)
         except BusDown:
             told.append("it was not confirmed")
 
@@ -118,11 +118,11 @@ async def two_calls_at_once(folder: Path, _mutant: str | None) -> list[str]:
 
     async def call() -> None:
         nonlocal spent
-        with suppress(OverBudget):
-            await purse.reserve(Account(run=RUN, job="j", role="worker"), Spend(calls=1, tokens=60))
+        with suppress(BudgetExceeded):
+            await purse.reserve(BudgetScope(run=RUN, job="j", role="worker"), Spend(calls=1, tokens=60))
             spent += 60
 
-    async with SqlitePurse(folder / "p.db", _day_of(100)) as purse, anyio.create_task_group() as group:
+    async with SqliteBudgetStore(folder / "p.db", _day_of(100)) as purse, anyio.create_task_group() as group:
         for _ in range(2):
             group.start_soon(call)
     return [f"I6: {spent} of 100 tokens were let out"] if spent > 100 else []

@@ -20,7 +20,7 @@ from tests.crash import oracle
 from tests.crash.simulation import Simulated, Simulation, remember_tools
 from tests.crash.volume import volume
 from tests.crash.workplace import job_id, request_of, small_job, whole_job
-from wavewright.executor.job_store.records import Outgoing
+from wavewright.executor.job_store.records import OutgoingMessage
 
 MOST_JOBS = 4
 JUMPS = (-90_000.0, -3_600.0, -1.0, 30.0, 3_600.0, 90_000.0)
@@ -33,7 +33,7 @@ calls = st.one_of(st.none(), st.integers(1, 25))
 class History(RuleBasedStateMachine):
     """One history of a store and its daemons."""
 
-    requests: Bundle[Outgoing] = Bundle("requests")
+    requests: Bundle[OutgoingMessage] = Bundle("requests")
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class History(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.sim.submitted) < MOST_JOBS)
     @rule(target=requests, is_whole=st.booleans())
-    def submit(self, *, is_whole: bool) -> Outgoing:
+    def submit(self, *, is_whole: bool) -> OutgoingMessage:
         number = len(self.sim.submitted)
         job = job_id(number)
         message = request_of(job, whole_job(job) if is_whole else small_job(job))
@@ -56,7 +56,7 @@ class History(RuleBasedStateMachine):
         return message
 
     @rule(message=requests)
-    def send_again(self, message: Outgoing) -> None:
+    def send_again(self, message: OutgoingMessage) -> None:
         self.sim.broker.put(message)
 
     @rule(number=st.integers(0, MOST_JOBS - 1))

@@ -16,9 +16,9 @@ from typing import Any
 
 from tests.support.note_worker import NOTE_WORKER
 from wavewright.config.settings import Settings, load_settings
-from wavewright.engine.messages.encoding import Address, encode
+from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.requests import JobRequest
-from wavewright.executor.job_store.records import JobId, MessageId, Outgoing
+from wavewright.executor.job_store.records import JobId, MessageId, OutgoingMessage
 from wavewright.planner.types import Json, JsonObject
 
 TOOLS = '''
@@ -278,9 +278,9 @@ def _job(job: JobId, steps: list[Json], result: str) -> JsonObject:
 
 def request_of(
     job: JobId, document: JsonObject, *, message: str = "request", at: float = SENT_AT, **names: str
-) -> Outgoing:
+) -> OutgoingMessage:
     """Return the message that asks for a job; the same message for the same words."""
-    address = Address(
+    address = MessageAddress(
         ASKER, AGENT, names.get("exchange", EXCHANGE), names.get("intake", INTAKE), KEY.encode()
     )
     return encode(

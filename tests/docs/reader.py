@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.docs.blocks import Command, Project
 from tests.repository.tree import ROOT
-from wavewright.executor.postgres.faults import place_of
+from wavewright.executor.postgres.faults import display_url
 
 # What differs from run to run and says nothing.
 _VARYING = (
@@ -222,7 +222,7 @@ class Reader:
             text = text.replace(f"127.0.0.1:{server.port}", f"127.0.0.1:{server.named}")
         if self._named_database is not None and self.database is not None:
             # Shown without a password, wherever it is shown.
-            text = text.replace(place_of(self.database), place_of(self._named_database))
+            text = text.replace(display_url(self.database), display_url(self._named_database))
         return text
 
     def follow(self, command: Command, *, is_code_shown: bool) -> tuple[str, str | None]:

@@ -8,7 +8,7 @@ from typing import get_args
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.repository.tree import ROOT
-from wavewright.engine.bus.notices import NoticeName
+from wavewright.engine.bus.notices import BrokerEvent
 from wavewright.engine.operations.metrics import Metrics
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -20,7 +20,7 @@ def test_every_event_of_the_log_has_its_row() -> None:
     )
     page = (REFERENCE / "log-events.md").read_text(encoding="utf-8")
 
-    said = set(re.findall(r'(?:\.say|\._say)\(\s*"([a-z_]+)"', code)) | set(get_args(NoticeName))
+    said = set(re.findall(r'(?:\.say|\._say)\(\s*"([a-z_]+)"', code)) | set(get_args(BrokerEvent))
     assert said == set(re.findall(r"^\| `([a-z_]+)`", page, re.MULTILINE))
 
 

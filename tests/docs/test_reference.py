@@ -20,13 +20,13 @@ from wavewright.config.daemon_settings import (
     QueuesSection,
     ValidationSection,
 )
-from wavewright.config.environment import VARIABLES, Variable
+from wavewright.config.environment import VARIABLES, EnvironmentVariable
 from wavewright.config.model_settings import (
     BudgetSettings,
     BudgetsSection,
+    ModelProviderSettings,
     ModelsSection,
     PriceSettings,
-    ProviderSettings,
 )
 from wavewright.config.settings import SettingsFile
 from wavewright.engine.cli import exit_codes
@@ -80,7 +80,7 @@ def test_every_function_of_expressions_is_listed() -> None:
         pytest.param("jobs-and-goals.md", Recipe, id="recipe"),
         pytest.param("settings.md", SettingsFile, id="settings"),
         pytest.param("settings.md", ModelsSection, id="models"),
-        pytest.param("settings.md", ProviderSettings, id="providers"),
+        pytest.param("settings.md", ModelProviderSettings, id="providers"),
         pytest.param("settings.md", PriceSettings, id="prices"),
         pytest.param("settings.md", BudgetsSection, id="budgets"),
         pytest.param("settings.md", BudgetSettings, id="budget"),
@@ -122,7 +122,7 @@ def own_fields(event: type) -> list[str]:
 
 
 @pytest.mark.parametrize("variable", VARIABLES, ids=lambda variable: variable.name)
-def test_every_environment_variable_is_described_with_its_setting(variable: Variable) -> None:
+def test_every_environment_variable_is_described_with_its_setting(variable: EnvironmentVariable) -> None:
     text = (REFERENCE / "settings.md").read_text(encoding="utf-8")
 
     assert f"| `{variable.name}` | `{variable.setting}`" in text

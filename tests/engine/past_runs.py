@@ -15,8 +15,8 @@ from wavewright.executor.events import (
     RunStarted,
     StepFinished,
 )
-from wavewright.executor.journal_rows import write_entry
-from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.journal_rows import append_entry
+from wavewright.executor.journal_store import SqliteEventStore
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.model_port import ModelUse
@@ -29,8 +29,8 @@ def append(journal: Path | str, run: str, events: Sequence[Event]) -> None:
     if isinstance(journal, str):
         anyio.run(_append_there, journal, RunId(run), events)
         return
-    with JournalStore(journal) as store:
-        faults = store.write([write_entry(RunId(run), events)])
+    with SqliteEventStore(journal) as store:
+        faults = store.write([append_entry(RunId(run), events)])
     assert not faults
 
 

@@ -10,10 +10,16 @@ import pytest
 
 from wavewright.config.documents import read_document
 from wavewright.config.settings import Settings, load_settings
-from wavewright.engine.approvals import APPROVAL_SECONDS, APPROVE, GIVEN, WANTED, word
-from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest, keep_back
+from wavewright.engine.approvals import (
+    APPROVAL_GIVEN,
+    APPROVAL_SECONDS,
+    APPROVAL_WANTED,
+    APPROVE,
+    approval_answer_note,
+)
+from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest, withhold_package
 from wavewright.engine.pipeline import PipelineRun
-from wavewright.engine.questions import question_of
+from wavewright.engine.questions import pending_question
 from wavewright.engine.session import run_request
 from wavewright.executor.events import Event, Noted, PlanAccepted
 from wavewright.executor.journal import MemoryJournal
@@ -55,7 +61,7 @@ async def run(settings: Settings, journal: MemoryJournal) -> PipelineRun[RunCont
         settings=settings,
         journal=journal,
         approver=Nobody(),
-        publish=keep_back,
+        publish=withhold_package,
     )
     await journal.close_run(RUN)
     return done
@@ -66,7 +72,7 @@ async def asked(settings: Settings) -> tuple[list[Event], Noted]:
     journal = MemoryJournal()
     await run(settings, journal)
     events = await journal.load(RUN)
-    [wanted] = [event for event in events if isinstance(event, Noted) and event.topic == WANTED]
+    [wanted] = [event for event in events if isinstance(event, Noted) and event.topic == APPROVAL_WANTED]
     return events, wanted
 
 
@@ -78,7 +84,7 @@ async def resumed(settings: Settings, events: Sequence[Event]) -> PipelineRun[Ru
 
 
 def given(wanted: Noted) -> Noted:
-    return Noted(wanted.at + 1, GIVEN, word(wanted, APPROVE, "ada"))
+    return Noted(wanted.at + 1, APPROVAL_GIVEN, approval_answer_note(wanted, APPROVE, "ada"))
 
 
 def other_params(events: list[Event], wanted: Noted) -> list[Event]:
@@ -155,9 +161,9 @@ async def test_a_question_may_be_answered_for_a_day_and_is_asked_anew_after_it(s
     events, wanted = await asked(settings)
     state = fold(events)
 
-    in_time, too_late = (question_of(state, wanted.at + APPROVAL_SECONDS - early) for early in (1, 0))
+    in_time, too_late = (pending_question(state, wanted.at + APPROVAL_SECONDS - early) for early in (1, 0))
     done = await resumed(settings, a_day_later(events, wanted))
-    again = question_of(done.context.state, wanted.at + 1)
+    again = pending_question(done.context.state, wanted.at + 1)
 
     assert in_time is not None
     assert too_late is None

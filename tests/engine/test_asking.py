@@ -12,7 +12,7 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import PLAN, REVIEW, write_job
 from tests.engine.terminal import Conversation
-from wavewright.engine.cli.asking import CommandLineAsker, chosen, question_lines
+from wavewright.engine.cli.asking import CommandLineAsker, chosen_option, question_lines
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.planning import UserQuestion
 from wavewright.planner.types import JsonObject
@@ -91,11 +91,11 @@ def test_a_question_is_shown_with_its_options_and_without_what_steers_a_terminal
     [("1", "all of them"), ("2", "the newest"), ("3", "3"), ("0", "0"), ("the newest", "the newest")],
 )
 def test_an_option_is_named_by_its_number_or_in_words(typed: str, answer: str) -> None:
-    assert chosen(QUESTION, typed) == answer
+    assert chosen_option(QUESTION, typed) == answer
 
 
 def test_a_number_that_is_itself_an_option_is_meant_as_such() -> None:
-    assert chosen(UserQuestion("How many?", ("5", "1")), "1") == "1"
+    assert chosen_option(UserQuestion("How many?", ("5", "1")), "1") == "1"
 
 
 @pytest.mark.anyio

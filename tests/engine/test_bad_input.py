@@ -15,8 +15,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import Answer, CommandLine
 from tests.engine.wording import worded
-from wavewright.executor.journal_rows import Entry
-from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.journal_rows import AppendEntry
+from wavewright.executor.journal_store import SqliteEventStore
 
 JOB = "version: 1\nname: words\ngoal_template: word_ranking\n"
 GOOD = f"{JOB}inputs: {{folder: notes, top: 5}}\nplan: plans/words.plan.yaml\n"
@@ -481,14 +481,16 @@ def test_a_name_that_is_no_text_is_written_as_well_as_can_be(project: Path) -> N
 def test_a_fault_of_the_journals_writer_reaches_the_user(
     wavewright: CommandLine, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = JournalStore.write
+    written = SqliteEventStore.write
 
-    def fail_later(self: JournalStore, entries: Sequence[Entry], *, may_wait: bool = True) -> object:
+    def fail_later(
+        self: SqliteEventStore, entries: Sequence[AppendEntry], *, may_wait: bool = True
+    ) -> object:
         if any(row.kind == "step_finished" for entry in entries for row in entry.rows):
             raise RuntimeError("the writer has broken down")
         return written(self, entries, may_wait=may_wait)
 
-    monkeypatch.setattr(JournalStore, "write", fail_later)
+    monkeypatch.setattr(SqliteEventStore, "write", fail_later)
 
     answer = wavewright("run", "plans/words.job.yaml")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wavewright.engine.columns import wrapped
-from wavewright.planner.rendering import columns_of
+from wavewright.engine.columns import wrap_paragraph
+from wavewright.planner.rendering import display_columns
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ from wavewright.planner.rendering import columns_of
     ],
 )
 def test_a_paragraph_fits_its_columns_and_every_character_prints(text: str, lines: list[str]) -> None:
-    assert wrapped(text, indent="- " if text else "", rest="  ", width=10) == lines
+    assert wrap_paragraph(text, indent="- " if text else "", rest="  ", width=10) == lines
 
 
 def test_no_line_of_wide_text_is_wider_than_the_terminal() -> None:
-    lines = wrapped("見積もり " + "長い文章" * 60 + " end", indent="  ", rest="    ")
+    lines = wrap_paragraph("見積もり " + "長い文章" * 60 + " end", indent="  ", rest="    ")
 
-    assert max(sum(map(columns_of, line)) for line in lines) in (79, 80)
+    assert max(sum(map(display_columns, line)) for line in lines) in (79, 80)
     assert "".join("".join(lines).split()) == "見積もり" + "長い文章" * 60 + "end"

@@ -16,8 +16,8 @@ from benchmarks.dry_run import TOOLS, record_of
 from benchmarks.shapes import SHAPES, plan_of
 from tests.engine.conftest import REPOSITORY, CommandLine
 from tests.reviewer.test_report_in_chromium import CHROMIUM, Visit, first_pixel, visit
-from wavewright.engine.dry_run_page import as_html
-from wavewright.engine.dry_run_picture import BOX_HEIGHT, draw
+from wavewright.engine.dry_run_page import dry_run_page
+from wavewright.engine.dry_run_picture import BOX_HEIGHT, layout_dry_run
 from wavewright.planner.models import Plan
 
 STOCKS = REPOSITORY / "plans" / "stocks.job.yaml"
@@ -35,7 +35,7 @@ def page(wavewright: CommandLine, tmp_path: Path) -> Path:
 
 
 def large(shape: str) -> str:
-    return as_html(record_of(plan_of(SHAPES[shape](1_000))), TOOLS)
+    return dry_run_page(record_of(plan_of(SHAPES[shape](1_000))), TOOLS)
 
 
 def digests(kind: str, text: str) -> set[str]:
@@ -225,7 +225,7 @@ def test_hostile_text_does_nothing(tmp_path: Path) -> None:
     record = record_of(Plan.model_validate({"steps": [{**step, "params": {"x": 1}}]}))
     path = tmp_path / "page.html"
     hostile = TOOLS["add"].model_copy(update={"description": HOSTILE})
-    path.write_text(as_html(record, {"add": hostile}), encoding="utf-8")
+    path.write_text(dry_run_page(record, {"add": hostile}), encoding="utf-8")
     seen = visit(path, tmp_path, fragment="#step-a")
 
     assert (seen.console, seen.requests) == ("", ())
@@ -267,7 +267,7 @@ def test_the_page_of_a_thousand_steps_is_small(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_picture_of_a_thousand_steps_has_the_form_of_a_screen_and_no_box_on_another(shape: str) -> None:
-    picture = draw(record_of(plan_of(SHAPES[shape](1_000))))
+    picture = layout_dry_run(record_of(plan_of(SHAPES[shape](1_000))))
     columns: dict[float, list[float]] = {}
     for box in picture.boxes:
         columns.setdefault(box.x, []).append(box.y)

@@ -212,7 +212,7 @@ def test_daily_prices_are_held_to_a_day_unless_the_job_says_otherwise(
     job = equities_job("GNP", as_of=as_of, inputs=inputs, tools={"prices": "prices"})
 
     ran, package = run_job(wavewright, tmp_path, job)
-    red = {gate.template_gate for gate in package.gates if gate.is_red and gate.severity == "block"}
+    red = {gate.template_gate for gate in package.gates if gate.has_failed and gate.severity == "block"}
 
     assert ran.code == code
     assert red == ({"fresh_daily"} if code else set())

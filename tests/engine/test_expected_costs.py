@@ -13,7 +13,7 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import REVIEW
 from tests.support.note_worker import NOTE_WORKER
-from wavewright.engine.fake_model.answers import Tokens, silence, with_tokens
+from wavewright.engine.fake_model.answers import ClaimedUsage, silence, with_usage
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import JsonObject
 
@@ -38,7 +38,7 @@ PLAN: JsonObject = {
     ],
     "result": "${steps.notes}",
 }
-LINE = with_tokens({"line": "a line"}, Tokens(500, 500))
+LINE = with_usage({"line": "a line"}, ClaimedUsage(500, 500))
 
 
 @pytest.fixture

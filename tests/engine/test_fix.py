@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.executor.workshop import Workbench
+from tests.executor.workshop import ExecutionHarness
 from wavewright.config.documents import read_document
-from wavewright.engine.fixing.fix import Fixed, Judged, fix_plan
+from wavewright.engine.fixing.fix import CheckedPlan, FixedDocument, fix_plan
 from wavewright.engine.fixing.sameness import difference
 from wavewright.engine.jobs import PlanOrigin
 from wavewright.planner.checker import check
@@ -36,16 +36,16 @@ TOOLS = {
 }
 
 
-def judge(plan: Plan) -> Judged:
-    return Judged(plan, tuple(check(plan, None, TOOLS)))
+def judge(plan: Plan) -> CheckedPlan:
+    return CheckedPlan(plan, tuple(check(plan, None, TOOLS)))
 
 
-def fix(text: str, name: str = "plan.yaml", pointer: str = "") -> Fixed:
+def fix(text: str, name: str = "plan.yaml", pointer: str = "") -> FixedDocument:
     document = read_document(text, name)
     value = document.value
     assert isinstance(value, dict)
     plan = Plan.model_validate(value[pointer[1:]] if pointer else value)
-    assert not [found for found in judge(plan).found if found.severity == "error"]
+    assert not [found for found in judge(plan).diagnostics if found.severity == "error"]
     return fix_plan(plan, PlanOrigin(document, pointer), TOOLS, judge)
 
 
@@ -360,31 +360,33 @@ LEFT = [
 def test_what_is_not_safe_is_left_as_it_is_and_told(text: str, why: str) -> None:
     fixed = fix(dedent(text))
 
-    assert fixed.mends == ()
+    assert fixed.fixes == ()
     assert fixed.origin.document.source.text == dedent(text)
-    assert [why in left.why for left in fixed.left] == [True]
+    assert [why in left.why for left in fixed.unfixed] == [True]
 
 
 def test_a_mend_after_which_the_plan_would_not_be_sound_is_left() -> None:
-    def wants_two(plan: Plan) -> Judged:
+    def wants_two(plan: Plan) -> CheckedPlan:
         found = check(plan, None, TOOLS)
         few = [Diagnostic("E505", "there must be two looks")] if len(plan.steps) < 2 else []
-        return Judged(plan, (*found, *few))
+        return CheckedPlan(plan, (*found, *few))
 
     document = read_document(
         "steps: [{id: a, tool: look}, {id: b, tool: look}]\nresult: '${steps.a}${steps.b}'", "x"
     )
     fixed = fix_plan(Plan.model_validate(document.value), PlanOrigin(document), TOOLS, wants_two)
 
-    assert fixed.mends == ()
-    assert [left.why for left in fixed.left] == ["without it the plan is not sound: there must be two looks"]
+    assert fixed.fixes == ()
+    assert [left.why for left in fixed.unfixed] == [
+        "without it the plan is not sound: there must be two looks"
+    ]
 
 
 def test_a_call_that_writes_is_no_repeated_one() -> None:
     text = "steps: [{id: a, tool: write}, {id: b, tool: write}]\nresult: '${steps.a}${steps.b}'\n"
     fixed = fix(text)
 
-    assert (fixed.mends, fixed.left, fixed.origin.document.source.text) == ((), (), text)
+    assert (fixed.fixes, fixed.unfixed, fixed.origin.document.source.text) == ((), (), text)
 
 
 def test_what_can_be_mended_alone_is_mended_where_all_together_cannot() -> None:
@@ -397,8 +399,8 @@ def test_what_can_be_mended_alone_is_mended_where_all_together_cannot() -> None:
     """
     fixed = fix(dedent(text))
 
-    assert [mend.told for mend in fixed.mends] == ["step 'd' no longer names 'a' in `depends_on`"]
-    assert [left.found.code for left in fixed.left] == ["W803"]
+    assert [mend.message for mend in fixed.fixes] == ["step 'd' no longer names 'a' in `depends_on`"]
+    assert [left.warning.code for left in fixed.unfixed] == ["W803"]
 
 
 @st.composite
@@ -434,14 +436,14 @@ def test_a_mended_plan_does_the_same_and_has_nothing_left_to_mend(plan: dict[str
     )
     before = Plan.model_validate(plan)
     fixed = fix(text, "plan.yaml" if form == "yaml" else "plan.json")
-    merged = {old: new for mend in fixed.mends for old, new in mend.merged.items()}
+    merged = {old: new for mend in fixed.fixes for old, new in mend.merged.items()}
     last = {old: _followed(old, merged) for old in merged}
 
-    found = [found for found in fixed.judged.found if found.code in {"W802", "W803"}]
-    assert {one.message for one in found} == {left.found.message for left in fixed.left}
-    assert all(left.why.endswith(REASONS) for left in fixed.left)
+    found = [found for found in fixed.checked.diagnostics if found.code in {"W802", "W803"}]
+    assert {one.message for one in found} == {left.warning.message for left in fixed.unfixed}
+    assert all(left.why.endswith(REASONS) for left in fixed.unfixed)
     assert difference(before, fixed.plan, last) is None
-    assert fix(fixed.origin.document.source.text, fixed.origin.document.source.name).mends == ()
+    assert fix(fixed.origin.document.source.text, fixed.origin.document.source.name).fixes == ()
 
 
 @settings(max_examples=40, deadline=None)
@@ -465,7 +467,9 @@ def _run(plan: Plan, failing: int) -> dict[str, tuple[str, object]]:
             raise ValueError(msg)
         return f"seen {said}"
 
-    bench = Workbench().add(look, "look", input_schema=LOOK.input_schema, output_schema=LOOK.output_schema)
+    bench = ExecutionHarness().add(
+        look, "look", input_schema=LOOK.input_schema, output_schema=LOOK.output_schema
+    )
     state = anyio.run(bench.run, plan)
     ended = {name: record.status for name, record in state.steps.items()}
     return {

@@ -12,7 +12,7 @@ from tests.engine.past_runs import append, asked, begun, ended, item_ended
 from tests.support.postgres import PostgresServer
 from wavewright.engine import history_in_database
 from wavewright.engine.history import find_stored, read_history
-from wavewright.engine.past_calls import REMEMBERED, WINDOW, History
+from wavewright.engine.past_calls import HISTORY_WINDOW, MAX_CALLS_PER_TOOL, History
 from wavewright.executor.journal_errors import JournalError
 from wavewright.planner.types import JsonObject, StepKey
 
@@ -108,17 +108,17 @@ def test_what_models_took_is_told_by_call_and_by_model(journal: Path | str) -> N
 
 
 def test_no_more_calls_than_are_remembered_are_looked_at(journal: Path | str) -> None:
-    calls = [item_ended("each", number, float(number)) for number in range(REMEMBERED + 10)]
+    calls = [item_ended("each", number, float(number)) for number in range(MAX_CALLS_PER_TOOL + 10)]
     append(journal, "r1", [*begun("r1", TWO), *calls])
 
     seconds = history(journal, {"note"})["note"].seconds
 
-    assert seconds == tuple(float(number) for number in range(REMEMBERED + 9, 9, -1))
+    assert seconds == tuple(float(number) for number in range(MAX_CALLS_PER_TOOL + 9, 9, -1))
 
 
 def test_what_lies_beyond_the_window_is_not_looked_for(journal: Path | str) -> None:
     append(journal, "r1", [*begun("r1", TWO), ended("a", 3.0)])
-    append(journal, "r2", [*begun("r2", TWO), *(item_ended("each", 0, 1.0) for _ in range(WINDOW))])
+    append(journal, "r2", [*begun("r2", TWO), *(item_ended("each", 0, 1.0) for _ in range(HISTORY_WINDOW))])
 
     assert set(history(journal, {"fetch", "note"})) == {"note"}
 

@@ -10,9 +10,9 @@ import pytest
 from tests.engine.desk_project import take_calls, write_desk
 from wavewright.config.documents import Document, DocumentError, read_document
 from wavewright.config.settings import Settings, load_settings
-from wavewright.engine.approvals import is_for
-from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest, keep_back
-from wavewright.engine.inline_jobs import leads_out, read_inline_order
+from wavewright.engine.approvals import matches_binding
+from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest, withhold_package
+from wavewright.engine.inline_jobs import leaves_folder, resolve_inline_job
 from wavewright.engine.pipeline import PipelineRun
 from wavewright.engine.session import run_request
 from wavewright.executor.events import Noted, RunFinished
@@ -50,7 +50,7 @@ async def run(
 ) -> PipelineRun[RunContext]:
     request = RunRequest(job=given or job(), run=RUN)
     done = await run_request(
-        request, settings=settings, journal=journal, approver=person or Person(), publish=keep_back
+        request, settings=settings, journal=journal, approver=person or Person(), publish=withhold_package
     )
     await journal.close_run(RUN)
     return done
@@ -110,7 +110,7 @@ async def test_a_run_whose_approval_is_yet_to_come_waits_and_goes_on_with_the_wo
     [wanted] = [
         event.body for event in events if isinstance(event, Noted) and event.topic == "approval_wanted"
     ]
-    assert is_for(wanted["binding"], person.asked[0].binding)
+    assert matches_binding(wanted["binding"], person.asked[0].binding)
     assert {"run", "plan_hash", "steps"} == set(person.asked[0].binding)
 
 
@@ -131,7 +131,7 @@ def test_a_job_that_was_sent_names_nothing_outside_the_project(
     settings: Settings, fields: JsonObject, pointer: str
 ) -> None:
     with pytest.raises(DocumentError) as caught:
-        read_inline_order(job(**fields), settings)
+        resolve_inline_job(job(**fields), settings)
 
     assert [fault.pointer for fault in caught.value.faults] == [pointer]
 
@@ -151,7 +151,7 @@ def test_a_job_that_was_sent_raises_no_limit_above_what_the_settings_allow(
     settings: Settings, fields: JsonObject, pointers: list[str]
 ) -> None:
     with pytest.raises(DocumentError) as caught:
-        read_inline_order(job(**fields), settings)
+        resolve_inline_job(job(**fields), settings)
 
     assert sorted(fault.pointer or "" for fault in caught.value.faults) == sorted(pointers)
 
@@ -164,25 +164,25 @@ def test_settings_may_allow_a_job_that_was_sent_more_or_less(tmp_path: Path) -> 
     limits: JsonObject = {"max_items": 2_000_000, "concurrency": 4}
     document = job(overrides={"limits": limits})
 
-    goal = read_inline_order(document, settings).goal
+    goal = resolve_inline_job(document, settings).goal
 
     assert (goal.limits.max_items, goal.limits.concurrency) == (2_000_000, 4)
     with pytest.raises(DocumentError, match=r"limits\.concurrency is 5, and a job that is sent may have 4"):
-        read_inline_order(job(overrides={"limits": {"concurrency": 5}}), settings)
+        resolve_inline_job(job(overrides={"limits": {"concurrency": 5}}), settings)
 
 
 def test_a_sealed_plan_is_no_job_to_send(settings: Settings) -> None:
     document = read_document('{"format": "wavewright/sealed-plan/1"}', "job one")
 
     with pytest.raises(DocumentError, match="a sealed plan is run from its file"):
-        read_inline_order(document, settings)
+        resolve_inline_job(document, settings)
 
 
 def test_a_job_that_was_sent_may_name_files_of_the_project_from_its_folder(settings: Settings) -> None:
     (settings.root / "plans").mkdir()
     (settings.root / "plans" / "rate.yaml").write_text("steps: [{id: rate, tool: rate}]")
 
-    order = read_inline_order(job(plan="plans/rate.yaml"), settings)
+    order = resolve_inline_job(job(plan="plans/rate.yaml"), settings)
 
     assert order.draft is not None
     assert [step.id for step in order.draft.plan.steps] == ["rate"]
@@ -190,9 +190,9 @@ def test_a_job_that_was_sent_may_name_files_of_the_project_from_its_folder(setti
 
 @pytest.mark.parametrize("path", ["a/b", "a.yaml", "us", "https://prices.example/a..b", "a..b"])
 def test_a_path_within_does_not_lead_out(path: str) -> None:
-    assert not leads_out(path)
+    assert not leaves_folder(path)
 
 
 @pytest.mark.parametrize("path", ["/a", "~/a", "..", "a/../b", "..\\a", "C:\\a", "\\\\host\\a"])
 def test_a_path_to_elsewhere_leads_out(path: str) -> None:
-    assert leads_out(path)
+    assert leaves_folder(path)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from wavewright.config.documents import DocumentError
-from wavewright.engine.input_changes import InputChanges
+from wavewright.engine.input_changes import InputOverrides
 from wavewright.planner.types import JsonObject
 
 SCHEMA: JsonObject = {
@@ -49,7 +49,7 @@ def test_a_value_is_typed_by_the_schema_or_the_value_in_its_place(
 ) -> None:
     before = json.dumps(inputs)
 
-    assert InputChanges(single=(text,)).applied(inputs, SCHEMA) == expected
+    assert InputOverrides(assignments=(text,)).applied(inputs, SCHEMA) == expected
     assert json.dumps(inputs) == before
 
 
@@ -73,7 +73,7 @@ def test_a_value_that_has_no_place_or_another_type_is_refused(
     text: str, inputs: JsonObject, message: str
 ) -> None:
     with pytest.raises(DocumentError) as caught:
-        InputChanges(single=(text,)).applied(inputs, SCHEMA)
+        InputOverrides(assignments=(text,)).applied(inputs, SCHEMA)
 
     [fault] = caught.value.faults
     assert fault.message == message

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
-from wavewright.engine.cli.at_work import AtWork
+from wavewright.engine.cli.at_work import ModelLookup
 from wavewright.engine.cli.live import LiveProgress
 from wavewright.executor.events import (
     Event,
@@ -59,7 +59,7 @@ def model_of(_goal: JsonObject, phase: str) -> str | None:
 class Terminal:
     """A live view on a terminal of so many columns and lines; `picture` is what stands there."""
 
-    def __init__(self, *, width: int = 80, height: int = 24, at_work: AtWork | None = None) -> None:
+    def __init__(self, *, width: int = 80, height: int = 24, at_work: ModelLookup | None = None) -> None:
         self.written = io.StringIO()
         self.clock = Clock()
         self.console = Console(
@@ -173,7 +173,7 @@ def test_without_waves_a_step_runs_as_soon_as_what_it_waits_for_has_ended() -> N
 
 def test_a_resumed_run_shows_what_was_done_before() -> None:
     terminal = Terminal()
-    terminal.live.recall([*started(), ended("prices"), ended("index")])
+    terminal.live.replay([*started(), ended("prices"), ended("index")])
 
     picture = terminal.picture()
 
@@ -302,7 +302,7 @@ def test_notes_are_lines_above_the_table_and_nothing_flickers_behind() -> None:
     terminal = Terminal()
     with terminal.live as live:
         terminal.show(*started(), Noted(101.0, "recovery", {"reason": "fetch again with force"}))
-        live.say("a line")
+        live.print_line("a line")
         terminal.show(ended("prices"), ended("index"), ended("summary"))
     last = terminal.written.getvalue().rpartition("a line")[2]
 

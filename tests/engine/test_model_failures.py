@@ -15,7 +15,7 @@ from tests.engine.wording import worded
 from wavewright.engine.cli.failures import report_failures
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
 from wavewright.planner.model_port import ModelError, ModelErrorKind
-from wavewright.planner.spending import OverBudget
+from wavewright.planner.spending import BudgetExceeded
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_an_error_of_a_model_ends_with_the_documented_code(
 
 
 def test_a_budget_that_is_used_up_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
-    error = OverBudget("the day's budget has nothing left", scope="day", hint="wait for midnight UTC")
+    error = BudgetExceeded("the day's budget has nothing left", scope="day", hint="wait for midnight UTC")
 
     assert code_after(error) == 1
     assert "= help: wait for midnight UTC" in capsys.readouterr().err

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from wavewright.engine.cli.model_lines import cost_words, rung_line, short, use_line
+from wavewright.engine.cli.model_lines import cost_words, one_line, rung_line, use_line
 from wavewright.planner.ladder import RungRecord
-from wavewright.planner.model_port import ModelUse, Outcome
+from wavewright.planner.model_port import ModelOutcome, ModelUse
 from wavewright.planner.types import StepId
-from wavewright.reviewer.costs import call_words, cost_of, money_words
+from wavewright.reviewer.costs import calls_text, money_text, sum_costs
 
 USE = ModelUse(
     role="planner",
@@ -45,7 +45,7 @@ def test_a_use_of_a_step_names_worker_step_item_and_attempts() -> None:
         ("over_budget", "was not asked: over budget"),
     ],
 )
-def test_an_outcome_that_is_no_answer_says_so_with_its_reason(outcome: Outcome, words: str) -> None:
+def test_an_outcome_that_is_no_answer_says_so_with_its_reason(outcome: ModelOutcome, words: str) -> None:
     use = replace(USE, outcome=outcome, message="because\nof this")
 
     assert f"openai:gpt-5 {words}: because of this (" in use_line(use)
@@ -61,10 +61,10 @@ def test_a_sum_says_what_it_lacks() -> None:
     unpriced = replace(USE, usd=None)
     estimated = replace(USE, is_estimated=True)
 
-    assert cost_words(cost_of([USE, USE])) == "2 calls, 6,428 tokens, 0.0246 USD, 8.20 s"
-    assert money_words(cost_of([unpriced])) == "price unknown"
-    assert money_words(cost_of([USE, unpriced])) == "at least 0.0123 USD"
-    assert "about 6,428 tokens" in cost_words(cost_of([USE, estimated]))
+    assert cost_words(sum_costs([USE, USE])) == "2 calls, 6,428 tokens, 0.0246 USD, 8.20 s"
+    assert money_text(sum_costs([unpriced])) == "price unknown"
+    assert money_text(sum_costs([USE, unpriced])) == "at least 0.0123 USD"
+    assert "about 6,428 tokens" in cost_words(sum_costs([USE, estimated]))
 
 
 def test_a_call_that_spent_nothing_has_no_unknown_price() -> None:
@@ -72,7 +72,7 @@ def test_a_call_that_spent_nothing_has_no_unknown_price() -> None:
         USE, outcome="over_budget", input_tokens=0, output_tokens=0, usd=None, attempts=0, seconds=0.0
     )
 
-    assert "price" not in cost_words(cost_of([never_asked]))
+    assert "price" not in cost_words(sum_costs([never_asked]))
 
 
 def test_a_sum_tells_calls_without_an_answer_from_those_that_a_budget_refused() -> None:
@@ -80,17 +80,17 @@ def test_a_sum_tells_calls_without_an_answer_from_those_that_a_budget_refused() 
     refused = replace(USE, outcome="over_budget", attempts=0)
     not_repeated = replace(USE, outcome="over_budget", attempts=1)
 
-    assert call_words(cost_of([USE, failed])) == "2 calls (1 without an answer)"
-    assert call_words(cost_of([USE, refused])) == "1 call (1 over budget and never made)"
-    assert call_words(cost_of([failed, refused, refused])) == (
+    assert calls_text(sum_costs([USE, failed])) == "2 calls (1 without an answer)"
+    assert calls_text(sum_costs([USE, refused])) == "1 call (1 over budget and never made)"
+    assert calls_text(sum_costs([failed, refused, refused])) == (
         "1 call (1 without an answer, 2 over budget and never made)"
     )
-    assert call_words(cost_of([refused])) == "no call (1 over budget and never made)"
-    assert call_words(cost_of([not_repeated])) == "1 call (1 without an answer)"
+    assert calls_text(sum_costs([refused])) == "no call (1 over budget and never made)"
+    assert calls_text(sum_costs([not_repeated])) == "1 call (1 without an answer)"
 
 
 def test_an_amount_too_small_to_write_is_not_nothing() -> None:
-    assert money_words(cost_of([replace(USE, usd=0.000004)])) == "under 0.0001 USD"
+    assert money_text(sum_costs([replace(USE, usd=0.000004)])) == "under 0.0001 USD"
 
 
 def test_a_rung_says_why_it_gave_nothing_or_what_it_costs_the_confidence() -> None:
@@ -107,4 +107,4 @@ def test_a_rung_says_why_it_gave_nothing_or_what_it_costs_the_confidence() -> No
 
 
 def test_a_long_reason_is_cut() -> None:
-    assert len(short("word " * 100)) <= 160
+    assert len(one_line("word " * 100)) <= 160

@@ -11,9 +11,9 @@ from anyio import lowlevel
 
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import ApprovalRequest, Ports
-from wavewright.engine.model_phases import recording
-from wavewright.engine.session import ignore_event, utc_now
-from wavewright.engine.stopping import Stopper
+from wavewright.engine.model_phases import open_recorder
+from wavewright.engine.session import ignore_run_event, utc_now
+from wavewright.engine.stopping import CancellationToken
 from wavewright.executor.journal import MemoryJournal
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.types import RunId
@@ -32,12 +32,12 @@ def ports(tmp_path: Path) -> Ports:
         journal=MemoryJournal(),
         settings=settings,
         services=make_services(settings),
-        purse=None,
+        budget_store=None,
         approver=NobodyApproves(),
         asker=None,
         clock=utc_now,
-        on_event=ignore_event,
-        stopper=Stopper(),
+        on_event=ignore_run_event,
+        cancellation=CancellationToken(),
     )
 
 
@@ -50,7 +50,7 @@ def test_a_program_that_ends_at_once_ends_without_another_fault(ports: Ports) ->
     async def work() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, fault: faults.append(str(fault)))
-        async with recording(ports, RunId("r")) as recorder:
+        async with open_recorder(ports, RunId("r")) as recorder:
             await lowlevel.checkpoint()
             loop.call_soon(interrupt)
             try:
@@ -60,7 +60,7 @@ def test_a_program_that_ends_at_once_ends_without_another_fault(ports: Ports) ->
                 with anyio.CancelScope(shield=True):
                     for _ in range(3):
                         await lowlevel.checkpoint()
-                    recorder.rung(RungRecord("planner", "llm", "fallen", "nobody answered"))
+                    recorder.record_rung(RungRecord("planner", "llm", "fallen", "nobody answered"))
 
     with pytest.raises(KeyboardInterrupt):
         anyio.run(work)

@@ -21,8 +21,8 @@ from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest
 from wavewright.engine.fake_model.answers import denied, silence
 from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer, asked_for
 from wavewright.engine.pipeline import PipelineRun
-from wavewright.engine.session import ignore_event, run_request
-from wavewright.engine.stopping import Stopper
+from wavewright.engine.session import ignore_run_event, run_request
+from wavewright.engine.stopping import CancellationToken
 from wavewright.executor.events import Event, ModelCalled, PlanAccepted, RunFinished
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.reviewer.packaging import read_package
@@ -59,7 +59,10 @@ def package_of(folder: Path) -> Package:
 
 
 async def in_process(
-    folder: Path, request: RunRequest, on_event: Callable[[Event], None], stopper: Stopper | None = None
+    folder: Path,
+    request: RunRequest,
+    on_event: Callable[[Event], None],
+    stopper: CancellationToken | None = None,
 ) -> PipelineRun[RunContext]:
     settings = load_settings(folder)
     settings.journal.parent.mkdir(exist_ok=True)
@@ -189,7 +192,7 @@ def test_a_stop_while_the_planner_thinks_leaves_a_run_that_can_be_resumed(
     seen: list[Event] = []
 
     async def stop_when_asked() -> PipelineRun[RunContext]:
-        stopper = Stopper()
+        stopper = CancellationToken()
         outcomes: list[PipelineRun[RunContext]] = []
 
         async def work() -> None:
@@ -200,7 +203,7 @@ def test_a_stop_while_the_planner_thinks_leaves_a_run_that_can_be_resumed(
             async with anyio.create_task_group() as group:
                 group.start_soon(work)
                 await anyio.to_thread.run_sync(desk.wait_for_requests, 1)
-                stopper.stop()
+                stopper.cancel()
         return outcomes[0]
 
     outcome = anyio.run(stop_when_asked)
@@ -210,7 +213,7 @@ def test_a_stop_while_the_planner_thinks_leaves_a_run_that_can_be_resumed(
     assert seen[-1].status == "interrupted"
     assert any(isinstance(event, ModelCalled) for event in seen), "what was asked is charged"
     run = outcome.context.run
-    resumed = anyio.run(in_process, tmp_path, RunRequest(run=run), ignore_event)
+    resumed = anyio.run(in_process, tmp_path, RunRequest(run=run), ignore_run_event)
     assert resumed.context.package is not None
     assert resumed.context.package.status == "achieved"
 

@@ -8,13 +8,13 @@ import pytest
 
 from wavewright.engine.pipeline import (
     Outcome,
+    PhaseRecord,
+    PhaseResult,
     PipelineBuilder,
     PipelineError,
-    StepRecord,
-    StepResult,
     branch,
-    go_on,
     halt,
+    proceed,
 )
 
 pytestmark = pytest.mark.anyio
@@ -32,8 +32,8 @@ class Visit:
 
     name: str
 
-    async def run(self, context: Tally) -> StepResult[Tally]:
-        return go_on(replace(context, trail=(*context.trail, self.name)))
+    async def run(self, context: Tally) -> PhaseResult[Tally]:
+        return proceed(replace(context, trail=(*context.trail, self.name)))
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Stop:
 
     name: str = "stop"
 
-    async def run(self, context: Tally) -> StepResult[Tally]:
+    async def run(self, context: Tally) -> PhaseResult[Tally]:
         return halt(context, "enough")
 
 
@@ -54,9 +54,9 @@ class GoBack:
     rounds: int
     name: str = "go_back"
 
-    async def run(self, context: Tally) -> StepResult[Tally]:
+    async def run(self, context: Tally) -> PhaseResult[Tally]:
         if context.rounds == self.rounds:
-            return go_on(context)
+            return proceed(context)
         return branch(replace(context, rounds=context.rounds + 1), self.target, "again")
 
 
@@ -65,12 +65,12 @@ def first_round(context: Tally) -> bool:
 
 
 async def test_steps_run_in_the_order_of_the_declaration() -> None:
-    pipeline = PipelineBuilder[Tally]().step(Visit("a")).step(Visit("b")).step(Visit("c")).build()
+    pipeline = PipelineBuilder[Tally]().phase(Visit("a")).phase(Visit("b")).phase(Visit("c")).build()
 
     run = await pipeline.run(Tally())
 
     assert run.context.trail == ("a", "b", "c")
-    assert [record.step for record in run.records] == ["a", "b", "c"]
+    assert [record.phase for record in run.records] == ["a", "b", "c"]
     assert run.halted is None
 
 
@@ -89,7 +89,7 @@ async def test_a_guard_decides_for_its_whole_group_before_the_first_step() -> No
 
 async def test_halt_ends_the_pipeline_and_says_why() -> None:
     pipeline = (
-        PipelineBuilder[Tally]().when(first_round, [Visit("a"), Stop(), Visit("b")]).step(Visit("c")).build()
+        PipelineBuilder[Tally]().when(first_round, [Visit("a"), Stop(), Visit("b")]).phase(Visit("c")).build()
     )
 
     run = await pipeline.run(Tally())
@@ -102,10 +102,10 @@ async def test_halt_ends_the_pipeline_and_says_why() -> None:
 async def test_branch_goes_on_at_the_named_step_and_guards_are_asked_again() -> None:
     pipeline = (
         PipelineBuilder[Tally]()
-        .step(Visit("start"))
+        .phase(Visit("start"))
         .maybe(first_round, Visit("only_once"))
-        .step(GoBack("start", rounds=2))
-        .step(Visit("end"))
+        .phase(GoBack("start", rounds=2))
+        .phase(Visit("end"))
         .build()
     )
 
@@ -115,29 +115,29 @@ async def test_branch_goes_on_at_the_named_step_and_guards_are_asked_again() -> 
 
 
 async def test_a_branch_to_an_unknown_step_names_the_steps_there_are() -> None:
-    pipeline = PipelineBuilder[Tally]().step(Visit("a")).step(GoBack("b", rounds=1)).build()
+    pipeline = PipelineBuilder[Tally]().phase(Visit("a")).phase(GoBack("b", rounds=1)).build()
 
     with pytest.raises(PipelineError, match=r"'b', which is no top-level step; there are 'a', 'go_back'"):
         await pipeline.run(Tally())
 
 
 async def test_a_loop_without_end_is_stopped() -> None:
-    pipeline = PipelineBuilder[Tally](max_branches=5).step(GoBack("go_back", rounds=1_000)).build()
+    pipeline = PipelineBuilder[Tally](max_branches=5).phase(GoBack("go_back", rounds=1_000)).build()
 
     with pytest.raises(PipelineError, match="more than 5 times"):
         await pipeline.run(Tally())
 
 
 def test_two_steps_of_one_name_are_refused() -> None:
-    builder = PipelineBuilder[Tally]().step(Visit("a")).when(first_round, [Visit("a")])
+    builder = PipelineBuilder[Tally]().phase(Visit("a")).when(first_round, [Visit("a")])
 
     with pytest.raises(PipelineError, match="two steps of the pipeline are named 'a'"):
         builder.build()
 
 
 async def test_the_observer_sees_each_step_as_it_ends() -> None:
-    seen: list[StepRecord] = []
-    pipeline = PipelineBuilder[Tally]().step(Visit("a")).step(Stop()).build()
+    seen: list[PhaseRecord] = []
+    pipeline = PipelineBuilder[Tally]().phase(Visit("a")).phase(Stop()).build()
 
     run = await pipeline.run(Tally(), observe=seen.append)
 
@@ -147,9 +147,9 @@ async def test_the_observer_sees_each_step_as_it_ends() -> None:
 def test_a_pipeline_describes_itself_as_it_was_declared() -> None:
     pipeline = (
         PipelineBuilder[Tally]()
-        .step(Visit("greet"))
+        .phase(Visit("greet"))
         .when(first_round, [Visit("look_around"), Stop()])
-        .step(GoBack("greet", rounds=1))
+        .phase(GoBack("greet", rounds=1))
         .build()
     )
 

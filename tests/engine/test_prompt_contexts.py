@@ -10,7 +10,7 @@ from tests.engine.conftest import CommandLine
 from tests.engine.planning_project import PLAN, REVIEW, misspelt, write_job
 from tests.prompts.test_prompts_page import told_of, variables
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.prompt_contexts import contexts_of
+from wavewright.engine.prompt_contexts import sample_contexts
 from wavewright.planner.types import JsonObject
 from wavewright.prompts import Prompts
 from wavewright.tools.packs import load_pack, pack_names
@@ -26,7 +26,7 @@ def workers() -> list[Worker]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_shipped_prompt_is_rendered_with_each_of_its_contexts(name: str) -> None:
-    contexts = contexts_of(name, workers())
+    contexts = sample_contexts(name, workers())
 
     assert contexts
     assert all(Prompts().render(name, **context) for context in contexts)
@@ -36,7 +36,7 @@ def test_every_shipped_prompt_is_rendered_with_each_of_its_contexts(name: str) -
 def test_a_context_has_every_variable_of_the_shipped_prompt_and_none_that_the_page_does_not_name(
     name: str,
 ) -> None:
-    for context in contexts_of(name, workers()):
+    for context in sample_contexts(name, workers()):
         assert variables(name) <= context.keys()
         assert [given for given in context if f"`{given}`" not in told_of(name)] in ([], ["draft"])
 
@@ -73,4 +73,6 @@ def test_what_prompts_are_given_in_a_run_is_in_their_contexts(
     assert {name.partition("/")[0] for name in given} == {"planner", "judge", "reviewer", "recovery"}
     assert {name.partition("/")[2] for name in given} == {"instructions", "request", "repair"}
     for name, names in given.items():
-        assert [set(context) for context in contexts_of(name, ())] == [names] * len(contexts_of(name, ()))
+        assert [set(context) for context in sample_contexts(name, ())] == [names] * len(
+            sample_contexts(name, ())
+        )

@@ -12,12 +12,12 @@ from tests.executor.event_examples import run_started
 from tests.executor.job_examples import decision_of, job_id, request_of
 from wavewright.engine.questions import list_questions
 from wavewright.executor.job_store.records import (
-    Alongside,
     Decision,
     JobChange,
     JobId,
     JobRow,
     JobState,
+    OutboxWrites,
 )
 from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal_sqlite import SqliteJournal
@@ -51,7 +51,7 @@ async def test_questions_of_jobs_are_found_without_those_that_have_ended(tmp_pat
         await journal.append(
             asking.run,
             [run_started(asking.run)],
-            Alongside(decisions=(question,), change=JobChange(asking.job, "parked")),
+            OutboxWrites(decisions=(question,), change=JobChange(asking.job, "parked")),
         )
 
         [found] = await list_questions(journal, jobs, time.time())

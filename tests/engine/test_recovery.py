@@ -41,7 +41,7 @@ def test_stale_data_is_fetched_again_and_the_goal_achieved(wavewright: CommandLi
     assert statuses(package) == {"quotes": "ok", "rate": "ok", "sheet": "ok", "quotes_2": "ok"}
     assert package.timings.rounds == 1
     assert package.timings.waves == max(report.wave for report in package.execution_log) == 2
-    assert not any(gate.is_red for gate in package.gates if gate.step != StepId("quotes"))
+    assert not any(gate.has_failed for gate in package.gates if gate.step != StepId("quotes"))
 
 
 def test_what_had_finished_is_kept_and_what_was_blocked_is_run(

@@ -21,11 +21,11 @@ from tests.engine.wording import worded
 from wavewright.config.documents import read_document
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import RunRequest
-from wavewright.engine.document_kinds import is_sealed_plan
+from wavewright.engine.document_kinds import is_saved_plan
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.sealed_plan import SealError, read_sealed_plan, seal_plan
+from wavewright.engine.sealed_plan import SavedPlanError, read_saved_plan, save_plan
 from wavewright.engine.session import run_request
-from wavewright.engine.stopping import Stopper
+from wavewright.engine.stopping import CancellationToken
 from wavewright.executor.events import Event, StepFinished
 from wavewright.executor.journal import MemoryJournal
 from wavewright.planner.goals import Goal
@@ -287,11 +287,11 @@ class Agreeing:
 
 
 async def _stop_and_resume(folder: Path) -> None:
-    settings, journal, stopper = load_settings(folder), MemoryJournal(), Stopper()
+    settings, journal, stopper = load_settings(folder), MemoryJournal(), CancellationToken()
 
     def stop_early(event: Event) -> None:
         if isinstance(event, StepFinished):
-            stopper.stop()
+            stopper.cancel()
 
     request = RunRequest(job_file=folder / "sealed.json", output_dir=folder / "out")
     stopped = await run_request(
@@ -343,7 +343,7 @@ PLAN = Plan.model_validate(
     {"inputs": {"a": 1, "b": [True, None, "x"]}, "steps": [{"id": "s", "tool": "t", "params": {"p": 1.5}}]}
 )
 GOAL = Goal(name="g", job="j", text="Do it", inputs={"a": 1}, tools=())
-SEALED = seal_plan(PLAN, GOAL, [ToolSignature(name="t")], rung="given", estimate={"calls": 1}, root=Path("/"))
+SEALED = save_plan(PLAN, GOAL, [ToolSignature(name="t")], rung="given", estimate={"calls": 1}, root=Path("/"))
 
 
 def leaves(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -367,14 +367,14 @@ def test_no_value_of_the_file_can_be_changed(path: tuple[str | int, ...], other:
     node[path[-1]] = other  # type: ignore[index]
     document = read_document(json.dumps(changed), "sealed.json")
 
-    if unchanged or not is_sealed_plan(document):
+    if unchanged or not is_saved_plan(document):
         return
-    with pytest.raises(SealError):
-        read_sealed_plan(document, Path("/"))
+    with pytest.raises(SavedPlanError):
+        read_saved_plan(document, Path("/"))
 
 
 def test_what_is_read_is_what_was_sealed() -> None:
-    read = read_sealed_plan(read_document(json.dumps(SEALED), "sealed.json"), Path("/"))
+    read = read_saved_plan(read_document(json.dumps(SEALED), "sealed.json"), Path("/"))
 
     assert (read.plan, read.goal, read.rung) == (PLAN, GOAL, "given")
     assert dict(read.tools) == {"t": ToolSignature(name="t")}

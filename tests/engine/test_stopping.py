@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from tests.executor.workshop import RUN as RUN_OF_BENCH
-from tests.executor.workshop import Workbench, plan_of, statuses
-from wavewright.engine.stopping import Stopper
-from wavewright.executor.brake import Brake
+from tests.executor.workshop import ExecutionHarness, plan_of, statuses
+from wavewright.engine.stopping import CancellationToken
+from wavewright.executor.brake import DrainSignal
 from wavewright.executor.journal import MemoryJournal
 from wavewright.executor.state import fold
 from wavewright.planner.types import Json, RunId, StepId
@@ -26,7 +26,7 @@ RUN = RunId("20261122-060000-abc123")
 async def test_calls_under_way_come_to_their_end_and_no_other_begins(
     schedule: Literal["waves", "dataflow"],
 ) -> None:
-    stopper, brake, journal = Stopper(), Brake(), MemoryJournal()
+    stopper, brake, journal = CancellationToken(), DrainSignal(), MemoryJournal()
     gate, begun = anyio.Event(), anyio.Event()
     stopped_at_once = list[bool]()
 
@@ -37,7 +37,7 @@ async def test_calls_under_way_come_to_their_end_and_no_other_begins(
             await gate.wait()
         return call.step
 
-    bench = Workbench().add(work)
+    bench = ExecutionHarness().add(work)
     plan = plan_of({"id": "quick"}, {"id": "long"}, {"id": "late", "depends_on": ["long"]})
     await journal.open_run(RUN)
 
@@ -48,12 +48,12 @@ async def test_calls_under_way_come_to_their_end_and_no_other_begins(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
         await begun.wait()
-        stopper.wind_down()
-        stopped_at_once.append(stopper.is_stopped)
+        stopper.drain()
+        stopped_at_once.append(stopper.is_cancelled)
         gate.set()
 
     state = fold(await journal.load(bench.calls[0].run))
-    assert (stopped_at_once, stopper.is_stopped) == ([False], True)
+    assert (stopped_at_once, stopper.is_cancelled) == ([False], True)
     assert sorted(bench.called) == ["long", "quick"]
     assert statuses(state) == {"quick": "ok", "long": "ok", "late": "cancelled"}
     assert state.is_interrupted
@@ -64,7 +64,7 @@ async def test_calls_under_way_come_to_their_end_and_no_other_begins(
 async def test_a_stop_in_the_very_turn_in_which_a_step_ends_interrupts_the_run_and_nothing_else(
     schedule: Literal["waves", "dataflow"], *, is_at_once: bool
 ) -> None:
-    stopper, brake, journal = Stopper(), Brake(), MemoryJournal()
+    stopper, brake, journal = CancellationToken(), DrainSignal(), MemoryJournal()
 
     async def work(call: ToolCall) -> Json:
         await anyio.wait_all_tasks_blocked()
@@ -72,16 +72,16 @@ async def test_a_stop_in_the_very_turn_in_which_a_step_ends_interrupts_the_run_a
             # By the time that it ends, whoever performed the quick one waits for more to do.
             await anyio.wait_all_tasks_blocked()
             if is_at_once:
-                asyncio.get_running_loop().call_soon(stopper.stop)
+                asyncio.get_running_loop().call_soon(stopper.cancel)
             else:
-                stopper.wind_down()
+                stopper.drain()
         return call.step
 
     late = [{"id": name, "depends_on": ["slow"]} for name in ("one", "other") if is_at_once]
     await journal.open_run(RUN_OF_BENCH)
     with stopper.scope(brake) as scope:
         plan = plan_of({"id": "quick"}, {"id": "slow"}, *late)
-        await Workbench().add(work).run(plan, journal=journal, schedule=schedule, brake=brake)
+        await ExecutionHarness().add(work).run(plan, journal=journal, schedule=schedule, brake=brake)
 
     state = fold(await journal.load(RUN_OF_BENCH))
     ended = statuses(state)
@@ -91,14 +91,14 @@ async def test_a_stop_in_the_very_turn_in_which_a_step_ends_interrupts_the_run_a
 
 
 async def test_whoever_waits_for_another_attempt_is_not_waited_for() -> None:
-    stopper, brake = Stopper(), Brake()
+    stopper, brake = CancellationToken(), DrainSignal()
     failed = anyio.Event()
 
     def work(call: ToolCall) -> Json:
         failed.set()
         raise ConnectionError(call.step)
 
-    bench = Workbench().add(work)
+    bench = ExecutionHarness().add(work)
     plan = plan_of({"id": "again", "retry": {"attempts": 5, "wait_initial": 600, "wait_max": 600}})
 
     async def run() -> None:
@@ -109,17 +109,17 @@ async def test_whoever_waits_for_another_attempt_is_not_waited_for() -> None:
         tasks.start_soon(run)
         await failed.wait()
         await anyio.wait_all_tasks_blocked()
-        stopper.wind_down()
+        stopper.drain()
 
-    assert stopper.is_stopped
+    assert stopper.is_cancelled
     assert bench.called == ["again"]
 
 
 async def test_what_has_no_brake_is_under_way_until_it_is_left() -> None:
-    stopper = Stopper()
+    stopper = CancellationToken()
     with stopper.scope() as scope:
-        stopper.wind_down()
-        was_stopped = stopper.is_stopped
+        stopper.drain()
+        was_stopped = stopper.is_cancelled
         await anyio.lowlevel.checkpoint()
     with stopper.scope() as next_scope:
         await anyio.lowlevel.checkpoint()
@@ -129,23 +129,23 @@ async def test_what_has_no_brake_is_under_way_until_it_is_left() -> None:
 
 
 async def test_several_runs_of_one_job_are_stopped_when_all_are_at_rest() -> None:
-    stopper, one, other = Stopper(), Brake(), Brake()
+    stopper, one, other = CancellationToken(), DrainSignal(), DrainSignal()
     is_busy = True
-    other.watch(lambda: is_busy)
+    other.attach(lambda: is_busy)
     with stopper.scope(one), stopper.scope(other):
-        stopper.wind_down()
-        before = stopper.is_stopped
+        stopper.drain()
+        before = stopper.is_cancelled
         is_busy = False
-        other.look()
+        other.notify_if_drained()
 
-    assert (before, stopper.is_stopped) == (False, True)
+    assert (before, stopper.is_cancelled) == (False, True)
 
 
 async def test_what_never_comes_to_its_end_is_stopped_when_its_time_is_over() -> None:
-    stopper = Stopper()
+    stopper = CancellationToken()
     with anyio.fail_after(10), stopper.scope() as scope:
-        stopper.wind_down(0.01)
+        stopper.drain(0.01)
         await anyio.sleep_forever()
 
     assert scope.cancelled_caught
-    assert stopper.is_stopped
+    assert stopper.is_cancelled

@@ -11,12 +11,18 @@ import pytest
 
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import RunRequest
-from wavewright.engine.feedback import Validation, Verdict
+from wavewright.engine.feedback import PackageValidation, PackageVerdict
 from wavewright.engine.session import run_request
-from wavewright.engine.stopping import Stopper
-from wavewright.engine.target_waves import FAILED, INTERRUPTED, JUDGED, SENT, waves_of
+from wavewright.engine.stopping import CancellationToken
+from wavewright.engine.target_waves import (
+    TARGET_FAILED,
+    TARGET_INTERRUPTED,
+    TARGET_PACKAGE_JUDGED,
+    TARGET_PACKAGE_SENT,
+    target_waves,
+)
 from wavewright.executor.events import Event, Noted
-from wavewright.executor.job_store.records import Alongside
+from wavewright.executor.job_store.records import OutboxWrites
 from wavewright.executor.journal import MemoryJournal
 from wavewright.executor.journal_errors import EventDamaged, JournalDamaged, JournalError, JournalNotWritten
 from wavewright.executor.state import RunState, fold
@@ -59,7 +65,7 @@ class CutJournal(MemoryJournal):
         self.written = 0
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
     ) -> Awaitable[None]:
         if self.left == self.written:
             raise JournalNotWritten("it was cut off", mend="go on with it")
@@ -74,7 +80,9 @@ class Work:
     folder: Path
     journal: CutJournal = field(default_factory=CutJournal)
     published: list[Package] = field(default_factory=list[Package])
-    given: dict[tuple[str, int], Verdict] = field(default_factory=dict[tuple[str, int], Verdict])
+    given: dict[tuple[str, int], PackageVerdict] = field(
+        default_factory=dict[tuple[str, int], PackageVerdict]
+    )
 
     async def go_on(self) -> RunState:
         """Work on it for as long as nobody has to be waited for."""
@@ -90,7 +98,7 @@ class Work:
             journal=self.journal,
             approver=Nobody(),
             publish=keep,
-            validation=Validation(2, lambda target, number: self.given.get((target, number))),
+            validation=PackageValidation(2, lambda target, number: self.given.get((target, number))),
         )
         return fold(await self.journal.load(ROOT))
 
@@ -105,10 +113,10 @@ class Work:
             await self.journal.aclose()
             if state.finished is not None and not state.is_interrupted:
                 return state
-            if (waves := waves_of(state)) is not None:
+            if (waves := target_waves(state)) is not None:
                 for name, sent in waves.packages.items():
                     accepted = (name, sent.iteration) != ("A", 1)
-                    verdict = Verdict(accepted, f"{name} {sent.iteration}", sent.iteration, ("more",))
+                    verdict = PackageVerdict(accepted, f"{name} {sent.iteration}", sent.iteration, ("more",))
                     self.given[name, sent.iteration] = verdict
 
 
@@ -149,7 +157,7 @@ async def test_wherever_it_is_cut_off_nothing_is_done_twice_but_what_was_in_hand
         # What goes out in the end is what was made after the rejection.
         plans = [str(one.plan) for one in work.published if one.job == "places: A"]
         assert "feedback_1" in plans[-1]
-        for topic in (SENT, JUDGED):
+        for topic in (TARGET_PACKAGE_SENT, TARGET_PACKAGE_JUDGED):
             assert numbers(state, topic) == [("A", 1), ("A", 2), ("B", 1)]
 
 
@@ -193,7 +201,7 @@ async def test_a_targets_run_that_cannot_be_read_is_given_up_all_the_same(folder
 
 async def test_one_event_that_cannot_be_read_fails_its_target_and_not_the_job(folder: Path) -> None:
     state = await Work(folder, UnreadableJournal(EventDamaged("event 3 cannot be read"))).go_on()
-    [failed] = [one.body for one in state.notes if one.topic == FAILED]
+    [failed] = [one.body for one in state.notes if one.topic == TARGET_FAILED]
 
     assert failed["reason"] == "event 3 cannot be read"
     assert state.finished is not None
@@ -219,7 +227,7 @@ async def test_what_nobody_foresaw_fails_one_target_and_its_neighbours_go_on(fol
         publish=publish,
     )
     state = done.context.state
-    [failed] = [one.body for one in state.notes if one.topic == FAILED]
+    [failed] = [one.body for one in state.notes if one.topic == TARGET_FAILED]
 
     assert state.finished is not None
     assert state.finished.reason.startswith("1 of 2 targets achieved")
@@ -229,18 +237,18 @@ async def test_what_nobody_foresaw_fails_one_target_and_its_neighbours_go_on(fol
 async def test_an_unforeseen_fault_while_the_job_is_stopped_interrupts_its_target_and_does_not_fail_it(
     folder: Path,
 ) -> None:
-    journal, stopper = MemoryJournal(), Stopper()
+    journal, stopper = MemoryJournal(), CancellationToken()
     published = list[Package]()
 
     def publish(package: Package, into: Path) -> tuple[Path, ...]:
         del into
-        if not stopper.is_stopped:
-            stopper.stop()
+        if not stopper.is_cancelled:
+            stopper.cancel()
             raise RuntimeError("what the stop has broken off")
         published.append(package)
         return ()
 
-    async def go_on(stopper: Stopper) -> RunState:
+    async def go_on(stopper: CancellationToken) -> RunState:
         done = await run_request(
             RunRequest(job_file=folder / "places.job.yaml", run=ROOT),
             settings=load_settings(folder, {}),
@@ -253,11 +261,11 @@ async def test_an_unforeseen_fault_while_the_job_is_stopped_interrupts_its_targe
         return done.context.state
 
     cut_short = await go_on(stopper)
-    resumed = await go_on(Stopper())
+    resumed = await go_on(CancellationToken())
 
     assert cut_short.is_interrupted
     topics = [one.topic for one in resumed.notes]
-    assert (topics.count(INTERRUPTED), topics.count(FAILED)) == (1, 0)
+    assert (topics.count(TARGET_INTERRUPTED), topics.count(TARGET_FAILED)) == (1, 0)
     assert resumed.finished is not None
     assert resumed.finished.reason == "2 of 2 targets achieved"
     assert [package.job for package in published] == ["places: A", "places: B"]

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 
 from tests.engine.conftest import CommandLine
 from wavewright.config.settings import load_settings
-from wavewright.engine.context import ApprovalRequest, RunRequest, keep_back
+from wavewright.engine.context import ApprovalRequest, RunRequest, withhold_package
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.session import run_request
-from wavewright.engine.target_waves import Target, TargetEnd, Waves, read_targets, waves_of
+from wavewright.engine.target_waves import Target, TargetEnd, TargetWaves, read_targets, target_waves
 from wavewright.executor.events import Event, ModelCalled, StepFinished
-from wavewright.executor.job_store.records import Alongside
+from wavewright.executor.job_store.records import OutboxWrites
 from wavewright.executor.journal import MemoryJournal
 from wavewright.executor.state import fold
 from wavewright.planner.goals import Goal, JobTargets
@@ -246,7 +246,7 @@ class CostlyJournal(MemoryJournal):
     """A journal in which every step of a run is seen to have cost 900 tokens."""
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
     ) -> Awaitable[None]:
         ended = [event for event in events if isinstance(event, StepFinished)]
         uses = [
@@ -271,9 +271,9 @@ async def test_the_tokens_of_a_job_are_shared_by_its_targets(
         settings=load_settings(places, {}),
         journal=journal,
         approver=NobodyApproves(),
-        publish=keep_back,
+        publish=withhold_package,
     )
-    waves = waves_of(done.context.state)
+    waves = target_waves(done.context.state)
     assert waves is not None
     given = list[int | None]()
     for target in "ABC":
@@ -322,13 +322,13 @@ NAMES = st.sampled_from("ABCDEFG")
 def test_no_target_is_looked_at_twice_none_beyond_the_depth_and_none_beyond_the_most(
     first: list[str], depth: int, most: int, near: dict[str, list[str]]
 ) -> None:
-    waves = Waves(JobTargets(first=tuple(first), depth=depth, most=most))
+    waves = TargetWaves(JobTargets(first=tuple(first), depth=depth, most=most))
     looked_at = list[Target]()
     while wave := waves.current():
         looked_at.append(wave[0])
         found = tuple(Target(name) for name in near.get(wave[0].name, []))
         ends = waves.ends.set(wave[0].name, TargetEnd("achieved", found))
-        waves = Waves(waves.wanted, ends=ends, runs=waves.runs.set(wave[0].name, RunId("r")))
+        waves = TargetWaves(waves.targets, ends=ends, runs=waves.runs.set(wave[0].name, RunId("r")))
 
     names = [target.name for target in looked_at]
     assert len(names) == len(set(names)) <= most
@@ -339,7 +339,7 @@ def test_no_target_is_looked_at_twice_none_beyond_the_depth_and_none_beyond_the_
 
 def test_what_is_found_beyond_the_most_is_told() -> None:
     found = tuple(Target(name) for name in "ABCD")
-    waves = Waves(JobTargets(first=("A",), depth=1, most=2))
+    waves = TargetWaves(JobTargets(first=("A",), depth=1, most=2))
     waves = replace(waves, ends=waves.ends.set("A", TargetEnd("achieved", found)))
     waves = replace(waves, ends=waves.ends.set("B", TargetEnd("achieved")))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wavewright.config.addresses import is_address
+from wavewright.config.addresses import is_url
 from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.executor.postgres.jobs import PostgresJobStore
@@ -11,7 +11,7 @@ from wavewright.executor.postgres.journal import PostgresJournal
 
 def journal_at(place: str, *, lease: float = 10.0) -> SqliteJournal | PostgresJournal:
     """Return the journal there, to be entered."""
-    return PostgresJournal(place, lease=lease) if is_address(place) else SqliteJournal(place, lease=lease)
+    return PostgresJournal(place, lease=lease) if is_url(place) else SqliteJournal(place, lease=lease)
 
 
 def jobs_of(

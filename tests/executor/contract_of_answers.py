@@ -6,27 +6,27 @@ import pytest
 
 from tests.executor.event_examples import step_finished
 from tests.executor.job_examples import (
-    StoresCase,
+    StoresTestCase,
     claimed,
     decision_of,
     job_id,
     package_id,
+    project_state,
+    published_states,
     received,
     request_of,
     row_of,
     send_package,
-    tell_state,
-    told,
     uuid,
     verdict,
 )
 from wavewright.executor.job_store.records import (
-    Alongside,
     Decision,
     DecisionId,
     DecisionMade,
     JobChange,
     JobRow,
+    OutboxWrites,
     Receipt,
     SentPackage,
     VerdictGiven,
@@ -37,7 +37,7 @@ from wavewright.planner.types import RunId
 
 
 @pytest.mark.anyio
-class AnswersContract(StoresCase):
+class AnswersContract(StoresTestCase):
     """Part of `JobStoreContract`."""
 
     # -- verdicts
@@ -47,7 +47,7 @@ class AnswersContract(StoresCase):
         await send_package(one, await claimed(one), 1, 1)
 
         receipt = await one.jobs.receive(
-            received(verdict(1, 1, accepted=True, feedback=()), message=20), tell_state
+            received(verdict(1, 1, accepted=True, feedback=()), message=20), project_state
         )
 
         row = await row_of(one, 1)
@@ -55,7 +55,7 @@ class AnswersContract(StoresCase):
         assert (row.state, row.iteration, row.feedback) == (
             "completed", 1, (verdict(1, 1, accepted=True, feedback=()),),
         )  # fmt: skip
-        assert (await told(one))[-1] == "completed"
+        assert (await published_states(one))[-1] == "completed"
 
     async def test_a_verdict_that_wants_more_queues_the_job_again_with_its_feedback(
         self, one: Stores
@@ -77,17 +77,17 @@ class AnswersContract(StoresCase):
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
         change = JobChange(job.job, "running", iteration=1, package=package_id(1, 1))
-        await one.journal.append(job.run, [step_finished("a")], Alongside(change=change))
+        await one.journal.append(job.run, [step_finished("a")], OutboxWrites(change=change))
 
-        receipt = await one.jobs.receive(received(verdict(1, 1, accepted=True), message=20), tell_state)
-        again = await one.jobs.receive(received(verdict(1, 1, accepted=True), message=21), tell_state)
+        receipt = await one.jobs.receive(received(verdict(1, 1, accepted=True), message=20), project_state)
+        again = await one.jobs.receive(received(verdict(1, 1, accepted=True), message=21), project_state)
         while_running = await row_of(one, 1)
-        await one.jobs.change(JobChange(job.job, "awaiting"), tell_state)
+        await one.jobs.change(JobChange(job.job, "awaiting"), project_state)
 
         assert (receipt.action, again.action) == ("accept", "ack_duplicate")
         assert (while_running.state, while_running.feedback) == ("running", ())
         assert (await row_of(one, 1)).state == "completed"
-        assert await told(one) == ["awaiting", "completed"]
+        assert await published_states(one) == ["awaiting", "completed"]
 
     async def test_messages_of_a_job_in_any_order_lead_to_the_same_end(self, one: Stores) -> None:
         late = [received(verdict(1, 2, accepted=True), message=21), received(verdict(1, 1), message=20)]
@@ -111,7 +111,7 @@ class AnswersContract(StoresCase):
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
         change = JobChange(job.job, "awaiting", iteration=1, package=package_id(1, 1))
-        await one.journal.append(job.run, [step_finished("a")], Alongside(change=change))
+        await one.journal.append(job.run, [step_finished("a")], OutboxWrites(change=change))
 
         assert (await claimed(one, 1)).feedback == (verdict(1, 1),)
 
@@ -165,7 +165,7 @@ class AnswersContract(StoresCase):
         after = await row_of(one, 1)
         job = await claimed(one, 1)
         change = JobChange(job.job, "awaiting", sent=(SentPackage("A again", 2),))
-        await one.journal.append(job.run, [step_finished("b")], Alongside(change=change))
+        await one.journal.append(job.run, [step_finished("b")], OutboxWrites(change=change))
         wrong += [await one.jobs.receive(received(of_target("A again", 3), message=24))]
 
         assert (first.action, second.action, before.state) == ("accept", "accept", "queued")
@@ -180,15 +180,17 @@ class AnswersContract(StoresCase):
         job = await claimed(one)
         asked = decision_of(1, job.run)
         await one.journal.append(
-            job.run, [step_finished("a")], Alongside(decisions=(asked,), change=JobChange(job.job, "parked"))
+            job.run,
+            [step_finished("a")],
+            OutboxWrites(decisions=(asked,), change=JobChange(job.job, "parked")),
         )
         while_parked = await other.jobs.claim()
 
-        receipt = await other.jobs.decide(DecisionMade(asked.id, "yes", "ada"), tell_state)
+        receipt = await other.jobs.decide(DecisionMade(asked.id, "yes", "ada"), project_state)
 
         assert while_parked is None
         assert receipt.action == "accept"
-        assert await told(other) == ["queued"]
+        assert await published_states(other) == ["queued"]
         assert (await claimed(other, 1)).attempts == 1
         taken = await other.jobs.take_answer(asked.id)
         assert taken is not None
@@ -212,11 +214,11 @@ class AnswersContract(StoresCase):
         run = asked.run
         await one.jobs.decide(DecisionMade(asked.id, "no", "ada"))
 
-        await one.journal.append(run, [step_finished("a")], Alongside(taken=(asked.id,)))
+        await one.journal.append(run, [step_finished("a")], OutboxWrites(taken=(asked.id,)))
 
         assert await one.jobs.take_answer(asked.id) is None
         with pytest.raises(JournalError, match="cannot be taken"):
-            await one.journal.append(run, [step_finished("b")], Alongside(taken=(asked.id,)))
+            await one.journal.append(run, [step_finished("b")], OutboxWrites(taken=(asked.id,)))
         assert await one.journal.load(run) == [step_finished("a")]
 
     async def test_the_first_answer_stands(self, one: Stores) -> None:
@@ -273,7 +275,7 @@ class AnswersContract(StoresCase):
         asked = await self._ask(one)
         await one.jobs.decide(DecisionMade(asked.id, "yes", "ada"))
 
-        await one.journal.append(asked.run, [], Alongside(decisions=(asked,)))
+        await one.journal.append(asked.run, [], OutboxWrites(decisions=(asked,)))
 
         assert await one.jobs.list_decisions() == []
         assert [decision.id for decision in await one.jobs.list_decisions(is_open=False)] == [asked.id]
@@ -282,7 +284,7 @@ class AnswersContract(StoresCase):
         asked = await self._ask(one)
         far = DecisionId("f" + asked.id[1:])
         other = Decision(far, asked.job, asked.run, "question", "And?", asked=8.0)
-        await one.journal.append(asked.run, [], Alongside(decisions=(other,)))
+        await one.journal.append(asked.run, [], OutboxWrites(decisions=(other,)))
 
         assert await one.jobs.find_decision("f0") == other
         assert await one.jobs.find_decision("f1") is None
@@ -295,7 +297,7 @@ class AnswersContract(StoresCase):
     async def test_an_ambiguous_beginning_of_an_id_is_told(self, one: Stores) -> None:
         asked = await self._ask(one)
         second = decision_of(1, asked.run, id_=2)
-        await one.journal.append(asked.run, [], Alongside(decisions=(second,)))
+        await one.journal.append(asked.run, [], OutboxWrites(decisions=(second,)))
 
         with pytest.raises(JournalError, match="2 decisions start with '0000'"):
             await one.jobs.find_decision("0000")
@@ -305,7 +307,7 @@ class AnswersContract(StoresCase):
         await stores.jobs.receive(request_of(1))
         job = await claimed(stores, 1)
         asked = decision_of(1, job.run, expires=expires)
-        await stores.journal.append(job.run, [], Alongside(decisions=(asked,)))
+        await stores.journal.append(job.run, [], OutboxWrites(decisions=(asked,)))
         return asked
 
 
@@ -317,4 +319,4 @@ async def send_targets(one: Stores, job: JobRow, *packages: str) -> None:
     """Send the first packages of targets while their job goes on."""
     for package in packages:
         change = JobChange(job.job, "running", sent=(SentPackage(package, 1),))
-        await one.journal.append(job.run, [step_finished(package)], Alongside(change=change))
+        await one.journal.append(job.run, [step_finished(package)], OutboxWrites(change=change))

@@ -9,27 +9,27 @@ import pytest
 
 from tests.executor.event_examples import run_started, step_finished
 from tests.executor.job_examples import (
-    Daemons,
-    StoresCase,
+    DaemonStores,
+    StoresTestCase,
     claimed,
     job_id,
     outgoing,
+    project_state,
+    published_states,
     received,
     request_of,
     row_of,
     send_package,
-    tell_state,
-    told,
     verdict,
 )
 from wavewright.executor.events import Event, Noted, StepStarted, StepStatus
-from wavewright.executor.job_store.blame import Blame, has_advanced
-from wavewright.executor.job_store.port import MOST_ATTEMPTS
+from wavewright.executor.job_store.blame import CrashSuspects, has_advanced
+from wavewright.executor.job_store.port import MAX_ATTEMPTS
 from wavewright.executor.job_store.records import (
-    Alongside,
     JobChange,
     JobRow,
-    Outgoing,
+    OutboxWrites,
+    OutgoingMessage,
 )
 from wavewright.executor.job_store.rules import TRUSTED_ATTEMPTS
 from wavewright.executor.journal_errors import JournalError, JournalNotWritten, RunLost
@@ -38,41 +38,41 @@ from wavewright.planner.types import StepId, StepKey
 
 
 @pytest.mark.anyio
-class AttemptsContract(StoresCase):
+class AttemptsContract(StoresTestCase):
     """Part of `JobStoreContract`."""
 
     async def test_a_job_whose_daemon_died_is_claimed_by_another_with_its_next_attempt(
-        self, one: Stores, other: Stores, daemons: Daemons
+        self, one: Stores, other: Stores, daemons: DaemonStores
     ) -> None:
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
         await one.journal.append(job.run, [run_started(job.run)])
 
-        await daemons.bury(one)
+        await daemons.kill(one)
         taken = await claimed(other, 1)
 
         assert (taken.state, taken.attempts, taken.run) == ("running", 2, job.run)
         assert await other.journal.load(job.run) == [run_started(job.run)]
 
     async def test_a_late_owner_writes_nothing_more(
-        self, one: Stores, other: Stores, daemons: Daemons
+        self, one: Stores, other: Stores, daemons: DaemonStores
     ) -> None:
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
-        await daemons.bury(one)
+        await daemons.kill(one)
         await claimed(other, 1)
 
         with pytest.raises(RunLost):
-            await one.jobs.change(JobChange(job.job, "completed"), tell_state)
+            await one.jobs.change(JobChange(job.job, "completed"), project_state)
         with pytest.raises(RunLost):
-            await one.journal.append(job.run, [step_finished("late")], Alongside(messages=(outgoing(1),)))
+            await one.journal.append(job.run, [step_finished("late")], OutboxWrites(messages=(outgoing(1),)))
 
         assert (await row_of(other, 1)).state == "running"
         assert await other.journal.load(job.run) == []
-        assert await told(other) == []
+        assert await published_states(other) == []
 
     async def test_jobs_that_were_there_each_time_a_daemon_died_are_begun_one_by_one_until_they_advance(
-        self, daemons: Daemons, other: Stores
+        self, daemons: DaemonStores, other: Stores
     ) -> None:
         for number in (1, 2):
             await other.jobs.receive(request_of(number))
@@ -80,11 +80,11 @@ class AttemptsContract(StoresCase):
             stores = await daemons.open()
             for number in (1, 2):
                 await claimed(stores, number)
-            await daemons.bury(stores)
+            await daemons.kill(stores)
 
         first = await claimed(other, 1)
         alone = await other.jobs.claim()
-        advanced = Alongside(change=JobChange(first.job, "running", has_advanced=True))
+        advanced = OutboxWrites(change=JobChange(first.job, "running", has_advanced=True))
         await other.journal.append(first.run, [run_started(first.run)], advanced)
         second = await claimed(other, 2)
 
@@ -92,86 +92,86 @@ class AttemptsContract(StoresCase):
         assert ((await row_of(other, 1)).attempts, second.attempts) == (1, TRUSTED_ATTEMPTS + 1)
 
     async def test_a_job_that_ends_every_daemon_is_dead_after_its_last_attempt(
-        self, daemons: Daemons, other: Stores
+        self, daemons: DaemonStores, other: Stores
     ) -> None:
         await other.jobs.receive(request_of(1))
-        for attempt in range(MOST_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             stores = await daemons.open()
             assert (await claimed(stores, 1)).attempts == attempt + 1
-            await daemons.bury(stores)
+            await daemons.kill(stores)
         await other.jobs.receive(request_of(2))
 
         await claimed(other, 2)
 
         row = await row_of(other, 1)
-        assert (row.state, row.attempts, row.owner) == ("dead", MOST_ATTEMPTS, None)
+        assert (row.state, row.attempts, row.owner) == ("dead", MAX_ATTEMPTS, None)
         assert row.reason == "begun 5 times, and never came to an end"
-        assert await told(other) == ["dead"]
+        assert await published_states(other) == ["dead"]
 
     async def test_a_call_that_ends_its_process_is_not_cleared_by_its_siblings_nor_by_busy_neighbours(
-        self, daemons: Daemons, other: Stores
+        self, daemons: DaemonStores, other: Stores
     ) -> None:
         for number in (1, 2):
             await other.jobs.receive(request_of(number))
-        for attempt in range(MOST_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             stores = await daemons.open()
             sibling = f"sibling {attempt}"
             await attempt_cut_off(stores, 1, begun=["kill", sibling], ended=[sibling])
             if attempt < TRUSTED_ATTEMPTS:
                 await attempt_cut_off(stores, 2, begun=["busy"])
-            await daemons.bury(stores)
+            await daemons.kill(stores)
 
         await attempt_cut_off(other, 2, begun=["busy"], ended=["busy"])
 
         poison, busy = await row_of(other, 1), await row_of(other, 2)
-        assert (poison.state, poison.attempts) == ("dead", MOST_ATTEMPTS)
+        assert (poison.state, poison.attempts) == ("dead", MAX_ATTEMPTS)
         assert (busy.state, busy.attempts) == ("running", 1)
 
     async def test_steps_that_were_only_cancelled_are_no_progress(
-        self, daemons: Daemons, other: Stores
+        self, daemons: DaemonStores, other: Stores
     ) -> None:
         await other.jobs.receive(request_of(1))
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             stores = await daemons.open()
             await attempt_cut_off(stores, 1, begun=["a", "b"], ended=["a", "b"], status="cancelled")
-            await daemons.bury(stores)
+            await daemons.kill(stores)
 
         assert await other.jobs.claim() is None
         assert (await row_of(other, 1)).state == "dead"
 
     async def test_a_job_whose_owner_is_killed_at_another_call_each_time_is_never_dead(
-        self, daemons: Daemons, other: Stores
+        self, daemons: DaemonStores, other: Stores
     ) -> None:
         await other.jobs.receive(request_of(1))
-        for attempt in range(2 * MOST_ATTEMPTS):
+        for attempt in range(2 * MAX_ATTEMPTS):
             stores = await daemons.open()
             await attempt_cut_off(stores, 1, begun=[f"call {attempt}"])
-            await daemons.bury(stores)
+            await daemons.kill(stores)
 
-        assert (await claimed(other, 1)).attempts < MOST_ATTEMPTS
+        assert (await claimed(other, 1)).attempts < MAX_ATTEMPTS
 
     async def test_a_job_that_could_not_even_be_given_up_is_begun_again_by_its_own_daemon(
-        self, one: Stores, other: Stores, daemons: Daemons
+        self, one: Stores, other: Stores, daemons: DaemonStores
     ) -> None:
         for number in (1, 2):
             await one.jobs.receive(request_of(number))
         begun = jobs = [await claimed(one, number) for number in (1, 2)]
 
         for _ in range(TRUSTED_ATTEMPTS):
-            await daemons.let_nothing_be_written()
+            await daemons.forbid_writes()
             for job in jobs:
                 with pytest.raises(JournalError):
                     await one.journal.append(job.run, [step_finished("a")])
                 with pytest.raises(JournalError):
                     await one.jobs.change(JobChange(job.job, "queued", "the store"))
-            await daemons.let_all_be_written()
+            await daemons.allow_writes()
             # Until they are let go, somebody may be working on them.
             assert await _claimed_at_once(one) == []
-            await daemons.let_nothing_be_written()
+            await daemons.forbid_writes()
             for job in jobs:
                 with pytest.raises(JournalError):
                     await one.journal.close_run(job.run)
-            await daemons.let_all_be_written()
+            await daemons.allow_writes()
             assert await other.jobs.claim() is None
             begun = await _claimed_at_once(one)
 
@@ -182,10 +182,10 @@ class AttemptsContract(StoresCase):
 
     async def test_an_attempt_that_failed_counts_and_one_that_was_put_off_does_not(self, one: Stores) -> None:
         await one.jobs.receive(request_of(1))
-        for _ in range(MOST_ATTEMPTS + 1):
+        for _ in range(MAX_ATTEMPTS + 1):
             await claimed(one, 1)
             await one.jobs.change(JobChange(job_id(1), "queued", "the daemon stops"))
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             await claimed(one, 1)
             await one.jobs.change(JobChange(job_id(1), "queued", "boom", is_failed_attempt=True))
 
@@ -223,13 +223,13 @@ class AttemptsContract(StoresCase):
     async def test_a_claim_that_could_not_be_told_of_leaves_the_job_to_others(
         self, one: Stores, fault: type[Exception]
     ) -> None:
-        def tell(job: JobRow) -> list[Outgoing]:
+        def tell(job: JobRow) -> list[OutgoingMessage]:
             if fault is LookupError:
                 raise LookupError(job.job)
             return [outgoing(1, headers={"x": float("nan")})]
 
         await one.jobs.receive(request_of(1))
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             job = await claimed(one, 1)
             await one.jobs.change(JobChange(job.job, "queued", is_failed_attempt=True))
         await one.jobs.receive(request_of(2))
@@ -240,7 +240,7 @@ class AttemptsContract(StoresCase):
 
         job = await claimed(one, 2)
         assert job.attempts == 1
-        assert await told(one) == ["dead"]
+        assert await published_states(one) == ["dead"]
 
 
 async def attempt_cut_off(
@@ -253,7 +253,7 @@ async def attempt_cut_off(
 ) -> None:
     """Work on a job as a daemon does until its process dies: calls are made, and some come to an end."""
     job = await claimed(stores, number)
-    blame = Blame().after(await stores.journal.load(job.run))
+    blame = CrashSuspects().after(await stores.journal.load(job.run))
     first = Noted(1.0, "resumed", {"announced": True}) if job.attempts > 1 else run_started(job.run)
     events: list[Event] = [
         first,
@@ -263,7 +263,7 @@ async def attempt_cut_off(
     for event in events:
         after = blame.after([event])
         change = JobChange(job.job, "running", has_advanced=has_advanced(blame, [event], after))
-        await stores.journal.append(job.run, [event], Alongside(change=change))
+        await stores.journal.append(job.run, [event], OutboxWrites(change=change))
         blame = after
 
 

@@ -10,23 +10,23 @@ import pytest
 
 from tests.executor.event_examples import run_started
 from tests.executor.job_examples import (
-    StoresCase,
+    StoresTestCase,
     claimed,
     decision_of,
     job_id,
+    project_state,
+    published_states,
     received,
     request_of,
     row_of,
-    tell_state,
-    told,
 )
 from wavewright.executor.job_store.records import (
-    Alongside,
     DecisionMade,
     JobChange,
     JobId,
     JobRow,
-    Outgoing,
+    OutboxWrites,
+    OutgoingMessage,
 )
 from wavewright.executor.journal_errors import JournalError, RunBusy, RunLost
 from wavewright.executor.stores import Stores
@@ -34,20 +34,20 @@ from wavewright.planner.types import RunId
 
 
 @pytest.mark.anyio
-class ClaimsContract(StoresCase):
+class ClaimsContract(StoresTestCase):
     """Part of `JobStoreContract`."""
 
     # -- what comes in
 
     async def test_a_requested_job_is_queued_and_told_of_once(self, one: Stores) -> None:
-        first = await one.jobs.receive(request_of(1), tell_state)
-        again = await one.jobs.receive(request_of(1), tell_state)
+        first = await one.jobs.receive(request_of(1), project_state)
+        again = await one.jobs.receive(request_of(1), project_state)
 
         job = await row_of(one, 1)
         assert (first.action, again.action, again.kind) == ("accept", "ack_duplicate", "duplicate")
         assert (job.state, job.attempts, job.iteration, job.feedback) == ("queued", 0, 0, ())
         assert job.request == {"job": {"goal": "work 1"}}
-        assert await told(one) == ["queued"]
+        assert await published_states(one) == ["queued"]
 
     async def test_another_message_for_a_known_job_makes_no_second_one(self, one: Stores) -> None:
         await one.jobs.receive(request_of(1))
@@ -63,7 +63,7 @@ class ClaimsContract(StoresCase):
         answer = received(DecisionMade(decision_of(1, RunId("r")).id, "perhaps", "ada"), message=50)
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
-        await one.journal.append(job.run, [], Alongside(decisions=(decision_of(1, job.run),)))
+        await one.journal.append(job.run, [], OutboxWrites(decisions=(decision_of(1, job.run),)))
 
         first = await one.jobs.receive(answer)
         second = await one.jobs.receive(answer)
@@ -73,15 +73,15 @@ class ClaimsContract(StoresCase):
     async def test_requests_at_once_all_become_jobs_with_runs_of_their_own(self, one: Stores) -> None:
         async with anyio.create_task_group() as tasks:
             for number in range(40):
-                tasks.start_soon(one.jobs.receive, request_of(number), tell_state)
+                tasks.start_soon(one.jobs.receive, request_of(number), project_state)
 
         jobs = await one.jobs.list_jobs()
         assert {job.job for job in jobs} == {job_id(number) for number in range(40)}
         assert len({job.run for job in jobs}) == 40
-        assert len(await told(one)) == 40
+        assert len(await published_states(one)) == 40
 
     async def test_a_fault_in_what_is_told_undoes_that_message_alone(self, one: Stores) -> None:
-        def stumble(job: JobRow) -> Sequence[Outgoing]:
+        def stumble(job: JobRow) -> Sequence[OutgoingMessage]:
             raise LookupError(f"cannot tell of {job.job}")
 
         async def fail() -> None:
@@ -91,7 +91,7 @@ class ClaimsContract(StoresCase):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(fail)
             for number in (2, 3):
-                tasks.start_soon(one.jobs.receive, request_of(number), tell_state)
+                tasks.start_soon(one.jobs.receive, request_of(number), project_state)
 
         assert [job.job for job in await one.jobs.list_jobs()] == [job_id(2), job_id(3)]
         assert (await one.jobs.receive(request_of(1))).action == "accept"
@@ -178,12 +178,12 @@ class ClaimsContract(StoresCase):
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
 
-        await one.jobs.change(JobChange(job.job, "failed", "no source"), tell_state)
+        await one.jobs.change(JobChange(job.job, "failed", "no source"), project_state)
 
         row = await row_of(one, 1)
         assert (row.state, row.reason, row.owner) == ("failed", "no source", None)
         assert row.finished is not None
-        assert await told(one) == ["failed"]
+        assert await published_states(one) == ["failed"]
         await other.journal.open_run(job.run)
 
     async def test_a_job_that_is_running_still_keeps_its_run(self, one: Stores, other: Stores) -> None:
@@ -215,7 +215,7 @@ class ClaimsContract(StoresCase):
     async def test_an_end_is_final(self, one: Stores) -> None:
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
-        await one.journal.append(job.run, [], Alongside(change=JobChange(job.job, "completed", "done")))
+        await one.journal.append(job.run, [], OutboxWrites(change=JobChange(job.job, "completed", "done")))
         await one.journal.open_run(job.run)
 
         with pytest.raises(JournalError, match="is completed; it cannot become queued"):

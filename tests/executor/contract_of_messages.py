@@ -8,8 +8,8 @@ import pytest
 
 from tests.executor.event_examples import run_started, step_finished
 from tests.executor.job_examples import (
-    Daemons,
-    StoresCase,
+    DaemonStores,
+    StoresTestCase,
     claimed,
     job_id,
     outgoing,
@@ -21,24 +21,24 @@ from tests.executor.job_examples import (
     verdict,
 )
 from wavewright.executor.job_store.records import (
-    FROM_THE_FIRST,
-    Alongside,
+    RETENTION_START,
     DecisionId,
     DecisionMade,
     JobChange,
     MessageId,
-    Outgoing,
+    OutboxWrites,
+    OutgoingMessage,
+    RetentionCursor,
     SentPackage,
-    Walk,
 )
-from wavewright.executor.job_store.walking import MOST_FORGOTTEN
+from wavewright.executor.job_store.walking import FORGET_PAGE_SIZE
 from wavewright.executor.journal_errors import JournalError, RunLost
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
 
 
 @pytest.mark.anyio
-class MessagesContract(StoresCase):
+class MessagesContract(StoresTestCase):
     """Part of `JobStoreContract`."""
 
     # -- alongside
@@ -51,13 +51,13 @@ class MessagesContract(StoresCase):
         await one.journal.append(
             job.run,
             [run_started(job.run), step_finished("a")],
-            Alongside(messages=(message,), change=JobChange(job.job, "running", "halfway")),
+            OutboxWrites(messages=(message,), change=JobChange(job.job, "running", "halfway")),
         )
         with pytest.raises(JournalError):
             await one.journal.append(
                 job.run,
                 [step_finished("b")],
-                Alongside(messages=(outgoing(2),), change=JobChange(job_id(99), "completed")),
+                OutboxWrites(messages=(outgoing(2),), change=JobChange(job_id(99), "completed")),
             )
 
         assert await one.journal.load(job.run) == [run_started(job.run), step_finished("a")]
@@ -72,7 +72,7 @@ class MessagesContract(StoresCase):
         change = JobChange(job.job, "awaiting", iteration=1, package=package_id(1, 1))
 
         # Both are one transaction: what comes after the change belongs to the same hold.
-        ended = one.journal.append(job.run, [step_finished("a")], Alongside(change=change))
+        ended = one.journal.append(job.run, [step_finished("a")], OutboxWrites(change=change))
         noted = one.journal.append(job.run, [step_finished("b")])
         await ended
         await noted
@@ -81,7 +81,7 @@ class MessagesContract(StoresCase):
         again = await claimed(one, 1)
         assert (again.run, again.attempts) == (job.run, 1)
         await one.journal.append(
-            job.run, [step_finished("c")], Alongside(change=JobChange(job.job, "failed"))
+            job.run, [step_finished("c")], OutboxWrites(change=JobChange(job.job, "failed"))
         )
         await other.journal.open_run(job.run)
         assert await other.journal.load(job.run) == [
@@ -94,7 +94,7 @@ class MessagesContract(StoresCase):
         bad = outgoing(1, headers={"x": float("nan")})
 
         with pytest.raises(JournalError, match="cannot be written as JSON"):
-            one.journal.append(RunId("r"), [run_started("r")], Alongside(messages=(bad,)))
+            one.journal.append(RunId("r"), [run_started("r")], OutboxWrites(messages=(bad,)))
 
     async def test_a_job_can_only_be_put_off_after_events_that_were_not_written(
         self, one: Stores, other: Stores
@@ -103,7 +103,7 @@ class MessagesContract(StoresCase):
         job = await claimed(one)
         with pytest.raises(JournalError):
             await one.journal.append(
-                job.run, [step_finished("a")], Alongside(change=JobChange(job_id(9), "completed"))
+                job.run, [step_finished("a")], OutboxWrites(change=JobChange(job_id(9), "completed"))
             )
 
         with pytest.raises(JournalError, match="there is no job"):
@@ -119,7 +119,7 @@ class MessagesContract(StoresCase):
     ) -> None:
         await one.jobs.receive(request_of(1))
         await claimed(one)
-        change = Alongside(change=JobChange(job_id(1), "completed"))
+        change = OutboxWrites(change=JobChange(job_id(1), "completed"))
         child = RunId("20261121-231907-3f2a7c")
 
         with pytest.raises(RunLost):
@@ -147,7 +147,7 @@ class MessagesContract(StoresCase):
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
         messages = tuple(outgoing(number) for number in range(1, 1_101))
-        await one.journal.append(job.run, [run_started(job.run)], Alongside(messages=messages))
+        await one.journal.append(job.run, [run_started(job.run)], OutboxWrites(messages=messages))
 
         waiting = await one.jobs.pending(2_000)
         await one.jobs.mark_sent([message.message for message in waiting[:-1]])
@@ -165,13 +165,13 @@ class MessagesContract(StoresCase):
         assert await one.jobs.pending() == []
 
     async def test_what_one_daemon_is_publishing_no_other_publishes_until_its_lease_ends(
-        self, one: Stores, other: Stores, daemons: Daemons
+        self, one: Stores, other: Stores, daemons: DaemonStores
     ) -> None:
         await self._put(one, outgoing(1), outgoing(2, job=2))
         leased = await one.jobs.pending(1)
 
         elsewhere = await other.jobs.pending()
-        await daemons.let_leases_pass()
+        await daemons.expire_leases()
         afterwards = await other.jobs.pending()
 
         assert leased == [outgoing(1)]
@@ -231,11 +231,11 @@ class MessagesContract(StoresCase):
         assert await one.jobs.list_refused() == []
 
     async def test_a_lease_is_renewed_by_whoever_has_it_and_by_nobody_else(
-        self, one: Stores, other: Stores, daemons: Daemons
+        self, one: Stores, other: Stores, daemons: DaemonStores
     ) -> None:
         await self._put(one, outgoing(1), outgoing(2, job=2))
         mine = [message.message for message in await one.jobs.pending()]
-        await daemons.let_leases_pass()
+        await daemons.expire_leases()
 
         await one.jobs.renew(mine[:1])
         await other.jobs.renew(mine)
@@ -299,7 +299,7 @@ class MessagesContract(StoresCase):
             package=package_id(1, 1),
             sent=(SentPackage("of a target", 4),),
         )
-        await one.journal.append(job.run, [], Alongside(change=change))
+        await one.journal.append(job.run, [], OutboxWrites(change=change))
         await one.jobs.receive(received(verdict(1, 1), message=20))
         await one.jobs.receive(received(verdict(1, 4, package="of a target"), message=21))
 
@@ -310,7 +310,7 @@ class MessagesContract(StoresCase):
         assert (row.state, [one.iteration for one in row.feedback]) == ("queued", [1, 4])
 
     async def test_many_are_forgotten_a_part_at_a_time(self, one: Stores) -> None:
-        many = [outgoing(number, job=None) for number in range(MOST_FORGOTTEN + 1)]
+        many = [outgoing(number, job=None) for number in range(FORGET_PAGE_SIZE + 1)]
         await self._put(one, *many)
         await one.jobs.mark_sent([message.message for message in many])
 
@@ -322,13 +322,13 @@ class MessagesContract(StoresCase):
 
     async def _forget(self, stores: Stores, before: float) -> int:
         """Forget all from before an instant; return in how many parts."""
-        walk: Walk | None = FROM_THE_FIRST
+        walk: RetentionCursor | None = RETENTION_START
         parts = 0
         while walk is not None:
             walk = await stores.jobs.forget(before, walk)
             parts += 1
         return parts
 
-    async def _put(self, stores: Stores, *messages: Outgoing) -> None:
+    async def _put(self, stores: Stores, *messages: OutgoingMessage) -> None:
         run = RunId("20261121-231907-0b0b0b")
-        await stores.journal.append(run, [], Alongside(messages=messages))
+        await stores.journal.append(run, [], OutboxWrites(messages=messages))

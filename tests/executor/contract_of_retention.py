@@ -9,12 +9,19 @@ from typing import Literal
 import pytest
 
 from tests.executor.event_examples import run_started, step_finished
-from tests.executor.job_examples import Daemons, StoresCase, claimed, request_of, row_of, tell_state
+from tests.executor.job_examples import (
+    DaemonStores,
+    StoresTestCase,
+    claimed,
+    project_state,
+    request_of,
+    row_of,
+)
 from wavewright.executor.events import Event, Noted, RetryOf, RunFinished
 from wavewright.executor.job_store.records import JobChange
 from wavewright.executor.retention import find_groups, remove_groups
 from wavewright.executor.stores import Stores, removal_of
-from wavewright.planner.spending import Account, Spend
+from wavewright.planner.spending import BudgetScope, Spend
 from wavewright.planner.types import RunId, StepKey
 
 A, B, C = RunId("20261101-000000-aaaaaa"), RunId("20261102-000000-bbbbbb"), RunId("20261103-000000-cccccc")
@@ -53,7 +60,7 @@ async def left(stores: Stores) -> list[RunId]:
     return sorted(row.run for row in await stores.journal.list_runs())
 
 
-class RetentionContract(StoresCase):
+class RetentionContract(StoresTestCase):
     """Removing runs."""
 
     @pytest.mark.anyio
@@ -96,32 +103,32 @@ class RetentionContract(StoresCase):
 
     @pytest.mark.anyio
     async def test_a_run_that_somebody_has_open_is_kept_until_that_owner_is_gone(
-        self, one: Stores, other: Stores, daemons: Daemons
+        self, one: Stores, other: Stores, daemons: DaemonStores
     ) -> None:
         await add(other, A, is_open=True)
         while_open = await removed(one)
 
-        await daemons.bury(other)
+        await daemons.kill(other)
 
         assert while_open == []
         assert await removed(one) == [A]
 
     @pytest.mark.anyio
     async def test_the_run_of_a_job_is_kept_until_the_job_has_ended(self, one: Stores) -> None:
-        await one.jobs.receive(request_of(1), tell_state)
+        await one.jobs.receive(request_of(1), project_state)
         job = await claimed(one, 1)
         await add(one, job.run, is_open=True)
-        await one.jobs.change(JobChange(job.job, "awaiting"), tell_state)
+        await one.jobs.change(JobChange(job.job, "awaiting"), project_state)
 
         assert await removed(one) == []
         assert await left(one) == [job.run]
 
     @pytest.mark.anyio
     async def test_the_run_of_a_job_that_has_ended_is_removed_and_its_row_stays(self, one: Stores) -> None:
-        await one.jobs.receive(request_of(1), tell_state)
+        await one.jobs.receive(request_of(1), project_state)
         job = await claimed(one, 1)
         await add(one, job.run, is_open=True)
-        await one.jobs.change(JobChange(job.job, "completed"), tell_state)
+        await one.jobs.change(JobChange(job.job, "completed"), project_state)
 
         assert await removed(one) == [job.run]
         assert (await row_of(one, 1)).state == "completed"
@@ -172,8 +179,8 @@ class RetentionContract(StoresCase):
     @pytest.mark.anyio
     async def test_what_a_removed_run_has_spent_stays_spent(self, one: Stores) -> None:
         await add(one, A)
-        await one.purse.reserve(Account(run=A), Spend(tokens=7))
+        await one.budget_store.reserve(BudgetScope(run=A), Spend(tokens=7))
 
         await removed(one)
 
-        assert (await one.purse.left(Account(run=B))).day.spent.tokens == 7
+        assert (await one.budget_store.left(BudgetScope(run=B))).day.spent.tokens == 7

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from wavewright.executor import events
 from wavewright.executor.events import Event, RunFinished, RunStarted, StepFinished, StepStatus
 from wavewright.planner.ladder import RungRecord
-from wavewright.planner.memory import Question
-from wavewright.planner.model_port import ModelUse, Outcome, Role
+from wavewright.planner.memory import ModelQuestion
+from wavewright.planner.model_port import ModelOutcome, ModelUse, Role
 from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, PlanHash, RunId, StepId, StepKey
-from wavewright.tools.calls import LoopCall
+from wavewright.tools.calls import AgentToolCall
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(Event)
 
@@ -38,7 +38,7 @@ errors = st.builds(
     attempts=counts,
     hint=st.none() | texts,
     frames=st.lists(
-        st.builds(events.Frame, file=texts, line=counts, function=texts, code=texts), max_size=2
+        st.builds(events.TracebackFrame, file=texts, line=counts, function=texts, code=texts), max_size=2
     ).map(tuple),
 )
 gates = st.builds(
@@ -60,7 +60,7 @@ uses = st.builds(
     role=st.sampled_from(cast("tuple[Role, ...]", get_args(Role))),
     name=texts,
     model=texts,
-    outcome=st.sampled_from(cast("tuple[Outcome, ...]", get_args(Outcome))),
+    outcome=st.sampled_from(cast("tuple[ModelOutcome, ...]", get_args(ModelOutcome))),
     input_tokens=counts,
     output_tokens=counts,
     usd=st.none() | seconds,
@@ -84,7 +84,7 @@ rung_records = st.builds(
     because=texts,
 )
 loop_calls = st.builds(
-    LoopCall,
+    AgentToolCall,
     tool=texts,
     params=json_objects,
     status=st.sampled_from(("ok", "failed", "refused")),
@@ -100,7 +100,12 @@ any_event: st.SearchStrategy[Event] = st.one_of(
         answer=json_objects,
         question=st.none()
         | st.builds(
-            Question, role=texts, name=texts, text=texts, step=st.none() | step_ids, index=st.none() | counts
+            ModelQuestion,
+            role=texts,
+            name=texts,
+            text=texts,
+            step=st.none() | step_ids,
+            index=st.none() | counts,
         ),
     ),
     st.builds(

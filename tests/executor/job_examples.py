@@ -10,7 +10,6 @@ import pytest
 
 from tests.executor.event_examples import step_finished
 from wavewright.executor.job_store.records import (
-    Alongside,
     Decision,
     DecisionId,
     JobChange,
@@ -18,8 +17,9 @@ from wavewright.executor.job_store.records import (
     JobRequested,
     JobRow,
     MessageId,
-    Outgoing,
-    Received,
+    OutboxWrites,
+    OutgoingMessage,
+    ReceivedMessage,
     Request,
     VerdictGiven,
 )
@@ -27,26 +27,26 @@ from wavewright.executor.stores import Stores
 from wavewright.planner.types import JsonObject, RunId
 
 
-class Daemons(Protocol):
+class DaemonStores(Protocol):
     """Opens the same stores as several daemons would."""
 
     async def open(self) -> Stores:
         """Return the stores of one more daemon; they are closed at the end of the test."""
         ...
 
-    async def bury(self, stores: Stores) -> None:
+    async def kill(self, stores: Stores) -> None:
         """Let the others find this daemon dead from now on, though it can still try to write."""
         ...
 
-    async def let_leases_pass(self) -> None:
+    async def expire_leases(self) -> None:
         """Let all leases of the outbox end."""
         ...
 
-    async def let_nothing_be_written(self) -> None:
+    async def forbid_writes(self) -> None:
         """Have all that is written to a run refused from now on, its being given up, too."""
         ...
 
-    async def let_all_be_written(self) -> None:
+    async def allow_writes(self) -> None:
         """End what `let_nothing_be_written` began."""
         ...
 
@@ -59,15 +59,15 @@ def job_id(number: int) -> JobId:
     return JobId(uuid(1_000 + number))
 
 
-def request_of(number: int, *, weight: float = 1.0, message: int | None = None) -> Received:
+def request_of(number: int, *, weight: float = 1.0, message: int | None = None) -> ReceivedMessage:
     return received(
         JobRequested(job_id(number), {"job": {"goal": f"work {number}"}}, weight),
         message=10_000 + number if message is None else message,
     )
 
 
-def received(request: Request, *, message: int) -> Received:
-    return Received(MessageId(uuid(message)), type(request).__name__, "tester", 5.0, request)
+def received(request: Request, *, message: int) -> ReceivedMessage:
+    return ReceivedMessage(MessageId(uuid(message)), type(request).__name__, "tester", 5.0, request)
 
 
 def verdict(
@@ -111,8 +111,8 @@ def decision_of(
 
 def outgoing(
     number: int, *, job: int | None = 1, body: bytes = b"{}", headers: JsonObject | None = None
-) -> Outgoing:
-    return Outgoing(
+) -> OutgoingMessage:
+    return OutgoingMessage(
         message=MessageId(uuid(3_000 + number)),
         kind="job_status",
         exchange="knowledge.topic",
@@ -124,12 +124,12 @@ def outgoing(
     )
 
 
-def tell_state(job: JobRow) -> Sequence[Outgoing]:
+def project_state(job: JobRow) -> Sequence[OutgoingMessage]:
     """Tell of a job by its state, as a daemon would: the same state of the same job is the same message."""
     number = int(UUID(job.job)) - 1_000
     kind = f"{job.state} {job.attempts} {job.iteration} {len(job.feedback)}"
     return [
-        Outgoing(
+        OutgoingMessage(
             message=MessageId(f"{number} {kind}"),
             kind=job.state,
             exchange="knowledge.topic",
@@ -140,14 +140,14 @@ def tell_state(job: JobRow) -> Sequence[Outgoing]:
     ]
 
 
-async def told(stores: Stores) -> list[str]:
+async def published_states(stores: Stores) -> list[str]:
     """Return the kinds of the messages that wait to go out."""
     return [message.kind for message in await stores.jobs.pending()]
 
 
 async def claimed(stores: Stores, number: int | None = None) -> JobRow:
     """Return the job that is claimed next, the expected one."""
-    job = await stores.jobs.claim(tell=tell_state)
+    job = await stores.jobs.claim(tell=project_state)
     assert job is not None
     assert number is None or job.job == job_id(number)
     return job
@@ -159,9 +159,9 @@ async def send_package(stores: Stores, job: JobRow, number: int, iteration: int)
     await stores.journal.append(
         job.run,
         [step_finished(f"package_{iteration}")],
-        Alongside(messages=(outgoing(iteration),), change=change),
+        OutboxWrites(messages=(outgoing(iteration),), change=change),
     )
-    await stores.jobs.change(JobChange(job.job, "awaiting"), tell_state)
+    await stores.jobs.change(JobChange(job.job, "awaiting"), project_state)
 
 
 async def row_of(stores: Stores, number: int) -> JobRow:
@@ -170,13 +170,13 @@ async def row_of(stores: Stores, number: int) -> JobRow:
     return job
 
 
-class StoresCase:
+class StoresTestCase:
     """Tests that use the stores of one or two daemons; whoever runs them gives the fixture `daemons`."""
 
     @pytest.fixture
-    async def one(self, daemons: Daemons) -> Stores:
+    async def one(self, daemons: DaemonStores) -> Stores:
         return await daemons.open()
 
     @pytest.fixture
-    async def other(self, daemons: Daemons) -> Stores:
+    async def other(self, daemons: DaemonStores) -> Stores:
         return await daemons.open()

@@ -18,18 +18,18 @@ from tests.executor.job_examples import (
     request_of,
     verdict,
 )
-from tests.executor.job_store_model import ENDS, Asked, Desk, Job, Sending
-from wavewright.executor.job_store.port import MOST_ATTEMPTS
+from tests.executor.job_store_model import ENDS, ExpectedDecision, ExpectedJob, ExpectedMessage, SyncJobStore
+from wavewright.executor.job_store.port import MAX_ATTEMPTS
 from wavewright.executor.job_store.records import (
-    Alongside,
     DecisionId,
     DecisionMade,
     JobChange,
     JobRow,
     JobState,
     MessageId,
+    OutboxWrites,
 )
-from wavewright.executor.job_store.rules import TRUSTED_ATTEMPTS, turn_of
+from wavewright.executor.job_store.rules import TRUSTED_ATTEMPTS, queue_rank
 from wavewright.executor.journal_errors import RunLost
 
 OUTBOX_LEASE = 5.0
@@ -45,14 +45,14 @@ class JobStoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.now = 1000.0
         self.begin_anew()
-        self.desks = [self.open_desk(), self.open_desk()]
-        self.buried = list[Desk]()
-        self.jobs = dict[int, Job]()
+        self.desks = [self.open_store(), self.open_store()]
+        self.buried = list[SyncJobStore]()
+        self.jobs = dict[int, ExpectedJob]()
         self.kept = list[tuple[int, int, bool]]()
         """Verdicts whose turn has not come: job, iteration, accepted."""
         self.seen = set[str]()
-        self.outbox = dict[str, Sending]()
-        self.questions = dict[DecisionId, Asked]()
+        self.outbox = dict[str, ExpectedMessage]()
+        self.questions = dict[DecisionId, ExpectedDecision]()
         self.steps = 0
 
     # What a subclass brings
@@ -61,10 +61,10 @@ class JobStoreMachine(RuleBasedStateMachine):
         """Make an empty store."""
         raise NotImplementedError
 
-    def open_desk(self) -> Desk:
+    def open_store(self) -> SyncJobStore:
         raise NotImplementedError
 
-    def let_be_found_dead(self, desk: Desk) -> None:
+    def expire_lease(self, desk: SyncJobStore) -> None:
         """Let the others find that daemon dead, though it can still try to write."""
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ class JobStoreMachine(RuleBasedStateMachine):
         assert receipt.action == ("ack_duplicate" if number in self.jobs else "accept")
         if number not in self.jobs:
             self.seen.add(message.message)
-            job = self.jobs[number] = Job(number, weight, turn_of(self.now, weight))
+            job = self.jobs[number] = ExpectedJob(number, weight, queue_rank(self.now, weight))
             self.tell(job)
 
     @precondition(lambda self: any(job.iteration for job in self.jobs.values()))
@@ -160,7 +160,7 @@ class JobStoreMachine(RuleBasedStateMachine):
             expected.state, expected.holder, expected.run = "running", at, row.run
             expected.attempts += 1
 
-    def next_job(self, desk: Desk, most: float) -> Job | None:
+    def next_job(self, desk: SyncJobStore, most: float) -> ExpectedJob | None:
         """Return the job that is next, after those that are dead."""
         free = [
             job for job in self.jobs.values() if job.weight <= most and job.state in ("queued", "running")
@@ -169,26 +169,26 @@ class JobStoreMachine(RuleBasedStateMachine):
         for job in sorted(free, key=lambda job: (job.turn, order[job.number])):
             if job.holder in self.desks:
                 continue
-            if TRUSTED_ATTEMPTS <= job.attempts < MOST_ATTEMPTS and self.holds_suspect(desk):
+            if TRUSTED_ATTEMPTS <= job.attempts < MAX_ATTEMPTS and self.holds_poison_candidate(desk):
                 job.holder = None
                 continue
-            if job.attempts < MOST_ATTEMPTS:
+            if job.attempts < MAX_ATTEMPTS:
                 return job
             job.state, job.holder = "dead", None
             self.tell(job)
         return None
 
-    def held(self, data: st.DataObject) -> tuple[Job, Desk] | None:
+    def held(self, data: st.DataObject) -> tuple[ExpectedJob, SyncJobStore] | None:
         """Return a job that some daemon works on, claimed just now where there was none."""
         if not self.held_jobs():
             self.claim(data.draw(desks), None)
         found = self.held_jobs()
         return data.draw(st.sampled_from(found)) if found else None
 
-    def held_jobs(self) -> list[tuple[Job, Desk]]:
+    def held_jobs(self) -> list[tuple[ExpectedJob, SyncJobStore]]:
         return [(job, desk) for job in self.jobs.values() for desk in self.desks if job.holder is desk]
 
-    def holds_suspect(self, desk: Desk) -> bool:
+    def holds_poison_candidate(self, desk: SyncJobStore) -> bool:
         return any(job.holder is desk and job.attempts > TRUSTED_ATTEMPTS for job in self.jobs.values())
 
     @precondition(lambda self: bool(self.jobs))
@@ -220,12 +220,12 @@ class JobStoreMachine(RuleBasedStateMachine):
         change = JobChange(job_id(number), state, iteration=iteration, package=package_id(number, iteration))
         self.steps += 1
         message = outgoing(self.steps, job=number)
-        at.append(job.run, f"s{self.steps}", Alongside(messages=(message,), change=change))
+        at.append(job.run, f"s{self.steps}", OutboxWrites(messages=(message,), change=change))
         if not is_together:
             at.change(JobChange(job_id(number), "awaiting"))
 
         job.steps.append(f"s{self.steps}")
-        self.outbox[message.message] = Sending(message.message, number)
+        self.outbox[message.message] = ExpectedMessage(message.message, number)
         job.state, job.iteration, job.attempts, job.holder = "awaiting", iteration, 0, None
         if not is_together:
             self.tell(job)
@@ -241,14 +241,14 @@ class JobStoreMachine(RuleBasedStateMachine):
         asked = decision_of(number, job.run, id_=len(self.questions))
         self.steps += 1
         change = JobChange(job_id(number), "parked") if is_parked else None
-        at.append(job.run, f"s{self.steps}", Alongside(decisions=(asked,), change=change))
+        at.append(job.run, f"s{self.steps}", OutboxWrites(decisions=(asked,), change=change))
 
         job.steps.append(f"s{self.steps}")
         is_answered = any(
             question.job == number and question.choice is not None and not question.is_taken
             for question in self.questions.values()
         )
-        self.questions[asked.id] = Asked(number)
+        self.questions[asked.id] = ExpectedDecision(number)
         if is_parked:
             job.state, job.attempts, job.holder = "parked", 0, None
             if is_answered:
@@ -268,7 +268,7 @@ class JobStoreMachine(RuleBasedStateMachine):
     # Faults
 
     @precondition(lambda self: bool(self.held_jobs()))
-    @rule(desk=desks, times=st.sampled_from([1, 1, MOST_ATTEMPTS]))
+    @rule(desk=desks, times=st.sampled_from([1, 1, MAX_ATTEMPTS]))
     def die(self, desk: int, times: int) -> None:
         """Let a daemon die, and each that takes its place and its work."""
         for _ in range(times):
@@ -278,9 +278,9 @@ class JobStoreMachine(RuleBasedStateMachine):
     def bury(self, desk: int) -> None:
         """Let a daemon be found dead, though it can still try to write, and another one take its place."""
         gone = self.desks[desk]
-        self.let_be_found_dead(gone)
+        self.expire_lease(gone)
         self.buried.append(gone)
-        self.desks[desk] = self.open_desk()
+        self.desks[desk] = self.open_store()
 
     @precondition(lambda self: bool(self.buried))
     @rule(data=st.data())
@@ -290,7 +290,9 @@ class JobStoreMachine(RuleBasedStateMachine):
         if job.holder in self.buried:
             return
         number = job.number
-        late = Alongside(messages=(outgoing(7777, job=number),), change=JobChange(job_id(number), "running"))
+        late = OutboxWrites(
+            messages=(outgoing(7777, job=number),), change=JobChange(job_id(number), "running")
+        )
         for desk in self.buried:
             with pytest.raises(RunLost):
                 desk.change(JobChange(job_id(number), "completed"))
@@ -320,8 +322,8 @@ class JobStoreMachine(RuleBasedStateMachine):
         for sending in expected[:confirmed]:
             sending.is_sent = True
 
-    def next_messages(self, desk: Desk) -> list[Sending]:
-        blocked, found = set[int](), list[Sending]()
+    def next_messages(self, desk: SyncJobStore) -> list[ExpectedMessage]:
+        blocked, found = set[int](), list[ExpectedMessage]()
         for sending in self.outbox.values():
             is_leased = 0 <= self.now - sending.leased < OUTBOX_LEASE
             if sending.is_sent:
@@ -334,14 +336,14 @@ class JobStoreMachine(RuleBasedStateMachine):
 
     # The model's own
 
-    def tell(self, job: Job) -> None:
-        self.outbox.setdefault(job.tell(), Sending(job.tell(), job.number))
+    def tell(self, job: ExpectedJob) -> None:
+        self.outbox.setdefault(job.tell(), ExpectedMessage(job.tell(), job.number))
 
-    def enqueue(self, job: Job, *, attempts: int) -> None:
+    def enqueue(self, job: ExpectedJob, *, attempts: int) -> None:
         job.state, job.attempts, job.turn, job.holder = (
             "queued",
             attempts,
-            turn_of(self.now, job.weight),
+            queue_rank(self.now, job.weight),
             None,
         )
 
@@ -358,7 +360,7 @@ class JobStoreMachine(RuleBasedStateMachine):
             if job.state not in ENDS and iteration == job.iteration:
                 self.take_verdict(job, iteration, accepted)
 
-    def take_verdict(self, job: Job, iteration: int, accepted: bool) -> None:  # noqa: FBT001 - as it is drawn
+    def take_verdict(self, job: ExpectedJob, iteration: int, accepted: bool) -> None:  # noqa: FBT001 - as it is drawn
         job.heard.append((iteration, accepted))
         if accepted:
             job.state, job.attempts = "completed", 0

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from wavewright.executor.events import Event
 from wavewright.executor.job_store.records import (
-    Alongside,
     Decision,
     DecisionId,
     DecisionMade,
@@ -20,34 +19,35 @@ from wavewright.executor.job_store.records import (
     JobRow,
     JobState,
     MessageId,
-    Outgoing,
+    OutboxWrites,
+    OutgoingMessage,
     Receipt,
-    Received,
+    ReceivedMessage,
 )
 from wavewright.planner.types import RunId
 
 ENDS = ("completed", "failed", "dead")
 
 
-class Desk(Protocol):
+class SyncJobStore(Protocol):
     """One daemon's opening of the store; jobs are told of by their state."""
 
-    def receive(self, message: Received) -> Receipt: ...
+    def receive(self, message: ReceivedMessage) -> Receipt: ...
     def claim(self, most_weight: float | None) -> JobRow | None: ...
     def change(self, change: JobChange) -> None: ...
     def decide(self, made: DecisionMade) -> Receipt: ...
     def take_answer(self, decision: DecisionId) -> Decision | None: ...
-    def pending(self, most: int) -> Sequence[Outgoing]: ...
+    def pending(self, most: int) -> Sequence[OutgoingMessage]: ...
     def mark_sent(self, messages: Sequence[MessageId]) -> None: ...
     def list_jobs(self) -> Sequence[JobRow]: ...
-    def append(self, run: RunId, step: str, alongside: Alongside) -> None: ...
+    def append(self, run: RunId, step: str, alongside: OutboxWrites) -> None: ...
     def load(self, run: RunId) -> Sequence[Event]: ...
     def holds(self, run: RunId) -> bool: ...
     def close(self) -> None: ...
 
 
 @dataclass
-class Job:
+class ExpectedJob:
     """A job, as it should stand."""
 
     number: int
@@ -59,7 +59,7 @@ class Job:
     iteration: int = 0
     heard: list[tuple[int, bool]] = field(default_factory=list[tuple[int, bool]])
     """Verdicts that had their effect: of which package, and whether it was accepted."""
-    holder: Desk | None = None
+    holder: SyncJobStore | None = None
     steps: list[str] = field(default_factory=list[str])
 
     def tell(self) -> str:
@@ -67,18 +67,18 @@ class Job:
 
 
 @dataclass
-class Sending:
+class ExpectedMessage:
     """A message of the outbox, as it should stand."""
 
     message: str
     job: int
     is_sent: bool = False
-    leased_by: Desk | None = None
+    leased_by: SyncJobStore | None = None
     leased: float = -math.inf
 
 
 @dataclass
-class Asked:
+class ExpectedDecision:
     """A question, as it should stand."""
 
     job: int

@@ -46,7 +46,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 @dataclass(frozen=True)
-class Answers:
+class LostReplies:
     """What a server says while one thing is done; from one of them on they are lost."""
 
     line: LossyLine
@@ -57,7 +57,7 @@ class Answers:
         self.line.cut_clients()
 
 
-async def each_lost_in_turn(line: LossyLine, *, stride: int = 1) -> AsyncIterator[Answers]:
+async def each_lost_in_turn(line: LossyLine, *, stride: int = 1) -> AsyncIterator[LostReplies]:
     """Lose the first answer, at the next turn the second, and so on until a turn needs no more than it gets.
 
     Args:
@@ -66,7 +66,7 @@ async def each_lost_in_turn(line: LossyLine, *, stride: int = 1) -> AsyncIterato
     """
     for passed in range(0, 200, stride):
         line.hold("answers", after=passed)
-        yield Answers(line)
+        yield LostReplies(line)
         if not line.kept_back.is_set():
             return
     raise AssertionError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from tests.executor.workshop import RUN, VirtualClock, Workbench, plan_of, statuses
+from tests.executor.workshop import RUN, ExecutionHarness, VirtualClock, plan_of, statuses
 from wavewright.executor.events import Event, StepFinished, StepStarted
 from wavewright.executor.journal import MemoryJournal
 from wavewright.planner.goals import Limits
@@ -31,7 +31,7 @@ async def test_a_run_that_announces_its_calls_journals_the_start_of_each_before_
             told.append((type(event).__name__, event.step))
 
     plan = plan_of({"id": "a"}, {"id": "b", "depends_on": ["a"], "retry": {"attempts": 2, "wait_initial": 1}})
-    bench = Workbench().add(answer)
+    bench = ExecutionHarness().add(answer)
     await bench.run(plan, journal=journal, on_event=on_event, announces=True, clock=VirtualClock())
 
     assert told == [
@@ -50,7 +50,7 @@ async def test_a_reading_call_that_was_announced_and_broken_off_is_cancelled_and
         await anyio.sleep_forever()
 
     state = (
-        await Workbench()
+        await ExecutionHarness()
         .add(answer)
         .run(plan_of({"id": "a"}), announces=True, limits=Limits(run_timeout=0.01))
     )

@@ -11,18 +11,20 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from tests.executor.workshop import RUN, Workbench, plan_of
+from tests.executor.workshop import RUN, ExecutionHarness, plan_of
 from wavewright.executor.capture import MAX_CHARS
-from wavewright.executor.emissions import MOST_LOGGED
+from wavewright.executor.emissions import MAX_LOGGED_ATTEMPTS
 from wavewright.executor.events import AttemptLogged, Event
 from wavewright.executor.journal import MemoryJournal
 from wavewright.planner.types import Json
-from wavewright.tools.calls import TextPiece, ToolCall
+from wavewright.tools.calls import TextChunk, ToolCall
 
 pytestmark = pytest.mark.anyio
 
 
-async def logged_by(bench: Workbench, *steps: Mapping[str, object], **options: object) -> list[AttemptLogged]:
+async def logged_by(
+    bench: ExecutionHarness, *steps: Mapping[str, object], **options: object
+) -> list[AttemptLogged]:
     journal = MemoryJournal()
     await bench.run(plan_of(*steps), journal=journal, **options)
     return [event for event in await journal.load(RUN) if isinstance(event, AttemptLogged)]
@@ -38,7 +40,7 @@ def printing(call: ToolCall) -> Json:
 async def test_what_a_call_prints_and_logs_is_journaled_and_printed_all_the_same(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (event,) = await logged_by(Workbench().add(printing), {"id": "a"})
+    (event,) = await logged_by(ExecutionHarness().add(printing), {"id": "a"})
 
     assert event.stdout == "out of a\n"
     assert "err of a\n" in event.stderr
@@ -50,7 +52,7 @@ async def test_what_a_call_prints_and_logs_is_journaled_and_printed_all_the_same
 
 
 async def test_a_call_that_prints_nothing_leaves_no_event() -> None:
-    assert await logged_by(Workbench().add(lambda _: {}), {"id": "a"}) == []
+    assert await logged_by(ExecutionHarness().add(lambda _: {}), {"id": "a"}) == []
 
 
 async def _both(wait: Callable[[], None], name: str) -> Json:
@@ -65,7 +67,7 @@ async def _both(wait: Callable[[], None], name: str) -> Json:
 
 async def test_parallel_calls_in_threads_do_not_mix() -> None:
     meeting = threading.Barrier(2)
-    bench = Workbench().add(lambda call: _both(lambda: void(meeting.wait(10)), call.step))
+    bench = ExecutionHarness().add(lambda call: _both(lambda: void(meeting.wait(10)), call.step))
 
     events = await logged_by(bench, {"id": "a"}, {"id": "b"})
 
@@ -96,7 +98,7 @@ async def test_parallel_async_calls_do_not_mix() -> None:
     async def later(call: ToolCall) -> None:
         print(f"end {call.step}")
 
-    events = await logged_by(Workbench().add(work), {"id": "a"}, {"id": "b"})
+    events = await logged_by(ExecutionHarness().add(work), {"id": "a"}, {"id": "b"})
 
     assert {event.step: event.stdout for event in events} == {
         "a": "begin a\nend a\n",
@@ -106,7 +108,7 @@ async def test_parallel_async_calls_do_not_mix() -> None:
 
 async def test_runs_of_one_process_do_not_mix_and_give_the_streams_back() -> None:
     before = (sys.stdout, sys.stderr, logging.getLogRecordFactory())
-    bench = Workbench().add(printing)
+    bench = ExecutionHarness().add(printing)
 
     found = dict[str, list[AttemptLogged]]()
 
@@ -132,7 +134,7 @@ async def test_each_attempt_has_its_own_output_and_traceback() -> None:
         return {}
 
     retry = {"attempts": 2, "wait_initial": 0.001, "wait_jitter": 0.0}
-    first, second = await logged_by(Workbench().add(flaky), {"id": "a", "retry": retry})
+    first, second = await logged_by(ExecutionHarness().add(flaky), {"id": "a", "retry": retry})
 
     assert (first.attempt, first.stdout) == (1, "try 1\n")
     assert first.traceback.endswith("ConnectionError: gone")
@@ -144,11 +146,11 @@ async def test_what_a_watcher_prints_is_not_the_calls() -> None:
         print(f"watched {type(event).__name__}")
 
     def work(call: ToolCall) -> Json:
-        call.emit(TextPiece("x" * 3000))
+        call.emit(TextChunk("x" * 3000))
         print("mine")
         return {}
 
-    (event,) = await logged_by(Workbench().add(work), {"id": "a"}, on_event=watch)
+    (event,) = await logged_by(ExecutionHarness().add(work), {"id": "a"}, on_event=watch)
 
     assert event.stdout == "mine\n"
 
@@ -163,7 +165,7 @@ async def test_secrets_are_taken_out_of_all_that_is_kept(monkeypatch: pytest.Mon
         logging.getLogger("mine").warning("key %s", hidden)
         raise ValueError(f"refused {hidden}")
 
-    (event,) = await logged_by(Workbench().add(work), {"id": "a"})
+    (event,) = await logged_by(ExecutionHarness().add(work), {"id": "a"})
 
     kept = event.stdout + event.stderr + event.log + event.traceback
     assert hidden not in kept
@@ -177,7 +179,7 @@ async def test_of_a_long_output_the_end_is_kept() -> None:
             print(f"line {number}")
         return {}
 
-    (event,) = await logged_by(Workbench().add(work), {"id": "a"})
+    (event,) = await logged_by(ExecutionHarness().add(work), {"id": "a"})
 
     assert event.stdout.endswith("line 49998\nline 49999\n")
     assert event.stdout.startswith("… ")
@@ -195,7 +197,7 @@ async def test_a_secret_that_the_cut_goes_through_is_not_kept_by_half(
         print("x" * 100_000 + secret + "y" * (MAX_CHARS - 300), end="")
         return {}
 
-    (event,) = await logged_by(Workbench().add(work), {"id": "a"})
+    (event,) = await logged_by(ExecutionHarness().add(work), {"id": "a"})
 
     assert "S3cret" not in event.stdout
 
@@ -205,6 +207,6 @@ async def test_of_a_step_with_many_failing_items_some_tracebacks_are_kept() -> N
         raise ValueError(call.index)
 
     step = {"id": "a", "for_each": [*range(200)], "params": {"by": "${item}"}, "min_ok": 0}
-    events = await logged_by(Workbench().add(work), step)
+    events = await logged_by(ExecutionHarness().add(work), step)
 
-    assert len(events) == MOST_LOGGED
+    assert len(events) == MAX_LOGGED_ATTEMPTS

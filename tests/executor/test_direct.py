@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavewright.executor.direct import compile_params
-from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.expressions import ExpressionError
 from wavewright.planner.references import Renderer, compile_render
 from wavewright.planner.types import Json, JsonObject
 
@@ -64,7 +64,7 @@ def objects(draw: st.DrawFn) -> JsonObject:
 def result(compile_value: Callable[[JsonObject], Renderer], value: JsonObject) -> object:
     try:
         return compile_value(value)(VARIABLES, NOW)
-    except ExpressionFault as fault:
+    except ExpressionError as fault:
         return fault.kind, fault.message, fault.hint
 
 

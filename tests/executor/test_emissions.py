@@ -11,8 +11,8 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from tests.executor.workshop import RUN, VirtualClock, Workbench, plan_of, statuses
-from wavewright.executor.emissions import PIECE_CHARS, PIECE_SECONDS
+from tests.executor.workshop import RUN, ExecutionHarness, VirtualClock, plan_of, statuses
+from wavewright.executor.emissions import FLUSH_CHARS, FLUSH_SECONDS
 from wavewright.executor.events import (
     Event,
     LoopToolCalled,
@@ -27,14 +27,14 @@ from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.models import Budget
 from wavewright.planner.types import Json, StepId
-from wavewright.tools.calls import Emission, LoopCall, TextPiece, ToolCall, ToolError
+from wavewright.tools.calls import AgentToolCall, Emission, TextChunk, ToolCall, ToolError
 
 pytestmark = pytest.mark.anyio
 
 A = StepId("a")
 USE = ModelUse("worker", "summarize", "acme:one", "answered", 10, 5, usd=0.01, seconds=0.5)
 RUNG = RungRecord("worker summarize", "agent", "reached", seconds=1.0)
-LOOP_CALL = LoopCall("fetch", {"code": "GNP"}, "ok", 0.1)
+LOOP_CALL = AgentToolCall("fetch", {"code": "GNP"}, "ok", 0.1)
 
 
 class Heard(list[Event]):
@@ -77,7 +77,7 @@ def keeping(kept: list[ToolCall]) -> Callable[[ToolCall], Json]:
 
 async def test_every_emission_becomes_an_event_of_its_step_before_the_steps_end() -> None:
     heard = Heard()
-    bench = Workbench().add(emitting(USE, RUNG, TextPiece("once "), LOOP_CALL, TextPiece("more")))
+    bench = ExecutionHarness().add(emitting(USE, RUNG, TextChunk("once "), LOOP_CALL, TextChunk("more")))
 
     state = await bench.run(plan_of({"id": "a"}), schedule="dataflow", on_event=heard)
 
@@ -93,7 +93,7 @@ async def test_an_item_is_named_and_a_step_that_is_given_stays() -> None:
     heard = Heard()
     plan = plan_of({"id": "a", "for_each": [1, 2], "params": {"n": "${item}"}, "concurrency": 1})
 
-    await Workbench().add(emitting(USE, elsewhere, RUNG)).run(plan, on_event=heard)
+    await ExecutionHarness().add(emitting(USE, elsewhere, RUNG)).run(plan, on_event=heard)
 
     uses = [event.use for event in heard if isinstance(event, ModelCalled)]
     assert [(use.step, use.index) for use in uses] == [(A, 0), ("other", 7), (A, 1), ("other", 7)]
@@ -107,14 +107,14 @@ async def test_emissions_are_told_while_the_tool_is_still_at_work() -> None:
         call.emit(USE)
         return [type(event).__name__ for event in heard]
 
-    state = await Workbench().add(work).run(plan_of({"id": "a"}), schedule="dataflow", on_event=heard)
+    state = await ExecutionHarness().add(work).run(plan_of({"id": "a"}), schedule="dataflow", on_event=heard)
 
     assert state.steps[A].output == ["ModelCalled"]
 
 
 async def test_emissions_are_in_the_journal(tmp_path: Any) -> None:
     async with SqliteJournal(tmp_path / "j.db") as journal:
-        bench = Workbench().add(emitting(USE, RUNG, TextPiece("text"), LOOP_CALL))
+        bench = ExecutionHarness().add(emitting(USE, RUNG, TextChunk("text"), LOOP_CALL))
         state = await bench.run(plan_of({"id": "a"}), journal=journal)
         events = await journal.load(RUN)
 
@@ -125,7 +125,7 @@ async def test_emissions_are_in_the_journal(tmp_path: Any) -> None:
 
 
 async def test_a_call_carries_its_steps_budget() -> None:
-    bench = Workbench().add(emitting())
+    bench = ExecutionHarness().add(emitting())
 
     await bench.run(plan_of({"id": "a", "budget": {"tokens": 9}}, {"id": "b"}))
 
@@ -137,38 +137,38 @@ async def test_text_is_told_a_few_times_a_second() -> None:
 
     async def write(call: ToolCall) -> Json:
         for number in range(20):
-            call.emit(TextPiece(f"{number} "))
+            call.emit(TextChunk(f"{number} "))
             await clock.sleep(0.1)
         return "done"
 
-    await Workbench().add(write).run(plan_of({"id": "a"}), clock=clock, on_event=heard)
+    await ExecutionHarness().add(write).run(plan_of({"id": "a"}), clock=clock, on_event=heard)
 
     times = [event.at for event in heard if isinstance(event, OutputStreamed)]
     assert "".join(heard.pieces) == "".join(f"{number} " for number in range(20))
-    assert 2.0 / PIECE_SECONDS / 2 < len(times) <= 2.0 / PIECE_SECONDS
-    assert all(later - earlier >= PIECE_SECONDS for earlier, later in pairwise(times[:-1]))
+    assert 2.0 / FLUSH_SECONDS / 2 < len(times) <= 2.0 / FLUSH_SECONDS
+    assert all(later - earlier >= FLUSH_SECONDS for earlier, later in pairwise(times[:-1]))
 
 
 async def test_much_text_is_told_as_soon_as_it_is_there() -> None:
     heard = Heard()
-    bench = Workbench().add(emitting(*[TextPiece("x" * 150)] * 40, TextPiece("")))
+    bench = ExecutionHarness().add(emitting(*[TextChunk("x" * 150)] * 40, TextChunk("")))
 
     await bench.run(plan_of({"id": "a"}), clock=VirtualClock(), on_event=heard)
 
     assert [len(piece) for piece in heard.pieces] == [2_100, 2_100, 1_800]
-    assert all(len(piece) < PIECE_CHARS + 150 for piece in heard.pieces)
+    assert all(len(piece) < FLUSH_CHARS + 150 for piece in heard.pieces)
 
 
 async def test_text_of_a_failed_attempt_is_told_before_that_of_the_next() -> None:
     heard = Heard()
 
     def write(call: ToolCall) -> Json:
-        call.emit(TextPiece(f"attempt {call.attempt}"))
+        call.emit(TextChunk(f"attempt {call.attempt}"))
         if call.attempt == 1:
             raise ToolError("not yet", transient=True)
         return "done"
 
-    bench = Workbench().add(write, retry={"attempts": 2})
+    bench = ExecutionHarness().add(write, retry={"attempts": 2})
     state = await bench.run(plan_of({"id": "a"}), clock=VirtualClock(), on_event=heard)
 
     assert statuses(state) == {"a": "ok"}
@@ -180,13 +180,13 @@ async def test_a_tool_in_a_thread_may_emit() -> None:
 
     def work(call: ToolCall) -> str:
         call.emit(USE)
-        call.emit(TextPiece("from a thread"))
+        call.emit(TextChunk("from a thread"))
         return threading.current_thread().name
 
     async def call(request: ToolCall) -> Json:
         return await to_thread.run_sync(work, request)
 
-    state = await Workbench().add(call).run(plan_of({"id": "a"}), schedule="dataflow", on_event=heard)
+    state = await ExecutionHarness().add(call).run(plan_of({"id": "a"}), schedule="dataflow", on_event=heard)
 
     assert state.steps[A].output != threading.current_thread().name
     assert heard.kinds == ["ModelCalled", "OutputStreamed", "StepFinished"]
@@ -205,7 +205,7 @@ async def test_many_threads_may_emit_at_once_and_nothing_is_lost() -> None:
                 group.start_soon(to_thread.run_sync, work, request)
         return "done"
 
-    state = await Workbench().add(call).run(plan_of({"id": "a"}), on_event=heard)
+    state = await ExecutionHarness().add(call).run(plan_of({"id": "a"}), on_event=heard)
 
     assert len(state.uses) == 400
     assert sum(use.tokens for use in state.uses.values()) == 400 * 15
@@ -218,10 +218,10 @@ async def test_what_is_emitted_after_the_call_has_ended_is_dropped() -> None:
     async def later(call: ToolCall) -> Json:
         # From this very thread, and from another one.
         kept[0].emit(USE)
-        await to_thread.run_sync(kept[0].emit, TextPiece("too late"))
+        await to_thread.run_sync(kept[0].emit, TextChunk("too late"))
         return "done"
 
-    bench = Workbench().add(keeping(kept)).add(later, "later")
+    bench = ExecutionHarness().add(keeping(kept)).add(later, "later")
     plan = plan_of({"id": "a"}, {"id": "b", "tool": "later", "depends_on": ["a"]})
     state = await bench.run(plan, on_event=heard)
     kept[0].emit(USE)
@@ -236,7 +236,7 @@ async def test_a_timed_out_attempt_in_a_thread_is_heard_no_more_while_the_next_o
 
     def first(call: ToolCall) -> None:
         assert second_has_begun.wait(20)
-        call.emit(TextPiece("from the first"))
+        call.emit(TextChunk("from the first"))
 
     async def work(call: ToolCall) -> Json:
         if call.attempt == 1:
@@ -246,10 +246,10 @@ async def test_a_timed_out_attempt_in_a_thread_is_heard_no_more_while_the_next_o
                 first_has_emitted.set()
         second_has_begun.set()
         await first_has_emitted.wait()
-        call.emit(TextPiece("from the second"))
+        call.emit(TextChunk("from the second"))
         return "done"
 
-    bench = Workbench().add(work, retry={"attempts": 2, "on": ["timeout"], "wait_initial": 0.01})
+    bench = ExecutionHarness().add(work, retry={"attempts": 2, "on": ["timeout"], "wait_initial": 0.01})
     state = await bench.run(plan_of({"id": "a", "timeout": 0.2}), on_event=heard)
 
     assert state.steps[A].attempts == 2
@@ -260,7 +260,7 @@ async def test_emitting_after_the_loop_has_closed_is_dropped() -> None:
     kept = list[ToolCall]()
 
     def run() -> None:
-        bench = Workbench().add(keeping(kept))
+        bench = ExecutionHarness().add(keeping(kept))
         anyio.run(bench.run, plan_of({"id": "a"}))
 
     await to_thread.run_sync(run)
@@ -273,14 +273,14 @@ async def test_emitting_after_the_loop_has_closed_is_dropped() -> None:
     "emission",
     [
         pytest.param("text", id="no emission"),
-        pytest.param(TextPiece(cast("str", 5)), id="a piece that is no text"),
+        pytest.param(TextChunk(cast("str", 5)), id="a piece that is no text"),
         pytest.param(ModelUse("worker", "n", "m", cast("Any", "perhaps")), id="an outcome there is not"),
         pytest.param(RungRecord("l", "r", "reached", seconds=float("nan")), id="seconds that are no number"),
     ],
 )
 async def test_an_emission_that_could_not_be_read_back_fails_the_call_and_not_the_run(emission: Any) -> None:
     async with MemoryJournal() as journal:
-        state = await Workbench().add(emitting(emission)).run(plan_of({"id": "a"}), journal=journal)
+        state = await ExecutionHarness().add(emitting(emission)).run(plan_of({"id": "a"}), journal=journal)
         events = await journal.load(RUN)
 
     assert statuses(state) == {"a": "failed"}
@@ -288,9 +288,9 @@ async def test_an_emission_that_could_not_be_read_back_fails_the_call_and_not_th
 
 
 async def test_parameters_that_a_model_made_up_are_left_out_where_they_are_no_json() -> None:
-    call = LoopCall("fetch", {"code": float("inf")}, "refused", message="no such argument")
+    call = AgentToolCall("fetch", {"code": float("inf")}, "refused", message="no such argument")
 
-    state = await Workbench().add(emitting(call)).run(plan_of({"id": "a"}))
+    state = await ExecutionHarness().add(emitting(call)).run(plan_of({"id": "a"}))
 
     (made,) = state.loop_calls[A]
     assert made.call.params == {}
@@ -300,7 +300,7 @@ async def test_parameters_that_a_model_made_up_are_left_out_where_they_are_no_js
 async def test_figures_that_are_no_numbers_do_not_end_the_call() -> None:
     use = ModelUse("worker", "n", "m", "answered", usd=float("nan"), seconds=float("inf"))
 
-    state = await Workbench().add(emitting(use)).run(plan_of({"id": "a"}))
+    state = await ExecutionHarness().add(emitting(use)).run(plan_of({"id": "a"}))
 
     assert (state.uses[0].usd, state.uses[0].seconds) == (None, 0.0)
 
@@ -309,13 +309,13 @@ async def test_text_that_was_not_told_yet_is_told_when_the_run_is_stopped() -> N
     heard = Heard()
 
     async def work(call: ToolCall) -> Json:
-        call.emit(TextPiece("as far as it came"))
+        call.emit(TextChunk("as far as it came"))
         scope.cancel()
         await anyio.sleep_forever()
         return "never"
 
     with anyio.CancelScope() as scope:
-        await Workbench().add(work).run(plan_of({"id": "a"}), on_event=heard)
+        await ExecutionHarness().add(work).run(plan_of({"id": "a"}), on_event=heard)
 
     assert heard.pieces == ["as far as it came"]
     assert [event.status for event in heard if isinstance(event, StepFinished)] == ["cancelled"]
@@ -325,7 +325,7 @@ async def test_an_agents_calls_are_events_of_its_item() -> None:
     heard = Heard()
     plan = plan_of({"id": "a", "for_each": [1, 2], "params": {"n": "${item}"}, "concurrency": 1})
 
-    await Workbench().add(emitting(LOOP_CALL)).run(plan, on_event=heard)
+    await ExecutionHarness().add(emitting(LOOP_CALL)).run(plan, on_event=heard)
 
     assert [(event.step, event.index) for event in heard if isinstance(event, LoopToolCalled)] == [
         (A, 0),

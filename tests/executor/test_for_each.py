@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.executor.workshop import VirtualClock, Workbench, output_of, plan_of, statuses
+from tests.executor.workshop import ExecutionHarness, VirtualClock, output_of, plan_of, statuses
 from wavewright.executor.events import GateRecord, StepFinished
 from wavewright.executor.ports import GateView
 from wavewright.executor.state import RunState
@@ -40,7 +40,7 @@ async def test_the_output_lists_the_items_outputs_in_their_order() -> None:
         await clock.sleep(10.0 - index)
         return double(call)
 
-    bench = Workbench().add(answer)
+    bench = ExecutionHarness().add(answer)
     state = await bench.run(plan_of(fan(), inputs={"list": [1, 2, 3]}), clock=clock)
 
     assert output_of(state, "a") == [2, 4, 6]
@@ -49,7 +49,7 @@ async def test_the_output_lists_the_items_outputs_in_their_order() -> None:
 
 
 async def test_item_and_index_are_there_and_the_list_may_be_written_out() -> None:
-    bench = Workbench().add(lambda call: f"{call.params['text']}")
+    bench = ExecutionHarness().add(lambda call: f"{call.params['text']}")
     state = await bench.run(
         plan_of({"id": "a", "for_each": ["x", {"y": 1}], "params": {"text": "${index}:${item}"}})
     )
@@ -65,7 +65,7 @@ async def test_an_empty_list_is_a_success_whose_gates_are_asked() -> None:
         asked.append((output, view.items))
         return ()
 
-    bench = Workbench().add(double)
+    bench = ExecutionHarness().add(double)
     state = await bench.run(
         plan_of(fan(), {"id": "b", "params": {"n": "${steps.a.size()}"}}, inputs={"list": []}), verify=verify
     )
@@ -76,7 +76,7 @@ async def test_an_empty_list_is_a_success_whose_gates_are_asked() -> None:
 
 
 async def test_without_min_ok_every_item_must_succeed_and_the_others_still_run() -> None:
-    bench = Workbench().add(double)
+    bench = ExecutionHarness().add(double)
     state = await bench.run(plan_of(fan(), inputs={"list": [1, "x", 3, "y"]}))
     error = ending(state).error
 
@@ -98,7 +98,7 @@ async def test_min_ok_leaves_failed_items_out(min_ok: int, status: str, output: 
         seen.append(view.items)
         return ()
 
-    bench = Workbench().add(double)
+    bench = ExecutionHarness().add(double)
     state = await bench.run(plan_of(fan(min_ok=min_ok), inputs={"list": [1, "x", 3]}), verify=verify)
 
     assert (ending(state).status, ending(state).output, ending(state).items) == (status, output, (2, 3))
@@ -106,14 +106,14 @@ async def test_min_ok_leaves_failed_items_out(min_ok: int, status: str, output: 
 
 
 async def test_min_ok_asks_no_more_than_there_are_items() -> None:
-    bench = Workbench().add(double)
+    bench = ExecutionHarness().add(double)
     state = await bench.run(plan_of(fan(min_ok=5), inputs={"list": [1]}))
 
     assert statuses(state) == {"a": "ok"}
 
 
 async def test_all_items_failed_with_min_ok_zero_is_empty() -> None:
-    bench = Workbench().add(double)
+    bench = ExecutionHarness().add(double)
     state = await bench.run(plan_of(fan(min_ok=0), inputs={"list": ["x"]}))
 
     assert (ending(state).status, ending(state).output) == ("empty", [])
@@ -125,7 +125,7 @@ async def test_all_items_failed_with_min_ok_zero_is_empty() -> None:
 async def test_too_many_items_fail_the_step_before_any_call(
     step: int | None, tool: int, run: int, allowed: int
 ) -> None:
-    bench = Workbench().add(double, max_items=tool)
+    bench = ExecutionHarness().add(double, max_items=tool)
     plan = plan_of(fan(**({} if step is None else {"max_items": step})), inputs={"list": [1] * (allowed + 1)})
     state = await bench.run(plan, limits=Limits(max_items=run))
     error = ending(state).error
@@ -137,7 +137,7 @@ async def test_too_many_items_fail_the_step_before_any_call(
 
 
 async def test_what_is_no_list_fails_the_step() -> None:
-    bench = Workbench().add(double)
+    bench = ExecutionHarness().add(double)
     state = await bench.run(plan_of(fan(), inputs={"list": "abc"}))
     error = ending(state).error
 
@@ -158,14 +158,14 @@ async def test_concurrency_bounds_the_items_under_way() -> None:
         under_way -= 1
         return 1
 
-    bench = Workbench().add(answer)
+    bench = ExecutionHarness().add(answer)
     await bench.run(plan_of(fan(concurrency=3), inputs={"list": list(range(10))}), clock=clock)
 
     assert most == 3
 
 
 async def test_parameters_that_do_not_fit_fail_their_item_only() -> None:
-    bench = Workbench().add(double, input_schema={"properties": {"n": {"type": "integer"}}})
+    bench = ExecutionHarness().add(double, input_schema={"properties": {"n": {"type": "integer"}}})
     state = await bench.run(plan_of(fan(min_ok=1), inputs={"list": [1, "x"]}))
     item = state.items[A][1]
 
@@ -175,7 +175,7 @@ async def test_parameters_that_do_not_fit_fail_their_item_only() -> None:
 
 
 async def test_equal_items_are_called_once() -> None:
-    bench = Workbench().add(double)
+    bench = ExecutionHarness().add(double)
     state = await bench.run(plan_of(fan(), inputs={"list": [1, 1, 2, 1]}))
 
     assert output_of(state, "a") == [2, 2, 4, 2]

@@ -11,11 +11,11 @@ import pytest
 
 from tests.executor.event_examples import run_started
 from tests.executor.job_examples import (
-    Daemons,
+    DaemonStores,
     job_id,
+    project_state,
     received,
     request_of,
-    tell_state,
 )
 from tests.executor.stores_contract import JobStoreContract
 from wavewright.config.settings import load_settings
@@ -23,12 +23,12 @@ from wavewright.executor.job_store.records import JobChange, JobRequested
 from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal_errors import JournalNotWritten
 from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.executor.purse_sqlite import SqlitePurse
+from wavewright.executor.purse_sqlite import SqliteBudgetStore
 from wavewright.executor.stores import Stores, open_stores
-from wavewright.planner.spending import Account, Spend
+from wavewright.planner.spending import BudgetScope, Spend
 
 
-class SqliteDaemons:
+class SqliteDaemonStores:
     """Opens one file several times in this process."""
 
     def __init__(self, path: Path, opened: AsyncExitStack) -> None:
@@ -37,24 +37,24 @@ class SqliteDaemons:
 
     async def open(self) -> Stores:
         journal = await self._opened.enter_async_context(SqliteJournal(self.path))
-        purse = await self._opened.enter_async_context(SqlitePurse(self.path))
+        purse = await self._opened.enter_async_context(SqliteBudgetStore(self.path))
         return Stores(journal, SqliteJobStore(journal), purse)
 
-    async def bury(self, stores: Stores) -> None:
+    async def kill(self, stores: Stores) -> None:
         """Write down another start of its process than its own, as if its pid had gone to a later one."""
         assert isinstance(stores.journal, SqliteJournal)
         write(self.path, "UPDATE run SET born = 'before' WHERE owner = ?", stores.journal.store.token)
 
-    async def let_leases_pass(self) -> None:
+    async def expire_leases(self) -> None:
         write(self.path, "UPDATE outbox SET leased = leased - 3600")
 
-    async def let_nothing_be_written(self) -> None:
+    async def forbid_writes(self) -> None:
         write(self.path, "CREATE TRIGGER full BEFORE UPDATE ON run BEGIN SELECT RAISE(ABORT, 'full'); END")
         write(
             self.path, "CREATE TRIGGER too_full BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'full'); END"
         )
 
-    async def let_all_be_written(self) -> None:
+    async def allow_writes(self) -> None:
         write(self.path, "DROP TRIGGER full")
         write(self.path, "DROP TRIGGER too_full")
 
@@ -65,12 +65,12 @@ def write(path: Path, statement: str, *values: object) -> None:
 
 
 @pytest.fixture
-async def daemons(tmp_path: Path) -> AsyncIterator[SqliteDaemons]:
+async def daemons(tmp_path: Path) -> AsyncIterator[SqliteDaemonStores]:
     async with AsyncExitStack() as opened:
-        yield SqliteDaemons(tmp_path / "journal.sqlite", opened)
+        yield SqliteDaemonStores(tmp_path / "journal.sqlite", opened)
 
 
-def check_shape(daemons: SqliteDaemons) -> Daemons:
+def check_shape(daemons: SqliteDaemonStores) -> DaemonStores:
     """Let the type checkers compare the two."""
     return daemons
 
@@ -96,7 +96,7 @@ async def test_a_clock_that_went_back_keeps_no_job_and_no_message_waiting(
     stores: tuple[SqliteJournal, SqliteJobStore], seconds: list[float]
 ) -> None:
     journal, jobs = stores
-    await jobs.receive(request_of(1), tell_state)
+    await jobs.receive(request_of(1), project_state)
     job = await jobs.claim()
     assert job is not None
     await jobs.change(JobChange(job.job, "queued", not_before=1060.0))
@@ -116,8 +116,8 @@ async def test_the_body_of_a_message_is_kept_until_it_was_sent(
     stores: tuple[SqliteJournal, SqliteJobStore],
 ) -> None:
     journal, jobs = stores
-    await jobs.receive(request_of(1), tell_state)
-    await jobs.receive(request_of(2), tell_state)
+    await jobs.receive(request_of(1), project_state)
+    await jobs.receive(request_of(2), project_state)
     first, second = await jobs.pending()
 
     await jobs.mark_sent([first.message])
@@ -165,11 +165,11 @@ async def test_a_full_disk_takes_no_message_and_spoils_none(
     large = received(JobRequested(job_id(2), {"text": "x" * 1_000_000}), message=2)
 
     with pytest.raises(JournalNotWritten, match="the disk is full"):
-        await jobs.receive(large, tell_state)
+        await jobs.receive(large, project_state)
     connection.execute("PRAGMA max_page_count = 1000000")
 
     assert [job.job for job in await jobs.list_jobs()] == [job_id(1)]
-    assert (await jobs.receive(large, tell_state)).action == "accept"
+    assert (await jobs.receive(large, project_state)).action == "accept"
 
 
 @pytest.mark.anyio
@@ -206,7 +206,7 @@ async def test_the_stores_of_a_project_share_one_file(tmp_path: Path) -> None:
         job = await opened.jobs.claim()
         assert job is not None
         await opened.journal.append(job.run, [run_started(job.run)])
-        await opened.purse.reserve(Account(run=job.run), Spend(tokens=5))
+        await opened.budget_store.reserve(BudgetScope(run=job.run), Spend(tokens=5))
 
     with closing(sqlite3.connect(tmp_path / "here.sqlite")) as connection:
         counts = "SELECT (SELECT count(*) FROM job), (SELECT count(*) FROM event), (SELECT count(*) FROM purse_entry)"

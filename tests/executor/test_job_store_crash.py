@@ -15,7 +15,7 @@ import pytest
 
 from tests.executor.both_stores import jobs_of, journal_at
 from tests.executor.event_examples import step_finished
-from tests.executor.job_examples import job_id, outgoing, request_of, tell_state
+from tests.executor.job_examples import job_id, outgoing, project_state, request_of
 from tests.support.postgres import PostgresServer
 from wavewright.executor.events import StepFinished
 from wavewright.executor.job_store.records import JobRow
@@ -106,7 +106,7 @@ async def send_jobs(place: str, count: int) -> None:
         jobs = jobs_of(journal)
         async with anyio.create_task_group() as tasks:
             for number in range(count):
-                tasks.start_soon(jobs.receive, request_of(number), tell_state)
+                tasks.start_soon(jobs.receive, request_of(number), project_state)
 
 
 def work_under_kills(place: str, log: Path, seed: int) -> int:

@@ -16,28 +16,28 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from tests.executor.event_examples import step_finished
-from tests.executor.job_examples import tell_state
+from tests.executor.job_examples import project_state
 from tests.executor.job_store_machine import OUTBOX_LEASE, JobStoreMachine
-from tests.executor.job_store_model import Desk
+from tests.executor.job_store_model import SyncJobStore
 from tests.support.postgres import PostgresServer
 from wavewright.executor.events import Event
 from wavewright.executor.job_store.records import (
-    Alongside,
     Decision,
     DecisionId,
     DecisionMade,
     JobChange,
     JobRow,
     MessageId,
-    Outgoing,
+    OutboxWrites,
+    OutgoingMessage,
     Receipt,
-    Received,
+    ReceivedMessage,
 )
-from wavewright.executor.job_store.rules import LONGEST_STEP_BACK, turn_of
-from wavewright.executor.job_store.sqlite_transactions import JobTransactions
+from wavewright.executor.job_store.rules import MAX_CLOCK_STEP_BACK, queue_rank
+from wavewright.executor.job_store.sqlite_transactions import SqliteJobTransactions
 from wavewright.executor.journal_errors import JournalError
-from wavewright.executor.journal_rows import write_entry
-from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.journal_rows import append_entry
+from wavewright.executor.journal_store import SqliteEventStore
 from wavewright.executor.postgres.jobs import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.planner.types import RunId
@@ -45,37 +45,37 @@ from wavewright.planner.types import RunId
 T = TypeVar("T")
 
 
-class FileDesk:
+class SqliteSyncJobStore:
     """An opening of a file, without the threads that a daemon would have."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        self.store = JournalStore(path, clock=clock)
+        self.store = SqliteEventStore(path, clock=clock)
         # What is asked here is not what survives a power cut.
         self.store._connection.execute("PRAGMA synchronous = OFF")  # pyright: ignore[reportPrivateUsage]
-        self._do = JobTransactions(self.store, clock=clock, outbox_lease=OUTBOX_LEASE)
+        self._do = SqliteJobTransactions(self.store, clock=clock, outbox_lease=OUTBOX_LEASE)
 
     def _grant(self, wish: Callable[[], T]) -> T:
-        (answer,) = self.store.grant([wish])
+        (answer,) = self.store.execute([wish])
         if isinstance(answer, JournalError):
             raise answer
         return answer
 
-    def receive(self, message: Received) -> Receipt:
-        return self._grant(lambda: self._do.receive(message, tell_state))
+    def receive(self, message: ReceivedMessage) -> Receipt:
+        return self._grant(lambda: self._do.receive(message, project_state))
 
     def claim(self, most_weight: float | None) -> JobRow | None:
-        return self._grant(lambda: self._do.claim(most_weight, tell_state))
+        return self._grant(lambda: self._do.claim(most_weight, project_state))
 
     def change(self, change: JobChange) -> None:
-        self._grant(lambda: self._do.change(change, tell_state))
+        self._grant(lambda: self._do.change(change, project_state))
 
     def decide(self, made: DecisionMade) -> Receipt:
-        return self._grant(lambda: self._do.decide(made, tell_state))
+        return self._grant(lambda: self._do.decide(made, project_state))
 
     def take_answer(self, decision: DecisionId) -> Decision | None:
         return self._grant(lambda: self._do.take_answer(decision))
 
-    def pending(self, most: int) -> Sequence[Outgoing]:
+    def pending(self, most: int) -> Sequence[OutgoingMessage]:
         return self._grant(lambda: self._do.pending(most))
 
     def mark_sent(self, messages: Sequence[MessageId]) -> None:
@@ -84,8 +84,8 @@ class FileDesk:
     def list_jobs(self) -> Sequence[JobRow]:
         return self._grant(lambda: self._do.list_jobs(()))
 
-    def append(self, run: RunId, step: str, alongside: Alongside) -> None:
-        if fault := self.store.write([write_entry(run, [step_finished(step)], alongside)]).get(run):
+    def append(self, run: RunId, step: str, alongside: OutboxWrites) -> None:
+        if fault := self.store.write([append_entry(run, [step_finished(step)], alongside)]).get(run):
             raise fault
 
     def load(self, run: RunId) -> Sequence[Event]:
@@ -98,18 +98,18 @@ class FileDesk:
         self.store.close()
 
 
-class FileMachine(JobStoreMachine):
+class SqliteJobStoreMachine(JobStoreMachine):
     """Two daemons with one file."""
 
     def begin_anew(self) -> None:
         self.folder = TemporaryDirectory()
         self.path = Path(self.folder.name) / "journal.sqlite"
 
-    def open_desk(self) -> FileDesk:
-        return FileDesk(self.path, lambda: self.now)
+    def open_store(self) -> SqliteSyncJobStore:
+        return SqliteSyncJobStore(self.path, lambda: self.now)
 
-    def let_be_found_dead(self, desk: Desk) -> None:
-        assert isinstance(desk, FileDesk)
+    def expire_lease(self, desk: SyncJobStore) -> None:
+        assert isinstance(desk, SqliteSyncJobStore)
         with closing(sqlite3.connect(self.path, timeout=10)) as connection, connection:
             connection.execute("UPDATE run SET born = 'before' WHERE owner = ?", (desk.store.token,))
 
@@ -122,7 +122,7 @@ class FileMachine(JobStoreMachine):
         self.folder.cleanup()
 
 
-class DatabaseDesk:
+class PostgresSyncJobStore:
     """An opening of a database, as a daemon has it."""
 
     def __init__(self, url: str, loop: asyncio.Runner) -> None:
@@ -133,22 +133,22 @@ class DatabaseDesk:
     def _now(self, work: Coroutine[Any, Any, T]) -> T:
         return self._loop.run(work)
 
-    def receive(self, message: Received) -> Receipt:
-        return self._now(self._jobs.receive(message, tell_state))
+    def receive(self, message: ReceivedMessage) -> Receipt:
+        return self._now(self._jobs.receive(message, project_state))
 
     def claim(self, most_weight: float | None) -> JobRow | None:
-        return self._now(self._jobs.claim(most_weight=most_weight, tell=tell_state))
+        return self._now(self._jobs.claim(most_weight=most_weight, tell=project_state))
 
     def change(self, change: JobChange) -> None:
-        self._now(self._jobs.change(change, tell_state))
+        self._now(self._jobs.change(change, project_state))
 
     def decide(self, made: DecisionMade) -> Receipt:
-        return self._now(self._jobs.decide(made, tell_state))
+        return self._now(self._jobs.decide(made, project_state))
 
     def take_answer(self, decision: DecisionId) -> Decision | None:
         return self._now(self._jobs.take_answer(decision))
 
-    def pending(self, most: int) -> Sequence[Outgoing]:
+    def pending(self, most: int) -> Sequence[OutgoingMessage]:
         return self._now(self._jobs.pending(most))
 
     def mark_sent(self, messages: Sequence[MessageId]) -> None:
@@ -157,7 +157,7 @@ class DatabaseDesk:
     def list_jobs(self) -> Sequence[JobRow]:
         return self._now(self._jobs.list_jobs())
 
-    def append(self, run: RunId, step: str, alongside: Alongside) -> None:
+    def append(self, run: RunId, step: str, alongside: OutboxWrites) -> None:
         async def append() -> None:
             await self.journal.append(run, [step_finished(step)], alongside)
 
@@ -167,13 +167,13 @@ class DatabaseDesk:
         return self._now(self.journal.load(run))
 
     def holds(self, run: RunId) -> bool:
-        return self.journal.store.held(run, despite_faults=True) is not None
+        return self.journal.store.held_lease(run, despite_faults=True) is not None
 
     def close(self) -> None:
         self._now(self.journal.aclose())
 
 
-class DatabaseMachine(JobStoreMachine):
+class PostgresJobStoreMachine(JobStoreMachine):
     """Two daemons with one database, whose clock is the test's and whose connections break at times."""
 
     server: PostgresServer
@@ -184,11 +184,11 @@ class DatabaseMachine(JobStoreMachine):
         self.server.run(_EMPTY, self.url)
         self.set_clock()
 
-    def open_desk(self) -> DatabaseDesk:
-        return DatabaseDesk(self.url, self.loop)
+    def open_store(self) -> PostgresSyncJobStore:
+        return PostgresSyncJobStore(self.url, self.loop)
 
-    def let_be_found_dead(self, desk: Desk) -> None:
-        assert isinstance(desk, DatabaseDesk)
+    def expire_lease(self, desk: SyncJobStore) -> None:
+        assert isinstance(desk, PostgresSyncJobStore)
         token = desk.journal.store.session.owner.token
         self.server.run(f"UPDATE wavewright.opening SET born = 'before' WHERE token = '{token}'", self.url)  # noqa: S608 - a token made here
 
@@ -218,13 +218,13 @@ _EMPTY = """
     TRUNCATE wavewright.run, wavewright.event, wavewright.opening, wavewright.job, wavewright.job_request,
              wavewright.inbox, wavewright.outbox, wavewright.outbox_body, wavewright.decision"""
 
-TestJobsInAFile = FileMachine.TestCase
+TestJobsInAFile = SqliteJobStoreMachine.TestCase
 TestJobsInAFile.settings = settings(max_examples=40, stateful_step_count=40)
 
 
 @pytest.mark.timeout(120)
 def test_jobs_in_a_database_stand_as_the_same_model_says(postgres: PostgresServer) -> None:
-    class Machine(DatabaseMachine):
+    class Machine(PostgresJobStoreMachine):
         server = postgres
         url = postgres.database()
 
@@ -242,12 +242,12 @@ def test_jobs_in_a_database_stand_as_the_same_model_says(postgres: PostgresServe
     came=st.lists(st.tuples(st.floats(0, 1e6), st.floats(allow_nan=True)), min_size=2, max_size=20),
 )
 def test_no_job_waits_long_for_others_that_came_later(came: list[tuple[float, float]]) -> None:
-    turns = [(at, turn_of(at, weight)) for at, weight in came]
+    turns = [(at, queue_rank(at, weight)) for at, weight in came]
 
     for at, turn in turns:
-        assert at <= turn <= at + LONGEST_STEP_BACK
+        assert at <= turn <= at + MAX_CLOCK_STEP_BACK
         # Whatever weighs what: who came so much later waits.
-        assert all(turn <= later_turn for later, later_turn in turns if later >= at + LONGEST_STEP_BACK)
+        assert all(turn <= later_turn for later, later_turn in turns if later >= at + MAX_CLOCK_STEP_BACK)
 
 
 @given(at=st.floats(0, 1e6), light=st.floats(0, 1e3), more=st.floats(0, 1e3), later=st.floats(0, 1e3))
@@ -256,6 +256,6 @@ def test_of_two_jobs_the_lighter_one_is_first_unless_it_came_much_later(
 ) -> None:
     heavy = light + more
 
-    assert turn_of(at, light) <= turn_of(at, heavy)
+    assert queue_rank(at, light) <= queue_rank(at, heavy)
     if later > more:
-        assert turn_of(at, heavy) <= turn_of(at + later, light) + 1e-6
+        assert queue_rank(at, heavy) <= queue_rank(at + later, light) + 1e-6

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.executor.event_examples import run_started, step_finished
 from wavewright.executor.events import Event, StepFinished
 from wavewright.executor.journal_reader import JournalReader
-from wavewright.executor.journal_rows import write_entry
-from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.journal_rows import append_entry
+from wavewright.executor.journal_store import SqliteEventStore
 from wavewright.planner.types import Json, RunId
 
 RUN = RunId("20261121-231907-3f2a7c")
@@ -115,9 +115,9 @@ def open_journal(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[l
     """The files of a journal as a crash leaves them, and the commits in them."""
     folder = tmp_path_factory.mktemp("crash")
     commits = [_commit(number) for number in range(10)]
-    with JournalStore(folder / "j.db") as store:
+    with SqliteEventStore(folder / "j.db") as store:
         for commit in commits:
-            assert store.write([write_entry(RUN, commit)]) == {}
+            assert store.write([append_entry(RUN, commit)]) == {}
         copy = folder / "copy"
         copy.mkdir()
         shutil.copy(folder / "j.db", copy / "j.db")
@@ -135,7 +135,7 @@ def _load_with_log(files: Path, log: bytes) -> list[Event]:
         path = Path(folder) / "j.db"
         shutil.copy(files / "j.db", path)
         path.with_name("j.db-wal").write_bytes(log)
-        with JournalStore(path) as store:
+        with SqliteEventStore(path) as store:
             return store.reader.load(RUN)
 
 

@@ -24,9 +24,9 @@ from wavewright.executor.journal_errors import (
     JournalNotWritten,
 )
 from wavewright.executor.journal_reader import JournalReader
-from wavewright.executor.journal_rows import write_entry
+from wavewright.executor.journal_rows import append_entry
 from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.journal_store import SqliteEventStore
 from wavewright.executor.journal_tables import APPLICATION_ID
 from wavewright.planner.types import RunId, StepKey
 
@@ -42,9 +42,9 @@ def _steps(count: int, *, size: int = 10) -> list[Event]:
 def journal(tmp_path: Path) -> Path:
     """A journal of one run with 40 steps, closed."""
     path = tmp_path / "j.db"
-    with JournalStore(path) as store:
-        store.write([write_entry(RUN, _steps(40, size=400))])
-        store.write([write_entry(OTHER, [run_started(OTHER)])])
+    with SqliteEventStore(path) as store:
+        store.write([append_entry(RUN, _steps(40, size=400))])
+        store.write([append_entry(OTHER, [run_started(OTHER)])])
     return path
 
 
@@ -102,13 +102,13 @@ def test_what_is_no_journal_is_refused_and_left_as_it_is(
     make(path)
     before = (stat.S_IFMT(path.stat().st_mode), path.is_file() and path.read_bytes())
 
-    for opened in (JournalStore, JournalReader.open):
+    for opened in (SqliteEventStore, JournalReader.open):
         with pytest.raises(JournalNotOpened) as caught:
             opened(path)
 
         assert message in caught.value.message
         assert caught.value.place == str(path)
-        assert mend in caught.value.mend
+        assert mend in caught.value.hint
     assert (stat.S_IFMT(path.stat().st_mode), path.is_file() and path.read_bytes()) == before
     assert list(tmp_path.iterdir()) == [path]
 
@@ -120,9 +120,9 @@ def test_a_path_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> N
     (tmp_path / "file.txt").write_text("")
 
     with pytest.raises(JournalNotOpened) as caught:
-        JournalStore(f"{tmp_path}/{name}")
+        SqliteEventStore(f"{tmp_path}/{name}")
 
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 # Damage
@@ -139,7 +139,7 @@ def test_a_damaged_page_is_named_and_other_files_of_the_folder_are_left_alone(jo
 
     assert caught.value.message.startswith("the journal is damaged: ")
     assert str(journal) in caught.value.place
-    assert f"sqlite3 {journal} .recover" in caught.value.mend
+    assert f"sqlite3 {journal} .recover" in caught.value.hint
 
 
 def _rewrite_event(path: Path, seq: int, **columns: object) -> None:
@@ -210,8 +210,8 @@ def test_an_export_gives_what_can_be_read_and_then_says_what_cannot(journal: Pat
 
 def test_a_damaged_output_is_never_reused(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    with JournalStore(path) as store:
-        store.write([write_entry(RUN, [step_finished("a", key="k", output=1)])])
+    with SqliteEventStore(path) as store:
+        store.write([append_entry(RUN, [step_finished("a", key="k", output=1)])])
     _rewrite_event(path, 0, body='{"at":2.0,"step":"a","status":"ok","key":"k","output":9}')
 
     with JournalReader.open(path) as reader, pytest.raises(JournalDamaged, match="checksum"):
@@ -251,7 +251,7 @@ async def test_a_full_disk_fails_the_append_and_keeps_all_that_was_reported(smal
     with pytest.raises(JournalNotWritten, match="the disk is full") as caught:
         await fill()
 
-    assert "free some space and resume the run" in caught.value.mend
+    assert "free some space and resume the run" in caught.value.hint
     assert await journal.load(RUN) == reported
     await journal.aclose()
     with JournalReader.open(path) as reader:
@@ -305,11 +305,13 @@ async def test_a_commit_waits_for_a_short_lock(tmp_path: Path) -> None:
 
 def test_one_runs_fault_costs_another_run_in_the_same_commit_nothing(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    with JournalStore(path) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
+    with SqliteEventStore(path) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
         store.claim(RUN)
         other.execute("UPDATE run SET fence = fence + 1 WHERE run = ?", (RUN,))
 
-        faults = store.write([write_entry(RUN, [run_started(RUN)]), write_entry(OTHER, [run_started(OTHER)])])
+        faults = store.write(
+            [append_entry(RUN, [run_started(RUN)]), append_entry(OTHER, [run_started(OTHER)])]
+        )
 
         assert list(faults) == [RUN]
         assert store.reader.load(OTHER) == [run_started(OTHER)]
@@ -376,6 +378,6 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where a folder should be")
 
     with pytest.raises(JournalNotOpened, match="cannot be opened") as caught:
-        JournalStore(tmp_path / "taken" / "deeper" / "j.db")
+        SqliteEventStore(tmp_path / "taken" / "deeper" / "j.db")
 
-    assert "where files can be written" in caught.value.mend
+    assert "where files can be written" in caught.value.hint

@@ -13,10 +13,10 @@ from wavewright.executor.events import Noted, RunFinished, StepFinished
 from wavewright.executor.journal_errors import JournalError, JournalNotOpened
 from wavewright.executor.journal_reader import JournalReader
 from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.journal_store import SqliteEventStore
 from wavewright.executor.journal_tables import FORMAT
-from wavewright.executor.purse_sqlite import SqlitePurse
-from wavewright.planner.spending import Account, Spend
+from wavewright.executor.purse_sqlite import SqliteBudgetStore
+from wavewright.planner.spending import BudgetScope, Spend
 from wavewright.planner.types import RunId, StepKey
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +68,7 @@ def test_an_older_file_is_read_without_a_change(old: Path) -> None:
 def test_opening_an_older_file_to_write_brings_it_to_this_format_and_touches_no_event(old: Path) -> None:
     before = bodies(old)
 
-    with JournalStore(old) as store:
+    with SqliteEventStore(old) as store:
         events = store.reader.load(RUN)
 
     assert marks(old) == (FORMAT, TABLES)
@@ -90,16 +90,16 @@ async def test_an_older_run_goes_on_in_the_new_format(old: Path) -> None:
 
 
 async def test_a_purse_may_be_the_first_to_open_an_older_file(old: Path) -> None:
-    async with SqlitePurse(old) as purse:
-        await purse.reserve(Account(run=RUN), Spend(tokens=5))
-        left = await purse.left(Account(run=RUN))
+    async with SqliteBudgetStore(old) as purse:
+        await purse.reserve(BudgetScope(run=RUN), Spend(tokens=5))
+        left = await purse.left(BudgetScope(run=RUN))
 
     assert marks(old) == (FORMAT, TABLES)
     assert left.run.spent.tokens == 5
 
 
 def test_two_programs_may_open_an_older_file_at_once(old: Path) -> None:
-    with JournalStore(old) as one, JournalStore(old) as other:
+    with SqliteEventStore(old) as one, SqliteEventStore(old) as other:
         assert one.reader.load(RUN) == other.reader.load(RUN)
 
     assert marks(old)[0] == FORMAT
@@ -108,7 +108,7 @@ def test_two_programs_may_open_an_older_file_at_once(old: Path) -> None:
 def test_a_new_file_and_one_brought_to_the_format_have_the_same_tables(old: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.db"
     for path in (old, new):
-        JournalStore(path).close()
+        SqliteEventStore(path).close()
 
     def schema(path: Path) -> set[tuple[str, str]]:
         with closing(sqlite3.connect(path)) as connection:
@@ -126,7 +126,7 @@ def test_a_migration_that_cannot_be_finished_leaves_the_file_as_it_was(old: Path
     before = marks(old)
 
     with pytest.raises(JournalError, match="decision"):
-        JournalStore(old)
+        SqliteEventStore(old)
 
     assert marks(old) == before
     assert "job" not in before[1]
@@ -134,9 +134,9 @@ def test_a_migration_that_cannot_be_finished_leaves_the_file_as_it_was(old: Path
         assert len(reader.load(RUN)) == 5
 
 
-@pytest.mark.parametrize("opened", [JournalStore, SqlitePurse], ids=["journal", "purse"])
+@pytest.mark.parametrize("opened", [SqliteEventStore, SqliteBudgetStore], ids=["journal", "purse"])
 def test_a_newer_file_is_refused_and_left_as_it_is(
-    old: Path, opened: type[JournalStore | SqlitePurse]
+    old: Path, opened: type[SqliteEventStore | SqliteBudgetStore]
 ) -> None:
     with closing(sqlite3.connect(old)) as connection:
         connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
@@ -148,5 +148,5 @@ def test_a_newer_file_is_refused_and_left_as_it_is(
     assert caught.value.message == (
         f"the journal has format {FORMAT + 1}, made by a newer wavewright; this one reads format {FORMAT}"
     )
-    assert "upgrade wavewright" in caught.value.mend
+    assert "upgrade wavewright" in caught.value.hint
     assert old.read_bytes() == Path(copy).read_bytes()

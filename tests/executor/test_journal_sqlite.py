@@ -26,9 +26,9 @@ from wavewright.executor.codec import from_json
 from wavewright.executor.events import Event, StepFinished
 from wavewright.executor.journal_errors import JournalError, JournalNotOpened, JournalNotWritten
 from wavewright.executor.journal_reader import JournalReader
-from wavewright.executor.journal_rows import write_entry
+from wavewright.executor.journal_rows import append_entry
 from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.journal_store import SqliteEventStore
 from wavewright.executor.journal_tables import APPLICATION_ID, FORMAT
 from wavewright.planner.types import Json, RunId, StepKey
 
@@ -192,8 +192,8 @@ def test_each_run_is_loaded_as_it_was_appended_by_many_at_once(
 @given(st.lists(any_event, max_size=8))
 @settings(max_examples=25, deadline=None)
 def test_any_events_are_loaded_and_exported_as_they_were_written(events: list[Event]) -> None:
-    with TemporaryDirectory() as folder, JournalStore(Path(folder) / "j.db") as store:
-        assert store.write([write_entry(RUN, events)]) == {}
+    with TemporaryDirectory() as folder, SqliteEventStore(Path(folder) / "j.db") as store:
+        assert store.write([append_entry(RUN, events)]) == {}
         lines = [json.loads(line) for line in store.reader.export(RUN)]
 
         assert store.reader.load(RUN) == events
@@ -226,8 +226,8 @@ async def test_an_output_is_found_among_thousands_of_events(tmp_path: Path) -> N
 )
 def test_the_database_itself_refuses_to_change_an_event(tmp_path: Path, statement: str) -> None:
     path = tmp_path / "j.db"
-    with JournalStore(path) as store:
-        store.write([write_entry(RUN, [run_started(RUN)])])
+    with SqliteEventStore(path) as store:
+        store.write([append_entry(RUN, [run_started(RUN)])])
 
     with closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.IntegrityError, match="append-only"):
         other.execute(statement)
@@ -235,7 +235,7 @@ def test_the_database_itself_refuses_to_change_an_event(tmp_path: Path, statemen
 
 def test_the_file_says_what_it_is_and_is_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "of" / "mine" / "journal.db"
-    with JournalStore(path) as store:
+    with SqliteEventStore(path) as store:
         store.claim(RUN)
         modes = {
             name.name: stat.S_IMODE(name.stat().st_mode) for name in (path.parent, *path.parent.iterdir())
@@ -255,8 +255,8 @@ def test_many_openings_at_once_make_one_journal(tmp_path: Path) -> None:
     def run(number: int) -> None:
         start.wait()
         try:
-            with JournalStore(path) as store:
-                store.write([write_entry(RunId(f"run-{number}"), [run_started(f"run-{number}")])])
+            with SqliteEventStore(path) as store:
+                store.write([append_entry(RunId(f"run-{number}"), [run_started(f"run-{number}")])])
         except (JournalError, sqlite3.Error) as error:
             faults.append(error)
 
@@ -321,7 +321,7 @@ async def test_nobody_waits_for_ever_for_a_writer_that_broke_down(tmp_path: Path
 async def test_nobody_waits_for_ever_when_the_writer_ends_between_two_orders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JournalStore, "beat", _break_down)
+    monkeypatch.setattr(SqliteEventStore, "beat", _break_down)
     journal = SqliteJournal(tmp_path / "j.db", lease=0.01)
     with anyio.fail_after(5):
         # Appended before the writer ends, handed over after: the loop does not turn in between.
@@ -349,7 +349,7 @@ async def test_a_lone_append_that_breaks_down_is_told_and_ends_the_run_s_writing
         # The second one is written on the event loop's thread, since the first came alone.
         await journal.append(RUN, [run_started(RUN)])
         with monkeypatch.context() as patch:
-            patch.setattr(JournalStore, "write", _break_down)
+            patch.setattr(SqliteEventStore, "write", _break_down)
             with pytest.raises(JournalError, match="fault of its own"):
                 await journal.append(RUN, [step_finished("a")])
         with pytest.raises(JournalError, match="fault of its own"):

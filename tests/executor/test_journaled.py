@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.executor.workshop import RUN, Workbench, output_of, plan_of, statuses
+from tests.executor.workshop import RUN, ExecutionHarness, output_of, plan_of, statuses
 from wavewright.executor.events import Event, GateRecord, ItemFinished, StepFinished
 from wavewright.executor.journal import MemoryJournal
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.executor.ports import GateView
-from wavewright.executor.reuse import Donor
+from wavewright.executor.reuse import ReuseSource
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.models import Plan
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
@@ -32,8 +32,8 @@ def use(call: ToolCall) -> Json:
     return f"used {call.params['with']}"
 
 
-def bench(**signature: object) -> Workbench:
-    return Workbench().add(log_in, "log_in", **signature).add(use, "use")
+def bench(**signature: object) -> ExecutionHarness:
+    return ExecutionHarness().add(log_in, "log_in", **signature).add(use, "use")
 
 
 LOGIN_STEP: JsonObject = {"id": "login", "tool": "log_in", "params": {}}
@@ -130,7 +130,7 @@ async def test_a_run_goes_on_with_what_the_journal_kept(store: str, tmp_path: Pa
     assert output_of(state, "used") == f"used {GIVEN}"
 
 
-async def prior_of(plan: Plan, tools: Workbench) -> RunState:
+async def prior_of(plan: Plan, tools: ExecutionHarness) -> RunState:
     """Return what the journal of a finished run gives, for a plan that reads more of it."""
     journal = MemoryJournal()
     await tools.run(plan, journal=journal)
@@ -193,7 +193,7 @@ async def test_a_retry_takes_over_what_the_journal_withheld_only_where_nobody_ne
     for again in (plan, reading("${steps.login.token}"), gated):
         tools.calls.clear()
         journal = MemoryJournal()
-        await tools.run(again, donor=Donor(past, RUN), journal=journal)
+        await tools.run(again, donor=ReuseSource(past, RUN), journal=journal)
         called.append(tools.called)
 
     assert called == [[], ["login", "used"], ["login"]]
@@ -203,7 +203,7 @@ async def test_what_a_retry_took_over_still_lacks_what_was_withheld() -> None:
     plan, tools, journal = reading("${steps.login.user}"), bench(), MemoryJournal()
     past = await prior_of(plan, tools)
 
-    await tools.run(plan, donor=Donor(past, RUN), journal=journal)
+    await tools.run(plan, donor=ReuseSource(past, RUN), journal=journal)
     taken = journaled(await journal.load(RUN), "login")
 
     assert (taken.status, taken.withheld) == ("reused", ("token", "password"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavewright.executor.keys import KeyMaker
+from wavewright.executor.keys import StepKeyBuilder
 from wavewright.planner.hashing import step_key
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId
@@ -47,4 +47,4 @@ def test_a_key_is_the_one_that_the_planner_computes(
     )
     expected = step_key(signature, params, config=config, now=now, run=RUN, step=STEP, index=index)
 
-    assert KeyMaker(signature, config=config, now=now, run=RUN).key(params, STEP, index) == expected
+    assert StepKeyBuilder(signature, config=config, now=now, run=RUN).key(params, STEP, index) == expected

@@ -12,9 +12,9 @@ import asyncpg
 import pytest
 
 from tests.executor.both_stores import journal_at
-from tests.executor.workshop import RUN, Workbench, plan_of
+from tests.executor.workshop import RUN, ExecutionHarness, plan_of
 from tests.support.postgres import PostgresServer
-from wavewright.config.addresses import is_address
+from wavewright.config.addresses import is_url
 from wavewright.executor.clock import LoopClock, Timer
 from wavewright.executor.journal_errors import RunLost
 from wavewright.executor.lease import LEASE_SECONDS
@@ -58,7 +58,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 async def replace_owner(place: str) -> None:
     """Do what somebody does who takes a run over."""
-    if not is_address(place):
+    if not is_url(place):
         with closing(sqlite3.connect(place, timeout=10)) as file, file:
             file.execute(REPLACE)
         return
@@ -71,7 +71,7 @@ async def test_a_reading_call_that_waited_for_its_turn_is_not_begun_by_an_owner_
     place: str,
 ) -> None:
     """Nothing is written before a reading call begins, so that no refusal would tell."""
-    clock, bench = SleepyClock(), Workbench()
+    clock, bench = SleepyClock(), ExecutionHarness()
 
     async def sleep_and_lose(_call: ToolCall) -> str:
         await replace_owner(place)
@@ -88,7 +88,7 @@ async def test_a_reading_call_that_waited_for_its_turn_is_not_begun_by_an_owner_
 
 
 async def test_an_owner_that_slept_and_was_not_replaced_goes_on(place: str) -> None:
-    clock, bench = SleepyClock(), Workbench()
+    clock, bench = SleepyClock(), ExecutionHarness()
 
     def sleep(_call: ToolCall) -> str:
         clock.slept += LEASE_SECONDS + 1

@@ -16,14 +16,22 @@ import pytest
 
 from tests.executor.event_examples import run_started, step_finished
 from wavewright.executor.journal_errors import RunBusy, RunLost
-from wavewright.executor.journal_rows import write_entry
+from wavewright.executor.journal_rows import append_entry
 from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.executor.journal_store import JournalStore
-from wavewright.executor.lease import Hold, Owner, Watch, judge_hold, standing, this_owner, this_realm
+from wavewright.executor.journal_store import SqliteEventStore
+from wavewright.executor.lease import (
+    Lease,
+    LeaseProbe,
+    Owner,
+    current_pid_namespace,
+    judge_lease,
+    owner_liveness,
+    this_owner,
+)
 from wavewright.planner.types import RunId
 
 RUN = RunId("20261121-231907-3f2a7c")
-FOREIGN = Owner(token="f00", host="elsewhere", pid=4711, born="1", realm="another boot")  # noqa: S106 - it guards nothing
+FOREIGN = Owner(token="f00", host="elsewhere", pid=4711, process_start="1", pid_namespace="another boot")  # noqa: S106 - it guards nothing
 
 HOLDER = """
 import sys
@@ -45,8 +53,8 @@ class Clock:
         return self.now
 
 
-def _hold(owner: Owner, *, beat_at: float = 1000.0) -> Hold:
-    return Hold(owner=owner, since=1000.0, beat=1, beat_at=beat_at, lease=10.0)
+def _hold(owner: Owner, *, beat_at: float = 1000.0) -> Lease:
+    return Lease(owner=owner, since=1000.0, heartbeat=1, heartbeat_at=beat_at, seconds=10.0)
 
 
 def _beat(path: Path) -> int:
@@ -76,36 +84,36 @@ def _holder(path: Path) -> Generator[subprocess.Popen[str]]:
 def test_this_process_is_alive() -> None:
     owner = this_owner()
 
-    assert standing(owner, realm=owner.realm) == "alive"
+    assert owner_liveness(owner, realm=owner.pid_namespace) == "alive"
 
 
 @pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="the system does not tell when a process started"
 )
 def test_a_later_process_of_the_same_pid_is_not_the_owner() -> None:
-    owner = replace(this_owner(), born="12")
+    owner = replace(this_owner(), process_start="12")
 
-    assert standing(owner, realm=owner.realm) == "gone"
+    assert owner_liveness(owner, realm=owner.pid_namespace) == "gone"
 
 
 def test_a_pid_in_another_container_or_boot_cannot_be_looked_at() -> None:
-    assert standing(replace(FOREIGN, pid=os.getpid()), realm=this_realm()) == "unknown"
+    assert owner_liveness(replace(FOREIGN, pid=os.getpid()), realm=current_pid_namespace()) == "unknown"
 
 
 def test_where_starts_are_not_told_a_used_pid_proves_nothing_and_a_free_one_does() -> None:
-    owner = replace(this_owner(), born="")
+    owner = replace(this_owner(), process_start="")
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
 
-    assert standing(owner, realm=owner.realm) == "unknown"
-    assert standing(replace(owner, pid=ended.pid), realm=owner.realm) == "gone"
+    assert owner_liveness(owner, realm=owner.pid_namespace) == "unknown"
+    assert owner_liveness(replace(owner, pid=ended.pid), realm=owner.pid_namespace) == "gone"
 
 
 @pytest.mark.parametrize("jump", [-1e6, 0.0, 1e6])
 def test_no_jump_of_the_clock_takes_a_run_from_a_living_owner_here(jump: float) -> None:
     owner = this_owner()
 
-    assert judge_hold(_hold(owner), now=1000.0 + jump, realm=owner.realm) == "busy"
+    assert judge_lease(_hold(owner), now=1000.0 + jump, realm=owner.pid_namespace) == "busy"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +126,7 @@ def test_no_jump_of_the_clock_takes_a_run_from_a_living_owner_here(jump: float) 
     ],
 )
 def test_an_owner_that_cannot_be_looked_at_is_believed_for_one_lease(age: float, claim: str) -> None:
-    assert judge_hold(_hold(FOREIGN), now=1000.0 + age, realm="here") == claim
+    assert judge_lease(_hold(FOREIGN), now=1000.0 + age, realm="here") == claim
 
 
 # Claiming in the file
@@ -127,8 +135,8 @@ def test_an_owner_that_cannot_be_looked_at_is_believed_for_one_lease(age: float,
 def test_a_busy_run_names_its_owner_since_when_and_the_mend(tmp_path: Path) -> None:
     clock = Clock()
     with (
-        JournalStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
-        JournalStore(tmp_path / "j.db", clock=clock) as second,
+        SqliteEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
+        SqliteEventStore(tmp_path / "j.db", clock=clock) as second,
     ):
         first.claim(RUN)
         with pytest.raises(RunBusy) as caught:
@@ -136,72 +144,72 @@ def test_a_busy_run_names_its_owner_since_when_and_the_mend(tmp_path: Path) -> N
 
     assert f"run {RUN} is open in another process: pid 4711 on elsewhere, since 19" in caught.value.message
     assert caught.value.place == str(tmp_path / "j.db")
-    assert "pid 4711 on elsewhere" in caught.value.mend
-    assert "10 s after its last sign of life" in caught.value.mend
+    assert "pid 4711 on elsewhere" in caught.value.hint
+    assert "10 s after its last sign of life" in caught.value.hint
 
 
 def test_an_expired_owner_is_replaced_after_a_watch_without_a_beat(tmp_path: Path) -> None:
     clock = Clock()
     with (
-        JournalStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
-        JournalStore(tmp_path / "j.db", clock=clock) as second,
+        SqliteEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
+        SqliteEventStore(tmp_path / "j.db", clock=clock) as second,
     ):
         first.claim(RUN)
         clock.now += 11
         watch = second.claim(RUN)
-        assert isinstance(watch, Watch)
+        assert isinstance(watch, LeaseProbe)
 
-        assert second.claim(RUN, unmoved=watch.hold.beat) is None
+        assert second.claim(RUN, unmoved=watch.lease.heartbeat) is None
 
 
 def test_an_owner_that_beats_while_it_is_watched_keeps_the_run(tmp_path: Path) -> None:
     clock = Clock()
     with (
-        JournalStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
-        JournalStore(tmp_path / "j.db", clock=clock) as second,
+        SqliteEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
+        SqliteEventStore(tmp_path / "j.db", clock=clock) as second,
     ):
         first.claim(RUN)
         clock.now += 11
         watch = second.claim(RUN)
-        assert isinstance(watch, Watch)
-        first.beat()
+        assert isinstance(watch, LeaseProbe)
+        first.heartbeat()
 
         with pytest.raises(RunBusy):
-            second.claim(RUN, unmoved=watch.hold.beat)
+            second.claim(RUN, unmoved=watch.lease.heartbeat)
 
 
 def test_a_replaced_owner_cannot_write_and_changes_nothing(tmp_path: Path) -> None:
     clock = Clock()
     with (
-        JournalStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
-        JournalStore(tmp_path / "j.db", clock=clock) as second,
+        SqliteEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first,
+        SqliteEventStore(tmp_path / "j.db", clock=clock) as second,
     ):
         first.claim(RUN)
-        assert first.write([write_entry(RUN, [run_started(RUN)])]) == {}
+        assert first.write([append_entry(RUN, [run_started(RUN)])]) == {}
         clock.now += 11
         watch = second.claim(RUN)
-        assert isinstance(watch, Watch)
-        second.claim(RUN, unmoved=watch.hold.beat)
+        assert isinstance(watch, LeaseProbe)
+        second.claim(RUN, unmoved=watch.lease.heartbeat)
 
-        faults = first.write([write_entry(RUN, [step_finished("late")])])
+        faults = first.write([append_entry(RUN, [step_finished("late")])])
 
         assert isinstance(faults[RUN], RunLost)
         assert f"taken over by pid {os.getpid()}" in faults[RUN].message
-        assert second.write([write_entry(RUN, [step_finished("next")])]) == {}
+        assert second.write([append_entry(RUN, [step_finished("next")])]) == {}
         assert second.reader.load(RUN) == [run_started(RUN), step_finished("next")]
 
 
 def test_a_replaced_owner_that_gives_up_leaves_the_run_to_the_new_one(tmp_path: Path) -> None:
     clock = Clock()
-    with JournalStore(tmp_path / "j.db", clock=clock) as second:
-        with JournalStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first:
+    with SqliteEventStore(tmp_path / "j.db", clock=clock) as second:
+        with SqliteEventStore(tmp_path / "j.db", owner=FOREIGN, clock=clock) as first:
             first.claim(RUN)
             clock.now += 11
             watch = second.claim(RUN)
-            assert isinstance(watch, Watch)
-            second.claim(RUN, unmoved=watch.hold.beat)
+            assert isinstance(watch, LeaseProbe)
+            second.claim(RUN, unmoved=watch.lease.heartbeat)
 
-        with JournalStore(tmp_path / "j.db", clock=clock) as third, pytest.raises(RunBusy):
+        with SqliteEventStore(tmp_path / "j.db", clock=clock) as third, pytest.raises(RunBusy):
             third.claim(RUN)
 
 
@@ -209,7 +217,7 @@ def test_a_replaced_owner_that_gives_up_leaves_the_run_to_the_new_one(tmp_path: 
 
 
 def test_a_second_opening_in_this_process_is_told_so(tmp_path: Path) -> None:
-    with JournalStore(tmp_path / "j.db") as first, JournalStore(tmp_path / "j.db") as second:
+    with SqliteEventStore(tmp_path / "j.db") as first, SqliteEventStore(tmp_path / "j.db") as second:
         first.claim(RUN)
 
         with pytest.raises(RunBusy, match="open already in this process"):
@@ -218,7 +226,7 @@ def test_a_second_opening_in_this_process_is_told_so(tmp_path: Path) -> None:
 
 def test_a_second_process_is_told_who_has_the_run(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    with _holder(path) as holder, JournalStore(path) as store:
+    with _holder(path) as holder, SqliteEventStore(path) as store:
         with pytest.raises(RunBusy, match=f"pid {holder.pid} on "):
             store.claim(RUN)
 
@@ -229,7 +237,7 @@ def test_a_second_process_is_told_who_has_the_run(tmp_path: Path) -> None:
 
 def test_a_run_is_free_once_its_process_has_closed_it(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    with _holder(path) as holder, JournalStore(path) as store:
+    with _holder(path) as holder, SqliteEventStore(path) as store:
         holder.communicate()
 
         assert store.claim(RUN) is None
@@ -240,7 +248,7 @@ def test_a_run_is_free_once_its_process_has_closed_it(tmp_path: Path) -> None:
 )
 def test_a_killed_process_is_replaced_at_once_even_before_it_is_reaped(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    with _holder(path) as holder, JournalStore(path) as store:
+    with _holder(path) as holder, SqliteEventStore(path) as store:
         holder.kill()
         os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
 
@@ -251,7 +259,7 @@ def test_a_killed_process_is_replaced_at_once_even_before_it_is_reaped(tmp_path:
 @pytest.mark.anyio
 async def test_opening_a_run_waits_out_the_watch_of_a_dead_owner_elsewhere(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    elsewhere = JournalStore(path, owner=FOREIGN, clock=lambda: 0.0, lease=0.1)
+    elsewhere = SqliteEventStore(path, owner=FOREIGN, clock=lambda: 0.0, lease=0.1)
     elsewhere.claim(RUN)
 
     async with SqliteJournal(path) as journal:

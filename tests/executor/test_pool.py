@@ -6,7 +6,7 @@ import asyncio
 
 import anyio
 
-from tests.executor.workshop import Workbench, plan_of, statuses
+from tests.executor.workshop import ExecutionHarness, plan_of, statuses
 from wavewright.executor.state import RunState
 from wavewright.planner.types import Json
 from wavewright.tools.calls import ToolCall
@@ -27,7 +27,7 @@ def test_calls_run_at_once_on_a_plain_loop_of_asyncio() -> None:
             return call.step
 
         plan = plan_of(*({"id": f"s{number}", "timeout": 20} for number in range(5)))
-        return await Workbench().add(meet).run(plan)
+        return await ExecutionHarness().add(meet).run(plan)
 
     state = asyncio.run(run())
 

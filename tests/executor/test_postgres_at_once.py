@@ -15,13 +15,20 @@ from tests.executor.job_examples import (
     job_id,
     outgoing,
     package_id,
+    project_state,
     received,
     request_of,
-    tell_state,
     verdict,
 )
 from tests.support.postgres import PostgresServer
-from wavewright.executor.job_store.records import Alongside, DecisionMade, JobChange, JobId, JobRow, Received
+from wavewright.executor.job_store.records import (
+    DecisionMade,
+    JobChange,
+    JobId,
+    JobRow,
+    OutboxWrites,
+    ReceivedMessage,
+)
 from wavewright.executor.postgres.jobs import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.planner.types import RunId
@@ -38,7 +45,7 @@ class Daemon:
 
     async def work(self, numbers: dict[JobId, int], asked: set[JobId], ended: anyio.Event) -> None:
         while not ended.is_set():
-            job = await self.jobs.claim(tell=tell_state)
+            job = await self.jobs.claim(tell=project_state)
             if job is not None:
                 await self._advance(job, numbers[job.job], asked)
                 continue
@@ -51,15 +58,15 @@ class Daemon:
         if job.job in asked:
             package = package_id(number, iteration)
             change = JobChange(job.job, "awaiting", iteration=iteration, package=package)
-            beside = Alongside(messages=(outgoing(number * 10 + iteration, job=number),), change=change)
+            beside = OutboxWrites(messages=(outgoing(number * 10 + iteration, job=number),), change=change)
         else:
             asked.add(job.job)
             decision = decision_of(number, job.run, id_=number)
-            beside = Alongside(decisions=(decision,), change=JobChange(job.job, "parked"))
+            beside = OutboxWrites(decisions=(decision,), change=JobChange(job.job, "parked"))
         await self.journal.append(job.run, [step_finished(f"s{iteration}")], beside)
 
 
-def messages_of(number: int) -> list[Received]:
+def messages_of(number: int) -> list[ReceivedMessage]:
     answer = DecisionMade(decision_of(number, RunId("any"), id_=number).id, "yes", "ada")
     return [
         request_of(number),
@@ -90,12 +97,12 @@ async def test_jobs_whose_messages_come_to_several_daemons_in_any_order_all_end(
     numbers = {job_id(number): number for number in range(JOBS)}
     asked, ended = set[JobId](), anyio.Event()
 
-    async def receive(daemon: Daemon, share: list[Received]) -> None:
+    async def receive(daemon: Daemon, share: list[ReceivedMessage]) -> None:
         # Several at once, so that they share a transaction.
         for place in range(0, len(share), 8):
             async with anyio.create_task_group() as together:
                 for message in share[place : place + 8]:
-                    together.start_soon(daemon.jobs.receive, message, tell_state)
+                    together.start_soon(daemon.jobs.receive, message, project_state)
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:

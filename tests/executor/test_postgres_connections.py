@@ -22,7 +22,7 @@ from tests.support.postgres import OwnServer, PostgresServer
 from wavewright.executor.journal_errors import (
     JournalNotWritten,
 )
-from wavewright.executor.postgres.faults import place_of
+from wavewright.executor.postgres.faults import display_url
 from wavewright.executor.postgres.journal import PostgresJournal
 
 pytestmark = pytest.mark.anyio
@@ -151,5 +151,5 @@ async def test_a_server_that_stays_away_fails_the_run_until_it_is_opened_again(
         await journal.append(RUN, steps(1, start=1))
 
         assert await journal.load(RUN) == steps(2)
-    assert caught.value.place == place_of(url)
-    assert "start the server" in caught.value.mend
+    assert caught.value.place == display_url(url)
+    assert "start the server" in caught.value.hint

@@ -15,12 +15,12 @@ from tests.executor.postgres_journals import RUN, until
 from tests.support.postgres import PostgresServer
 from wavewright.executor.events import Noted, RunFinished
 from wavewright.executor.journal_errors import JournalError, JournalNotOpened
-from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.journal_store import SqliteEventStore
 from wavewright.executor.postgres.jobs import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.postgres.purse import PostgresPurse
+from wavewright.executor.postgres.purse import PostgresBudgetStore
 from wavewright.executor.postgres.schema import FORMAT
-from wavewright.planner.spending import Account, Spend
+from wavewright.planner.spending import BudgetScope, Spend
 from wavewright.planner.types import StepKey
 
 pytestmark = pytest.mark.anyio
@@ -82,10 +82,10 @@ async def test_an_older_run_goes_on_in_the_new_format_and_no_event_is_touched(
 
 
 async def test_a_purse_may_be_the_first_to_open_an_older_database(postgres: PostgresServer, old: str) -> None:
-    async with PostgresPurse(old) as purse:
-        await purse.reserve(Account(run=RUN), Spend(tokens=7))
+    async with PostgresBudgetStore(old) as purse:
+        await purse.reserve(BudgetScope(run=RUN), Spend(tokens=7))
 
-        assert (await purse.left(Account(run=RUN))).run.spent.tokens == 7
+        assert (await purse.left(BudgetScope(run=RUN))).run.spent.tokens == 7
     assert format_of(postgres, old) == FORMAT
 
 
@@ -107,7 +107,7 @@ async def test_what_is_beside_the_events_has_the_same_columns_in_a_database_as_i
     url, path = postgres.database(), tmp_path / "journal.sqlite"
     async with PostgresJournal(url):
         pass
-    JournalStore(path).close()
+    SqliteEventStore(path).close()
     with closing(sqlite3.connect(path)) as connection:
         in_file = {
             (table, column)
@@ -179,7 +179,7 @@ async def test_a_format_that_is_not_known_is_refused_and_left_as_it_is(
     postgres.run(f"SET search_path TO wavewright; {change}", old)
     before = [postgres.fetch(query, old) for query in (NAMES, "SELECT * FROM wavewright.format")]
 
-    for opened in (PostgresJournal(old), PostgresPurse(old)):
+    for opened in (PostgresJournal(old), PostgresBudgetStore(old)):
         with pytest.raises(JournalNotOpened, match=told):
             await opened.__aenter__()
 

@@ -12,33 +12,33 @@ import pytest
 
 from tests.executor.event_examples import step_finished
 from tests.executor.job_examples import (
-    Daemons,
+    DaemonStores,
     claimed,
     decision_of,
     job_id,
     outgoing,
+    project_state,
+    published_states,
     received,
     request_of,
     send_package,
-    tell_state,
-    told,
     verdict,
 )
 from tests.executor.postgres_journals import RUN, each_lost_in_turn, steps, until
 from tests.executor.stores_contract import JobStoreContract
 from tests.support.lossy_line import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
-from wavewright.executor.job_store.records import Alongside, DecisionMade, JobChange, JobRow
+from wavewright.executor.job_store.records import DecisionMade, JobChange, JobRow, OutboxWrites
 from wavewright.executor.journal_errors import JournalError, JournalUnreachable, RunLost
-from wavewright.executor.postgres.job_transactions import JobTransactions
+from wavewright.executor.postgres.job_transactions import PostgresJobTransactions
 from wavewright.executor.postgres.jobs import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.postgres.outbox_tables import OutboxTables
-from wavewright.executor.postgres.purse import PostgresPurse
+from wavewright.executor.postgres.outbox_tables import PostgresOutboxTables
+from wavewright.executor.postgres.purse import PostgresBudgetStore
 from wavewright.executor.stores import Stores
 
 
-class PostgresDaemons:
+class PostgresDaemonStores:
     """Opens one database several times in this process."""
 
     def __init__(self, server: PostgresServer, opened: AsyncExitStack) -> None:
@@ -48,19 +48,19 @@ class PostgresDaemons:
 
     async def open(self) -> Stores:
         journal = await self._opened.enter_async_context(PostgresJournal(self.url))
-        purse = await self._opened.enter_async_context(PostgresPurse(self.url))
+        purse = await self._opened.enter_async_context(PostgresBudgetStore(self.url))
         return Stores(journal, PostgresJobStore(journal), purse)
 
-    async def bury(self, stores: Stores) -> None:
+    async def kill(self, stores: Stores) -> None:
         """Write down another start of its process than its own, as if its pid had gone to a later one."""
         assert isinstance(stores.journal, PostgresJournal)
         token = stores.journal.store.session.owner.token
         self.server.run(f"UPDATE wavewright.opening SET born = 'before' WHERE token = '{token}'", self.url)  # noqa: S608
 
-    async def let_leases_pass(self) -> None:
+    async def expire_leases(self) -> None:
         self.server.run("UPDATE wavewright.outbox SET leased = leased - 3600", self.url)
 
-    async def let_nothing_be_written(self) -> None:
+    async def forbid_writes(self) -> None:
         self.server.run(
             """CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
                $$ BEGIN RAISE EXCEPTION 'full' USING ERRCODE = 'disk_full'; END $$;
@@ -69,17 +69,17 @@ class PostgresDaemons:
             self.url,
         )
 
-    async def let_all_be_written(self) -> None:
+    async def allow_writes(self) -> None:
         self.server.run("DROP FUNCTION refuse() CASCADE", self.url)
 
 
 @pytest.fixture
-async def daemons(postgres: PostgresServer) -> AsyncIterator[PostgresDaemons]:
+async def daemons(postgres: PostgresServer) -> AsyncIterator[PostgresDaemonStores]:
     async with AsyncExitStack() as opened:
-        yield PostgresDaemons(postgres, opened)
+        yield PostgresDaemonStores(postgres, opened)
 
 
-def check_shape(daemons: PostgresDaemons) -> Daemons:
+def check_shape(daemons: PostgresDaemonStores) -> DaemonStores:
     """Let the type checkers compare the two."""
     return daemons
 
@@ -89,12 +89,14 @@ class TestPostgresJobStore(JobStoreContract):
 
 
 @pytest.mark.anyio
-async def test_a_message_that_comes_to_two_daemons_at_once_makes_one_job(daemons: PostgresDaemons) -> None:
+async def test_a_message_that_comes_to_two_daemons_at_once_makes_one_job(
+    daemons: PostgresDaemonStores,
+) -> None:
     one, other = await daemons.open(), await daemons.open()
     receipts = list[str]()
 
     async def receive(stores: Stores, number: int) -> None:
-        receipts.append((await stores.jobs.receive(request_of(number), tell_state)).action)
+        receipts.append((await stores.jobs.receive(request_of(number), project_state)).action)
 
     async with anyio.create_task_group() as tasks:
         for number in range(30):
@@ -103,11 +105,13 @@ async def test_a_message_that_comes_to_two_daemons_at_once_makes_one_job(daemons
 
     assert sorted(receipts) == ["accept"] * 30 + ["ack_duplicate"] * 30
     assert len(await one.jobs.list_jobs()) == 30
-    assert len(await told(one)) == 30
+    assert len(await published_states(one)) == 30
 
 
 @pytest.mark.anyio
-async def test_a_verdict_that_comes_to_two_daemons_at_once_is_taken_once(daemons: PostgresDaemons) -> None:
+async def test_a_verdict_that_comes_to_two_daemons_at_once_is_taken_once(
+    daemons: PostgresDaemonStores,
+) -> None:
     one, other = await daemons.open(), await daemons.open()
     for number in range(8):
         await one.jobs.receive(request_of(number))
@@ -116,8 +120,8 @@ async def test_a_verdict_that_comes_to_two_daemons_at_once_is_taken_once(daemons
     async with anyio.create_task_group() as tasks:
         for number in range(8):
             given = received(verdict(number, 1), message=50 + number)
-            tasks.start_soon(one.jobs.receive, given, tell_state)
-            tasks.start_soon(other.jobs.receive, given, tell_state)
+            tasks.start_soon(one.jobs.receive, given, project_state)
+            tasks.start_soon(other.jobs.receive, given, project_state)
 
     jobs = await one.jobs.list_jobs()
     assert [(job.state, len(job.feedback)) for job in jobs] == [("queued", 1)] * 8
@@ -125,7 +129,7 @@ async def test_a_verdict_that_comes_to_two_daemons_at_once_is_taken_once(daemons
 
 @pytest.mark.anyio
 async def test_whatever_answer_is_lost_a_job_is_received_claimed_and_changed_once(
-    daemons: PostgresDaemons,
+    daemons: PostgresDaemonStores,
 ) -> None:
     with LossyLine(daemons.url) as line:
         async with PostgresJournal(line.url) as journal:
@@ -135,13 +139,13 @@ async def test_whatever_answer_is_lost_a_job_is_received_claimed_and_changed_onc
                 number += 1
 
                 async def work(number: int = number) -> None:
-                    assert (await jobs.receive(request_of(number), tell_state)).action == "accept"
-                    job = await jobs.claim(tell=tell_state)
+                    assert (await jobs.receive(request_of(number), project_state)).action == "accept"
+                    job = await jobs.claim(tell=project_state)
                     assert job is not None
                     assert (job.job, job.attempts) == (job_id(number), 1)
-                    beside = Alongside(messages=(outgoing(number, job=number),))
+                    beside = OutboxWrites(messages=(outgoing(number, job=number),))
                     await journal.append(job.run, [step_finished("a")], beside)
-                    await jobs.change(JobChange(job.job, "completed"), tell_state)
+                    await jobs.change(JobChange(job.job, "completed"), project_state)
 
                 done = asyncio.ensure_future(work())
                 await answers.lose(done)
@@ -157,7 +161,7 @@ async def test_whatever_answer_is_lost_a_job_is_received_claimed_and_changed_onc
 
 @pytest.mark.anyio
 async def test_a_claim_of_which_nobody_could_be_told_is_made_again_by_the_same_daemon(
-    daemons: PostgresDaemons,
+    daemons: PostgresDaemonStores,
 ) -> None:
     other, attempts = await daemons.open(), set[int]()
     with LossyLine(daemons.url) as line:
@@ -185,7 +189,7 @@ async def test_a_claim_of_which_nobody_could_be_told_is_made_again_by_the_same_d
 
 @pytest.mark.anyio
 async def test_whatever_answer_is_lost_a_question_is_asked_answered_and_acted_on_once(
-    daemons: PostgresDaemons,
+    daemons: PostgresDaemonStores,
 ) -> None:
     with LossyLine(daemons.url) as line:
         async with PostgresJournal(line.url) as journal:
@@ -195,22 +199,22 @@ async def test_whatever_answer_is_lost_a_question_is_asked_answered_and_acted_on
                 number += 1
 
                 async def work(number: int = number) -> None:
-                    await jobs.receive(request_of(number), tell_state)
+                    await jobs.receive(request_of(number), project_state)
                     job = await jobs.claim()
                     assert job is not None
                     asked = decision_of(number, job.run, id_=number)
                     parked = JobChange(job.job, "parked")
                     await journal.append(
-                        job.run, [step_finished("a")], Alongside(decisions=(asked,), change=parked)
+                        job.run, [step_finished("a")], OutboxWrites(decisions=(asked,), change=parked)
                     )
-                    receipt = await jobs.decide(DecisionMade(asked.id, "yes", "ada"), tell_state)
+                    receipt = await jobs.decide(DecisionMade(asked.id, "yes", "ada"), project_state)
                     again = await jobs.claim()
                     assert again is not None
                     assert (receipt.action, again.job) == ("accept", job.job)
-                    await journal.append(job.run, [step_finished("b")], Alongside(taken=(asked.id,)))
+                    await journal.append(job.run, [step_finished("b")], OutboxWrites(taken=(asked.id,)))
                     await journal.close_run(job.run)
                     await journal.open_run(job.run)
-                    await jobs.change(JobChange(job.job, "completed"), tell_state)
+                    await jobs.change(JobChange(job.job, "completed"), project_state)
                     *sent, refused = await jobs.pending()
                     await jobs.mark_sent([message.message for message in sent])
                     await jobs.mark_refused(refused.message, "no such queue")
@@ -231,7 +235,7 @@ async def test_whatever_answer_is_lost_a_question_is_asked_answered_and_acted_on
 
 @pytest.mark.anyio
 async def test_an_owner_on_another_machine_is_watched_from_one_claim_to_the_next(
-    daemons: PostgresDaemons,
+    daemons: PostgresDaemonStores,
 ) -> None:
     gone, other = await daemons.open(), await daemons.open()
     await gone.jobs.receive(request_of(1))
@@ -259,26 +263,26 @@ async def test_an_owner_on_another_machine_is_watched_from_one_claim_to_the_next
 
 @pytest.mark.anyio
 async def test_a_lease_from_before_the_clock_went_back_keeps_no_message_waiting(
-    daemons: PostgresDaemons,
+    daemons: PostgresDaemonStores,
 ) -> None:
     one, other = await daemons.open(), await daemons.open()
-    await one.jobs.receive(request_of(1), tell_state)
+    await one.jobs.receive(request_of(1), project_state)
 
-    assert (await told(one), await told(other)) == (["queued"], [])
+    assert (await published_states(one), await published_states(other)) == (["queued"], [])
     daemons.server.run("UPDATE wavewright.outbox SET leased = leased + 3600", daemons.url)
-    assert await told(other) == ["queued"]
+    assert await published_states(other) == ["queued"]
 
 
 @pytest.mark.anyio
 async def test_daemons_outlive_a_restart_of_the_server(own_postgres: OwnServer) -> None:
     async with AsyncExitStack() as opened:
-        daemons = PostgresDaemons(own_postgres, opened)
+        daemons = PostgresDaemonStores(own_postgres, opened)
         stores = [await daemons.open(), await daemons.open()]
         ended = list[JobRow]()
 
         async def receive() -> None:
             for number in range(20):
-                await stores[0].jobs.receive(request_of(number), tell_state)
+                await stores[0].jobs.receive(request_of(number), project_state)
 
         async def work(one: Stores) -> None:
             while len(ended) < 20:
@@ -288,7 +292,7 @@ async def test_daemons_outlive_a_restart_of_the_server(own_postgres: OwnServer) 
                     continue
                 for event in ("a", "b"):
                     await one.journal.append(job.run, [step_finished(event)])
-                await one.jobs.change(JobChange(job.job, "completed"), tell_state)
+                await one.jobs.change(JobChange(job.job, "completed"), project_state)
                 ended.append(job)
 
         async with anyio.create_task_group() as tasks:
@@ -308,7 +312,7 @@ async def test_daemons_outlive_a_restart_of_the_server(own_postgres: OwnServer) 
 
 @pytest.mark.anyio
 async def test_an_answer_that_comes_while_its_question_is_written_is_not_overlooked(
-    daemons: PostgresDaemons,
+    daemons: PostgresDaemonStores,
 ) -> None:
     one = await daemons.open()
     await one.jobs.receive(request_of(1))
@@ -321,11 +325,11 @@ async def test_an_answer_that_comes_while_its_question_is_written_is_not_overloo
     other = await asyncpg.connect(daemons.url)
     await other.execute("SET search_path TO wavewright; BEGIN")
     now = await other.fetchval("SELECT clock_seconds()")
-    receipt = await JobTransactions(one.journal.store).receive(other, now, answer, tell_state)
+    receipt = await PostgresJobTransactions(one.journal.store).receive(other, now, answer, project_state)
     change = JobChange(job.job, "parked")
     asking = asyncio.ensure_future(
         waited(
-            one.journal.append(job.run, [step_finished("a")], Alongside(decisions=(asked,), change=change))
+            one.journal.append(job.run, [step_finished("a")], OutboxWrites(decisions=(asked,), change=change))
         )
     )
     await until(lambda: asking.done() or bool(daemons.server.fetch(WAITING)))
@@ -355,7 +359,7 @@ async def test_what_is_told_of_a_step_goes_to_the_server_in_one_statement(postgr
             count = 0
             async for answers in each_lost_in_turn(line):
                 count += 1
-                beside = Alongside(messages=(outgoing(count), outgoing(100 + count), outgoing(count)))
+                beside = OutboxWrites(messages=(outgoing(count), outgoing(100 + count), outgoing(count)))
                 told_of = asyncio.ensure_future(waited(journal.append(RUN, steps(1, start=count), beside)))
                 await answers.lose(told_of)
                 await told_of
@@ -370,7 +374,9 @@ async def test_what_is_told_of_a_step_goes_to_the_server_in_one_statement(postgr
 
 
 @pytest.mark.anyio
-async def test_events_and_what_daemons_want_at_once_share_a_transaction(daemons: PostgresDaemons) -> None:
+async def test_events_and_what_daemons_want_at_once_share_a_transaction(
+    daemons: PostgresDaemonStores,
+) -> None:
     one = await daemons.open()
     for number in (1, 2):
         await one.jobs.receive(request_of(number))
@@ -386,7 +392,7 @@ async def test_events_and_what_daemons_want_at_once_share_a_transaction(daemons:
         await until(lambda: bool(daemons.server.fetch(WAITING)))
         tasks.start_soon(waited, one.journal.append(second.run, steps(3)))
         for number in range(3, 12):
-            tasks.start_soon(one.jobs.receive, request_of(number), tell_state)
+            tasks.start_soon(one.jobs.receive, request_of(number), project_state)
         tasks.start_soon(one.jobs.count_states)
         tasks.start_soon(waited, one.journal.append(first.run, steps(1, start=1)))
         await anyio.wait_all_tasks_blocked()
@@ -403,7 +409,7 @@ async def test_events_and_what_daemons_want_at_once_share_a_transaction(daemons:
 
 @pytest.mark.anyio
 async def test_neither_events_nor_others_pay_for_what_cannot_be_done_beside_them(
-    daemons: PostgresDaemons,
+    daemons: PostgresDaemonStores,
 ) -> None:
     one, other = await daemons.open(), await daemons.open()
     for number in (1, 2):
@@ -414,14 +420,14 @@ async def test_neither_events_nor_others_pay_for_what_cannot_be_done_beside_them
 
     async def change() -> None:
         try:
-            await one.jobs.change(JobChange(theirs.job, "completed"), tell_state)
+            await one.jobs.change(JobChange(theirs.job, "completed"), project_state)
         except JournalError as error:
             refused.append(error)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(waited, one.journal.append(mine.run, steps(2)))
         tasks.start_soon(change)
-        tasks.start_soon(one.jobs.receive, request_of(3), tell_state)
+        tasks.start_soon(one.jobs.receive, request_of(3), project_state)
 
     assert [type(error) for error in refused] == [RunLost]
     assert await one.journal.load(mine.run) == steps(2)
@@ -430,15 +436,15 @@ async def test_neither_events_nor_others_pay_for_what_cannot_be_done_beside_them
 
 @pytest.mark.anyio
 async def test_messages_that_another_daemon_leases_while_this_one_waits_are_left_to_it(
-    daemons: PostgresDaemons,
+    daemons: PostgresDaemonStores,
 ) -> None:
     one = await daemons.open()
-    await one.jobs.receive(request_of(1), tell_state)
+    await one.jobs.receive(request_of(1), project_state)
 
     # What another daemon does, up to its commit.
     other = await asyncpg.connect(daemons.url)
     await other.execute("SET search_path TO wavewright; BEGIN")
-    leased = await OutboxTables(other).lease("another", 5.0, 100)
+    leased = await PostgresOutboxTables(other).lease("another", 5.0, 100)
     leasing = asyncio.ensure_future(one.jobs.pending())
     await until(lambda: leasing.done() or bool(daemons.server.fetch(WAITING)))
     await other.execute("UPDATE outbox SET leased = clock_seconds()")

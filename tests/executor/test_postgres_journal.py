@@ -15,7 +15,7 @@ from wavewright.executor.events import Event, StepFinished
 from wavewright.executor.journal_errors import (
     JournalDamaged,
 )
-from wavewright.executor.postgres.faults import place_of
+from wavewright.executor.postgres.faults import display_url
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.planner.types import RunId
 
@@ -160,4 +160,4 @@ async def test_a_damaged_event_is_told_with_its_place(
         with pytest.raises(JournalDamaged, match=message) as caught:
             await journal.load(RUN)
 
-    assert caught.value.place == f"{place_of(url)}, run {RUN}, event 1"
+    assert caught.value.place == f"{display_url(url)}, run {RUN}, event 1"

@@ -18,26 +18,26 @@ from wavewright.executor.journal_errors import (
     RunBusy,
     RunLost,
 )
-from wavewright.executor.journal_rows import write_entry
-from wavewright.executor.lease import Owner, Watch
+from wavewright.executor.journal_rows import append_entry
+from wavewright.executor.lease import LeaseProbe, Owner
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.postgres.store import PostgresStore
+from wavewright.executor.postgres.store import PostgresEventStore
 
 pytestmark = pytest.mark.anyio
 
-FOREIGN = Owner(token="f00", host="elsewhere", pid=4711, born="1", realm="another boot")  # noqa: S106 - it guards nothing
+FOREIGN = Owner(token="f00", host="elsewhere", pid=4711, process_start="1", pid_namespace="another boot")  # noqa: S106 - it guards nothing
 
 
 async def test_a_busy_run_names_its_owner_since_when_and_the_mend(postgres: PostgresServer) -> None:
     url = postgres.database()
-    first, second = PostgresStore(url, owner=FOREIGN), PostgresStore(url)
+    first, second = PostgresEventStore(url, owner=FOREIGN), PostgresEventStore(url)
     await first.claim(RUN)
 
     with pytest.raises(RunBusy) as caught:
         await second.claim(RUN)
 
     assert f"run {RUN} is open in another process: pid 4711 on elsewhere, since 20" in caught.value.message
-    assert "10 s after its last sign of life" in caught.value.mend
+    assert "10 s after its last sign of life" in caught.value.hint
     await first.close()
     await second.close()
 
@@ -51,28 +51,28 @@ def grown_old(postgres: PostgresServer, url: str) -> Generator[None]:
 
 async def test_an_expired_owner_is_replaced_after_a_watch_without_a_beat(postgres: PostgresServer) -> None:
     url = postgres.database()
-    first, second = PostgresStore(url, owner=FOREIGN), PostgresStore(url)
+    first, second = PostgresEventStore(url, owner=FOREIGN), PostgresEventStore(url)
     await first.claim(RUN)
     with grown_old(postgres, url):
         watch = await second.claim(RUN)
-        assert isinstance(watch, Watch)
+        assert isinstance(watch, LeaseProbe)
 
-        assert await second.claim(RUN, unmoved=watch.hold.beat) is None
+        assert await second.claim(RUN, unmoved=watch.lease.heartbeat) is None
     await second.close()
     await first.close()
 
 
 async def test_an_owner_that_beats_while_it_is_watched_keeps_the_run(postgres: PostgresServer) -> None:
     url = postgres.database()
-    first, second = PostgresStore(url, owner=FOREIGN), PostgresStore(url)
+    first, second = PostgresEventStore(url, owner=FOREIGN), PostgresEventStore(url)
     await first.claim(RUN)
     with grown_old(postgres, url):
         watch = await second.claim(RUN)
-        assert isinstance(watch, Watch)
-        await first.session.beat()
+        assert isinstance(watch, LeaseProbe)
+        await first.session.heartbeat()
 
         with pytest.raises(RunBusy):
-            await second.claim(RUN, unmoved=watch.hold.beat)
+            await second.claim(RUN, unmoved=watch.lease.heartbeat)
     await second.close()
     await first.close()
 
@@ -81,22 +81,22 @@ async def test_a_replaced_owner_cannot_write_and_its_other_runs_are_not_disturbe
     postgres: PostgresServer,
 ) -> None:
     url = postgres.database()
-    first, second = PostgresStore(url, owner=FOREIGN), PostgresStore(url)
-    assert await first.write([write_entry(RUN, [run_started(RUN)])]) == {}
+    first, second = PostgresEventStore(url, owner=FOREIGN), PostgresEventStore(url)
+    assert await first.write([append_entry(RUN, [run_started(RUN)])]) == {}
     await first.claim(OTHER)
     with grown_old(postgres, url):
         watch = await second.claim(RUN)
-        assert isinstance(watch, Watch)
-        await second.claim(RUN, unmoved=watch.hold.beat)
+        assert isinstance(watch, LeaseProbe)
+        await second.claim(RUN, unmoved=watch.lease.heartbeat)
 
     faults = await first.write(
-        [write_entry(RUN, [step_finished("late"), run_finished()]), write_entry(OTHER, steps(1))]
+        [append_entry(RUN, [step_finished("late"), run_finished()]), append_entry(OTHER, steps(1))]
     )
 
     assert set(faults) == {RUN}
     assert isinstance(faults[RUN], RunLost)
     assert f"taken over by pid {os.getpid()}" in faults[RUN].message
-    assert await second.write([write_entry(RUN, [step_finished("next")])]) == {}
+    assert await second.write([append_entry(RUN, [step_finished("next")])]) == {}
     await first.close()
     await second.close()
     assert await seen_from_outside(url) == [run_started(RUN), step_finished("next")]
@@ -105,12 +105,16 @@ async def test_a_replaced_owner_cannot_write_and_its_other_runs_are_not_disturbe
 
 async def test_a_replaced_owner_that_gives_up_leaves_the_run_to_the_new_one(postgres: PostgresServer) -> None:
     url = postgres.database()
-    first, second, third = PostgresStore(url, owner=FOREIGN), PostgresStore(url), PostgresStore(url)
+    first, second, third = (
+        PostgresEventStore(url, owner=FOREIGN),
+        PostgresEventStore(url),
+        PostgresEventStore(url),
+    )
     await first.claim(RUN)
     with grown_old(postgres, url):
         watch = await second.claim(RUN)
-        assert isinstance(watch, Watch)
-        await second.claim(RUN, unmoved=watch.hold.beat)
+        assert isinstance(watch, LeaseProbe)
+        await second.claim(RUN, unmoved=watch.lease.heartbeat)
     await first.close()
 
     with pytest.raises(RunBusy, match="open already in this process"):
@@ -174,7 +178,7 @@ async def test_a_killed_process_on_this_machine_is_replaced_at_once(postgres: Po
 
 async def test_opening_a_run_waits_out_the_watch_of_a_dead_owner_elsewhere(postgres: PostgresServer) -> None:
     url = postgres.database()
-    elsewhere = PostgresStore(url, owner=FOREIGN, lease=0.1)
+    elsewhere = PostgresEventStore(url, owner=FOREIGN, lease=0.1)
     await elsewhere.claim(RUN)
     with grown_old(postgres, url):
         async with PostgresJournal(url) as journal:

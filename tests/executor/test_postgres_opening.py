@@ -15,10 +15,10 @@ from wavewright.executor.journal_errors import (
     JournalError,
     JournalNotWritten,
 )
-from wavewright.executor.postgres.faults import place_of
+from wavewright.executor.postgres.faults import display_url
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.postgres.schema import FORMAT, LOCK
-from wavewright.executor.postgres.store import PostgresStore
+from wavewright.executor.postgres.store import PostgresEventStore
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +62,7 @@ async def test_a_newer_format_is_refused_and_left_as_it_is(postgres: PostgresSer
 
     assert await refusal(url) == (
         f"the journal has format {FORMAT + 1}, made by a newer wavewright; this one reads format {FORMAT}\n"
-        f"  --> {place_of(url)}\n"
+        f"  --> {display_url(url)}\n"
         "  = help: upgrade wavewright, or name another database; this one was left as it is"
     )
     assert postgres.fetch("SELECT format FROM wavewright.format", url) == [(FORMAT + 1,)]
@@ -126,7 +126,7 @@ async def test_no_message_shows_the_password(own_postgres: OwnServer) -> None:
     wrong = own_postgres.url_of("postgres", user="guarded", password="another-secret-word")  # noqa: S106
     odd = "postgresql://ada:pass@word@[::1/notes"
 
-    told = [await refusal(wrong), await refusal(odd), repr(PostgresStore(wrong))]
+    told = [await refusal(wrong), await refusal(odd), repr(PostgresEventStore(wrong))]
 
     assert "refuses the user or the password" in told[0]
     assert "the address of the database is faulty" in told[1]
@@ -147,7 +147,7 @@ async def test_no_message_shows_the_password(own_postgres: OwnServer) -> None:
     ],
 )
 def test_an_address_is_shown_without_what_is_secret(url: str, place: str) -> None:
-    assert place_of(url) == f"postgresql://{place}"
+    assert display_url(url) == f"postgresql://{place}"
 
 
 async def test_who_makes_tables_waits_for_whoever_makes_them_already(postgres: PostgresServer) -> None:

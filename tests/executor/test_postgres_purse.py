@@ -14,27 +14,27 @@ from tests.support.lossy_line import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
 from wavewright.config.model_settings import BudgetSettings, BudgetsSection
 from wavewright.executor.journal_errors import JournalError, JournalNotWritten
-from wavewright.executor.postgres.purse import PostgresPurse
+from wavewright.executor.postgres.purse import PostgresBudgetStore
 from wavewright.planner.model_port import ModelUse
-from wavewright.planner.spending import Account, Reservation, Spend
+from wavewright.planner.spending import BudgetScope, Reservation, Spend
 from wavewright.planner.types import RunId, StepId
 
 pytestmark = pytest.mark.anyio
 
-WORK = Account(run=RunId("r"), job="j", step=StepId("s"))
+WORK = BudgetScope(run=RunId("r"), job="j", step=StepId("s"))
 USE = ModelUse("worker", "n", "acme:one", "answered", seconds=1.0)
 
 
-async def spent(purse: PostgresPurse) -> int:
+async def spent(purse: PostgresBudgetStore) -> int:
     return (await purse.left(WORK)).day.spent.tokens
 
 
 async def test_what_was_spent_outlives_the_purse(postgres: PostgresServer) -> None:
     url, budgets = postgres.database(), BudgetsSection(run=BudgetSettings(tokens=100), recovery_share=0.0)
-    async with PostgresPurse(url, budgets) as purse:
+    async with PostgresBudgetStore(url, budgets) as purse:
         await purse.settle(await purse.reserve(WORK, Spend(tokens=30)), Spend(tokens=30), USE)
         await purse.reserve(WORK, Spend(tokens=30))
-    async with PostgresPurse(url, budgets) as purse:
+    async with PostgresBudgetStore(url, budgets) as purse:
         assert (await purse.left(WORK)).run.tokens == 40
         assert await purse.past_seconds("acme:one", "worker") == (1.0,)
 
@@ -43,7 +43,7 @@ async def test_a_reservation_can_be_settled_by_another_purse_of_the_database(
     postgres: PostgresServer,
 ) -> None:
     url = postgres.database()
-    async with PostgresPurse(url) as one, PostgresPurse(url) as other:
+    async with PostgresBudgetStore(url) as one, PostgresBudgetStore(url) as other:
         held = await one.reserve(WORK, Spend(tokens=30))
         await other.settle(held, Spend(tokens=10), USE)
         await one.settle(held, Spend(tokens=25), USE)
@@ -53,7 +53,7 @@ async def test_a_reservation_can_be_settled_by_another_purse_of_the_database(
 
 async def test_a_reservation_whose_answer_was_lost_is_made_once(postgres: PostgresServer) -> None:
     with LossyLine(postgres.database()) as line:
-        async with PostgresPurse(line.url) as purse:
+        async with PostgresBudgetStore(line.url) as purse:
             await purse.reserve(WORK, Spend(tokens=1))
             reservations = list[Reservation]()
             async for answers in each_lost_in_turn(line):
@@ -69,7 +69,7 @@ async def test_a_reservation_whose_answer_was_lost_is_made_once(postgres: Postgr
 
 async def test_connections_that_break_all_the_time_lose_and_repeat_nothing(postgres: PostgresServer) -> None:
     url = postgres.database()
-    async with PostgresPurse(url) as purse, anyio.create_task_group() as group:
+    async with PostgresBudgetStore(url) as purse, anyio.create_task_group() as group:
 
         async def break_them() -> None:
             while True:
@@ -81,13 +81,13 @@ async def test_connections_that_break_all_the_time_lose_and_repeat_nothing(postg
             held = await purse.reserve(WORK, Spend(tokens=5))
             await purse.settle(held, Spend(tokens=3), USE)
         group.cancel_scope.cancel()
-    async with PostgresPurse(url) as purse:
+    async with PostgresBudgetStore(url) as purse:
         assert await spent(purse) == 75
 
 
 async def test_calls_that_wait_at_once_share_a_transaction(postgres: PostgresServer) -> None:
     url = postgres.database()
-    async with PostgresPurse(url) as purse:
+    async with PostgresBudgetStore(url) as purse:
         await purse.reserve(WORK, Spend(tokens=3))
         async with anyio.create_task_group() as group:
             for _ in range(200):
@@ -144,7 +144,7 @@ def test_processes_that_reserve_at_once_never_share_a_token(postgres: PostgresSe
 
 
 async def test_a_database_that_stays_away_is_told_and_nothing_is_put_aside(own_postgres: OwnServer) -> None:
-    async with PostgresPurse(own_postgres.database(), patience=0.1) as purse:
+    async with PostgresBudgetStore(own_postgres.database(), patience=0.1) as purse:
         await purse.reserve(WORK, Spend(tokens=1))
         own_postgres.stop()
         with pytest.raises(JournalNotWritten, match="the database cannot be reached"):
@@ -156,7 +156,7 @@ async def test_a_database_that_stays_away_is_told_and_nothing_is_put_aside(own_p
 
 
 async def test_a_closed_purse_says_so(postgres: PostgresServer) -> None:
-    purse = PostgresPurse(postgres.database())
+    purse = PostgresBudgetStore(postgres.database())
     await purse.aclose()
     await purse.aclose()
 
@@ -168,7 +168,7 @@ async def test_a_closed_purse_says_so(postgres: PostgresServer) -> None:
 
 async def test_a_commit_that_never_arrives_holds_nobody_up_for_long(postgres: PostgresServer) -> None:
     with LossyLine(postgres.database()) as line:
-        async with PostgresPurse(line.url) as purse:
+        async with PostgresBudgetStore(line.url) as purse:
             await purse.reserve(WORK, Spend(tokens=1))
             # The last of what one reservation asks, so that the server is left in the middle of it.
             line.hold("requests", after=await requests_of_a_reservation(purse, line) - 1)
@@ -181,7 +181,7 @@ async def test_a_commit_that_never_arrives_holds_nobody_up_for_long(postgres: Po
             assert await spent(purse) == 21
 
 
-async def requests_of_a_reservation(purse: PostgresPurse, line: LossyLine) -> int:
+async def requests_of_a_reservation(purse: PostgresBudgetStore, line: LossyLine) -> int:
     """Make a reservation and return how many pieces it sends."""
     line.hold("requests", after=1000)
     await purse.reserve(WORK, Spend(tokens=10))

@@ -10,7 +10,7 @@ from types import FrameType
 import anyio
 import pytest
 
-from tests.executor.workshop import Workbench, echo, plan_of, statuses
+from tests.executor.workshop import ExecutionHarness, echo, plan_of, statuses
 from wavewright.executor.state import RunState
 from wavewright.planner.types import Json
 from wavewright.tools.calls import ToolCall
@@ -46,7 +46,7 @@ async def test_whatever_a_tool_raises_is_a_failure_and_not_a_crash(
     def answer_in_thread() -> str:
         raise error
 
-    tools = Workbench().add(echo).add(answer, "wild")
+    tools = ExecutionHarness().add(echo).add(answer, "wild")
     if not is_async:
         tools.tools["wild"] = make_tool(answer_in_thread, name="wild")
     with handled_signals():
@@ -82,7 +82,9 @@ def test_ctrl_c_that_meets_a_tool_at_work_ends_the_process_and_not_the_step(*, i
 
     async def run() -> RunState:
         signal.signal(signal.SIGINT, interrupt)
-        return await Workbench().add(echo).add(answer, "wild").run(plan_of({"id": "a", "tool": "wild"}))
+        return (
+            await ExecutionHarness().add(echo).add(answer, "wild").run(plan_of({"id": "a", "tool": "wild"}))
+        )
 
     with handled_signals(), pytest.raises(KeyboardInterrupt):
         anyio.run(run)

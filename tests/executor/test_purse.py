@@ -18,17 +18,17 @@ from anyio import wait_all_tasks_blocked
 from tests.support.postgres import PostgresServer
 from wavewright.config.model_settings import BudgetSettings, BudgetsSection
 from wavewright.executor.journal_errors import JournalError
-from wavewright.executor.postgres.purse import PostgresPurse
-from wavewright.executor.purse import REMEMBERED_CALLS, MemoryPurse
-from wavewright.executor.purse_sqlite import SqlitePurse
-from wavewright.planner.model_port import ModelUse, Outcome, Role
+from wavewright.executor.postgres.purse import PostgresBudgetStore
+from wavewright.executor.purse import CALL_HISTORY_SIZE, MemoryBudgetStore
+from wavewright.executor.purse_sqlite import SqliteBudgetStore
+from wavewright.planner.model_port import ModelOutcome, ModelUse, Role
 from wavewright.planner.models import Budget
-from wavewright.planner.spending import Account, OverBudget, Reservation, Spend
+from wavewright.planner.spending import BudgetExceeded, BudgetScope, Reservation, Spend
 from wavewright.planner.types import RunId, StepId
 
 pytestmark = pytest.mark.anyio
 
-AnyPurse: TypeAlias = MemoryPurse | SqlitePurse | PostgresPurse
+AnyPurse: TypeAlias = MemoryBudgetStore | SqliteBudgetStore | PostgresBudgetStore
 Opened: TypeAlias = Callable[[BudgetsSection], AnyPurse]
 
 RUN, OTHER = RunId("run_1"), RunId("run_2")
@@ -64,11 +64,11 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> 
     def open_purse(budgets: BudgetsSection) -> AnyPurse:
         match request.param:
             case "memory":
-                purse: AnyPurse = MemoryPurse(budgets, clock=wall)
+                purse: AnyPurse = MemoryBudgetStore(budgets, clock=wall)
             case "sqlite":
-                purse = SqlitePurse(tmp_path / "j.db", budgets, wall)
+                purse = SqliteBudgetStore(tmp_path / "j.db", budgets, wall)
             case _:
-                purse = PostgresPurse(url, budgets, wall)
+                purse = PostgresBudgetStore(url, budgets, wall)
         purses.append(purse)
         return purse
 
@@ -81,23 +81,23 @@ def tokens(most: int) -> BudgetSettings:
     return BudgetSettings(tokens=most)
 
 
-def use(model: str = "acme:one", *, outcome: Outcome = "answered", seconds: float = 1.0) -> ModelUse:
+def use(model: str = "acme:one", *, outcome: ModelOutcome = "answered", seconds: float = 1.0) -> ModelUse:
     return ModelUse("worker", "n", model, outcome, seconds=seconds)
 
 
 def account(
     run: RunId | None = RUN, *, job: str | None = "job", step: str | None = None, role: Role = "worker"
-) -> Account:
-    return Account(run=run, job=job, step=None if step is None else StepId(step), role=role)
+) -> BudgetScope:
+    return BudgetScope(run=run, job=job, step=None if step is None else StepId(step), role=role)
 
 
-async def spend(purse: AnyPurse, amount: Spend, who: Account | None = None) -> None:
+async def spend(purse: AnyPurse, amount: Spend, who: BudgetScope | None = None) -> None:
     """Reserve and settle the same."""
     await purse.settle(await purse.reserve(who or account(), amount), amount, use())
 
 
-async def refused(purse: AnyPurse, amount: Spend, who: Account | None = None) -> OverBudget:
-    with pytest.raises(OverBudget) as caught:
+async def refused(purse: AnyPurse, amount: Spend, who: BudgetScope | None = None) -> BudgetExceeded:
+    with pytest.raises(BudgetExceeded) as caught:
         await purse.reserve(who or account(), amount)
     return caught.value
 
@@ -246,14 +246,18 @@ async def test_all_runs_share_the_day(opened: Opened) -> None:
 
 async def test_a_step_is_held_to_its_own_budget_over_all_its_items(opened: Opened) -> None:
     purse = opened(BudgetsSection())
-    step = Account(run=RUN, step=StepId("a"), step_budget=Budget(tokens=10))
+    step = BudgetScope(run=RUN, step=StepId("a"), step_budget=Budget(tokens=10))
     await spend(purse, Spend(tokens=6), step)
 
     refusal = await refused(purse, Spend(tokens=5), step)
     assert (refusal.scope, refusal.hint) == ("step", "raise the step's `budget.tokens`, or ask for less")
     assert (await purse.left(step)).step.tokens == 4
-    await purse.reserve(Account(run=RUN, step=StepId("b"), step_budget=Budget(tokens=10)), Spend(tokens=10))
-    await purse.reserve(Account(run=OTHER, step=StepId("a"), step_budget=Budget(tokens=10)), Spend(tokens=10))
+    await purse.reserve(
+        BudgetScope(run=RUN, step=StepId("b"), step_budget=Budget(tokens=10)), Spend(tokens=10)
+    )
+    await purse.reserve(
+        BudgetScope(run=OTHER, step=StepId("a"), step_budget=Budget(tokens=10)), Spend(tokens=10)
+    )
 
 
 async def test_a_goals_own_budget_bounds_its_run_beside_the_configured_one(opened: Opened) -> None:
@@ -422,12 +426,12 @@ async def test_only_the_latest_calls_are_given_out(opened: Opened) -> None:
     async def call(seconds: float) -> None:
         await purse.settle(await purse.reserve(account(), Spend()), Spend(), use(seconds=seconds))
 
-    for number in range(REMEMBERED_CALLS + 5):
+    for number in range(CALL_HISTORY_SIZE + 5):
         await call(float(number))
 
     past = await purse.past_seconds("acme:one", "worker")
-    assert len(past) == REMEMBERED_CALLS
-    assert (past[0], past[-1]) == (5.0, REMEMBERED_CALLS + 4.0)
+    assert len(past) == CALL_HISTORY_SIZE
+    assert (past[0], past[-1]) == (5.0, CALL_HISTORY_SIZE + 4.0)
 
 
 # --- many at once
@@ -435,12 +439,12 @@ async def test_only_the_latest_calls_are_given_out(opened: Opened) -> None:
 
 async def test_calls_at_once_share_a_budget_to_the_last_token(opened: Opened) -> None:
     purse = opened(BudgetsSection(day=tokens(100)))
-    made, refusals = list[Reservation](), list[OverBudget]()
+    made, refusals = list[Reservation](), list[BudgetExceeded]()
 
     async def try_one() -> None:
         try:
             made.append(await purse.reserve(account(), Spend(tokens=7)))
-        except OverBudget as refusal:
+        except BudgetExceeded as refusal:
             refusals.append(refusal)
 
     async with anyio.create_task_group() as group:
@@ -456,16 +460,16 @@ async def test_calls_at_once_share_a_budget_to_the_last_token(opened: Opened) ->
 
 async def test_what_was_spent_outlives_the_purse(tmp_path: Path) -> None:
     budgets = BudgetsSection(run=tokens(100), recovery_share=0.0)
-    async with SqlitePurse(tmp_path / "j.db", budgets) as purse:
+    async with SqliteBudgetStore(tmp_path / "j.db", budgets) as purse:
         await spend(purse, Spend(tokens=30))
         await purse.reserve(account(), Spend(tokens=30))
-    async with SqlitePurse(tmp_path / "j.db", budgets) as purse:
+    async with SqliteBudgetStore(tmp_path / "j.db", budgets) as purse:
         assert (await purse.left(account())).run.tokens == 40
         assert await purse.past_seconds("acme:one", "worker") == (1.0,)
 
 
 async def test_a_reservation_can_be_settled_by_another_purse_of_the_file(tmp_path: Path) -> None:
-    async with SqlitePurse(tmp_path / "j.db") as one, SqlitePurse(tmp_path / "j.db") as other:
+    async with SqliteBudgetStore(tmp_path / "j.db") as one, SqliteBudgetStore(tmp_path / "j.db") as other:
         held = await one.reserve(account(step="a"), Spend(tokens=30))
         await other.settle(held, Spend(tokens=10), use())
         await one.settle(held, Spend(tokens=25), use())
@@ -484,7 +488,7 @@ def locked(path: Path) -> Generator[None]:
 
 
 async def test_who_is_cancelled_while_reserving_has_put_nothing_aside(tmp_path: Path) -> None:
-    async with SqlitePurse(tmp_path / "j.db") as purse:
+    async with SqliteBudgetStore(tmp_path / "j.db") as purse:
         with locked(tmp_path / "j.db"):
             async with anyio.create_task_group() as group:
                 group.start_soon(purse.reserve, account(), Spend(tokens=30))
@@ -499,7 +503,7 @@ async def test_who_is_cancelled_while_reserving_has_put_nothing_aside(tmp_path: 
 
 
 async def test_settling_is_done_even_where_who_asked_was_cancelled(tmp_path: Path) -> None:
-    async with SqlitePurse(tmp_path / "j.db") as purse:
+    async with SqliteBudgetStore(tmp_path / "j.db") as purse:
         held = await purse.reserve(account(), Spend(tokens=30))
         with anyio.CancelScope() as scope:
             scope.cancel()
@@ -518,7 +522,7 @@ def commits(log: Path) -> int:
 
 async def test_calls_that_wait_at_once_share_a_transaction(tmp_path: Path) -> None:
     path, log = tmp_path / "j.db", tmp_path / "j.db-wal"
-    async with SqlitePurse(path) as purse:
+    async with SqliteBudgetStore(path) as purse:
         before = commits(log)
         async with anyio.create_task_group() as group:
             with locked(path):
@@ -533,7 +537,7 @@ async def test_calls_that_wait_at_once_share_a_transaction(tmp_path: Path) -> No
 
 
 async def test_a_closed_purse_says_so(tmp_path: Path) -> None:
-    purse = SqlitePurse(tmp_path / "j.db")
+    purse = SqliteBudgetStore(tmp_path / "j.db")
     await purse.aclose()
     await purse.aclose()
 
@@ -544,7 +548,7 @@ async def test_a_closed_purse_says_so(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_cannot_be_written_is_told_and_nothing_is_put_aside(tmp_path: Path) -> None:
-    async with SqlitePurse(tmp_path / "j.db", patience=0.05) as purse:
+    async with SqliteBudgetStore(tmp_path / "j.db", patience=0.05) as purse:
         with locked(tmp_path / "j.db"), pytest.raises(JournalError, match="keeps the journal locked"):
             await purse.reserve(account(), Spend(tokens=3))
 
@@ -617,7 +621,7 @@ async def test_what_a_killed_process_had_put_aside_counts_as_spent(tmp_path: Pat
         process.kill()
         told += (process.stdout.read() if process.stdout else "").count("reserved")
 
-    async with SqlitePurse(tmp_path / "j.db", BudgetsSection(day=tokens(10_000))) as purse:
+    async with SqliteBudgetStore(tmp_path / "j.db", BudgetsSection(day=tokens(10_000))) as purse:
         spent = (await purse.left(account(RunId("r"), job="j"))).run.spent.tokens
     # One may be on the disk that the process did not come to tell of.
     assert told <= spent <= told + 1
@@ -625,10 +629,10 @@ async def test_what_a_killed_process_had_put_aside_counts_as_spent(tmp_path: Pat
 
 
 async def test_a_refusal_shows_figures_however_small() -> None:
-    purse = MemoryPurse(BudgetsSection.model_validate({"day": {"usd": 0.00004}}))
+    purse = MemoryBudgetStore(BudgetsSection.model_validate({"day": {"usd": 0.00004}}))
 
-    with pytest.raises(OverBudget) as caught:
-        await purse.reserve(Account(), Spend(usd=0.00005))
+    with pytest.raises(BudgetExceeded) as caught:
+        await purse.reserve(BudgetScope(), Spend(usd=0.00005))
 
     assert (
         str(caught.value) == "the call may take $0.00005, and the day's budget of $0.00004 has $0.00004 left"

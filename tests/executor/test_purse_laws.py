@@ -23,14 +23,14 @@ from hypothesis.stateful import (
 
 from tests.support.postgres import PostgresServer
 from wavewright.config.model_settings import BudgetSettings, BudgetsSection
-from wavewright.executor.budgets import FINISHING_ROLES, Budgets, Reserve, Settle
-from wavewright.executor.postgres.purse_store import PostgresPurseStore
-from wavewright.executor.purse import MemoryPurse
-from wavewright.executor.purse_store import PurseStore
+from wavewright.executor.budgets import FINISHING_ROLES, BudgetLimits, Reserve, Settle
+from wavewright.executor.postgres.purse_store import PostgresBudgetTables
+from wavewright.executor.purse import MemoryBudgetStore
+from wavewright.executor.purse_store import SqliteBudgetTables
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.model_port import ModelUse, Role
 from wavewright.planner.models import Budget
-from wavewright.planner.spending import Account, OverBudget, Reservation, Spend
+from wavewright.planner.spending import BudgetExceeded, BudgetScope, Reservation, Spend
 from wavewright.planner.types import RunId, StepId
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ USE = ModelUse("worker", "n", "m", "answered", seconds=1.0)
 
 roles: st.SearchStrategy[Role] = st.sampled_from(["planner", "worker", "judge", "recovery"])
 accounts = st.builds(
-    Account,
+    BudgetScope,
     run=st.sampled_from([RunId("r1"), RunId("r2"), None]),
     job=st.sampled_from(["j1", "j2", None]),
     step=st.sampled_from([StepId("s1"), StepId("s2"), None]),
@@ -72,10 +72,10 @@ def now(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("it waits")
 
 
-class Entry:
+class ExpectedReservation:
     """One call, as it should be counted."""
 
-    def __init__(self, account: Account, day: int, asked: int) -> None:
+    def __init__(self, account: BudgetScope, day: int, asked: int) -> None:
         self.account = account
         self.day = day
         self.asked = asked
@@ -89,7 +89,7 @@ class Entry:
         return max(0, self.tokens - self.asked)
 
 
-class PurseMachine(RuleBasedStateMachine):
+class BudgetStoreMachine(RuleBasedStateMachine):
     """Compare a purse with a plain list of calls."""
 
     held = Bundle("held")
@@ -98,23 +98,23 @@ class PurseMachine(RuleBasedStateMachine):
         super().__init__()
         self.time = START
         self.latest = 0
-        self.entries = dict[int, Entry]()
+        self.entries = dict[int, ExpectedReservation]()
 
     # What a subclass brings
 
-    def reserve_now(self, account: Account, amount: Spend) -> Reservation | OverBudget:
+    def reserve_now(self, account: BudgetScope, amount: Spend) -> Reservation | BudgetExceeded:
         raise NotImplementedError
 
     def settle_now(self, reservation: Reservation, spent: Spend) -> None:
         raise NotImplementedError
 
-    def left_now(self, account: Account) -> Allowance:
+    def left_now(self, account: BudgetScope) -> Allowance:
         raise NotImplementedError
 
     # What may happen
 
     @rule(target=held, account=accounts, tokens=figures)
-    def reserve(self, account: Account, tokens: int) -> Reservation | None:
+    def reserve(self, account: BudgetScope, tokens: int) -> Reservation | None:
         before = self.left_now(account)
         most = [left.tokens for left in (before.run, before.job, before.day, before.step)]
         fits = tokens <= min((left for left in most if left is not None), default=10**9)
@@ -122,12 +122,12 @@ class PurseMachine(RuleBasedStateMachine):
         answer = self.reserve_now(account, Spend(calls=1, tokens=tokens))
 
         assert isinstance(answer, Reservation) == (fits and has_calls)
-        if isinstance(answer, OverBudget):
+        if isinstance(answer, BudgetExceeded):
             assert self.left_now(account) == before
             return None
         self.latest = max(self.latest, int(self.time // DAY))
         assert answer.id not in self.entries
-        self.entries[answer.id] = Entry(account, self.latest, tokens)
+        self.entries[answer.id] = ExpectedReservation(account, self.latest, tokens)
         return answer
 
     @rule(reservation=held, tokens=figures)
@@ -147,8 +147,8 @@ class PurseMachine(RuleBasedStateMachine):
         self.entries[reservation.id].is_settled = True
 
     @rule(account=accounts, tokens=st.integers(DAY_TOKENS + 1, 10**30))
-    def ask_for_far_too_much(self, account: Account, tokens: int) -> None:
-        assert isinstance(self.reserve_now(account, Spend(tokens=tokens)), OverBudget)
+    def ask_for_far_too_much(self, account: BudgetScope, tokens: int) -> None:
+        assert isinstance(self.reserve_now(account, Spend(tokens=tokens)), BudgetExceeded)
 
     @rule(days=st.integers(-3, 2), seconds=st.floats(0, DAY - 1))
     def set_the_clock(self, days: int, seconds: float) -> None:
@@ -168,21 +168,21 @@ class PurseMachine(RuleBasedStateMachine):
         today = max(self.latest, int(self.time // DAY))
         for run in ("r1", "r2"):
             entries = [one for one in self.entries.values() if one.account.run == run]
-            left = self.left_now(Account(run=RunId(run)))
+            left = self.left_now(BudgetScope(run=RunId(run)))
             assert (left.run.spent.tokens, left.run.spent.calls) == (tokens(entries), len(entries))
             for step in ("s1", "s2"):
                 of_step = [one for one in entries if one.account.step == step]
-                account = Account(run=RunId(run), step=StepId(step), step_budget=STEP)
+                account = BudgetScope(run=RunId(run), step=StepId(step), step_budget=STEP)
                 left = self.left_now(account)
                 assert left.step.spent.tokens == tokens(of_step)
                 assert left.step.tokens == max(0, STEP_TOKENS - tokens(of_step))
         for job in ("j1", "j2"):
             entries = [one for one in self.entries.values() if one.account.job == job]
-            left = self.left_now(Account(job=job))
+            left = self.left_now(BudgetScope(job=job))
             assert left.job.spent.tokens == tokens(entries)
             assert left.job.tokens == max(0, JOB_TOKENS - tokens(entries))
         entries = [one for one in self.entries.values() if one.day == today]
-        assert self.left_now(Account()).day.spent.tokens == tokens(entries)
+        assert self.left_now(BudgetScope()).day.spent.tokens == tokens(entries)
 
     @invariant()
     def nothing_is_overspent_but_by_what_single_calls_took_beyond_what_was_put_aside(self) -> None:
@@ -199,49 +199,49 @@ class PurseMachine(RuleBasedStateMachine):
             assert tokens(entries) <= DAY_TOKENS + beyond(entries)
 
 
-def tokens(entries: list[Entry]) -> int:
+def tokens(entries: list[ExpectedReservation]) -> int:
     return sum(entry.tokens for entry in entries)
 
 
-def beyond(entries: list[Entry]) -> int:
+def beyond(entries: list[ExpectedReservation]) -> int:
     return sum(entry.beyond for entry in entries)
 
 
-class MemoryMachine(PurseMachine):
+class MemoryBudgetStoreMachine(BudgetStoreMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.purse = MemoryPurse(BUDGETS, clock=lambda: self.time)
+        self.purse = MemoryBudgetStore(BUDGETS, clock=lambda: self.time)
         self.purse.limit_run(RunId("r1"), GOAL)
 
-    def reserve_now(self, account: Account, amount: Spend) -> Reservation | OverBudget:
+    def reserve_now(self, account: BudgetScope, amount: Spend) -> Reservation | BudgetExceeded:
         try:
             return now(self.purse.reserve(account, amount))
-        except OverBudget as refusal:
+        except BudgetExceeded as refusal:
             return refusal
 
     def settle_now(self, reservation: Reservation, spent: Spend) -> None:
         now(self.purse.settle(reservation, spent, USE))
 
-    def left_now(self, account: Account) -> Allowance:
+    def left_now(self, account: BudgetScope) -> Allowance:
         return now(self.purse.left(account))
 
 
-class StoreMachine(PurseMachine):
+class SqliteBudgetStoreMachine(BudgetStoreMachine):
     """The file is closed and opened again at any time, and two stores take turns."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = TemporaryDirectory()
-        self.budgets = Budgets(BUDGETS)
+        self.budgets = BudgetLimits(BUDGETS)
         self.budgets.limit_run("r1", GOAL)
         self.stores = [self.opened(), self.opened()]
         self.turn = 0
 
-    def opened(self) -> PurseStore:
-        return PurseStore(Path(self.folder.name) / "j.db", self.budgets, clock=lambda: self.time)
+    def opened(self) -> SqliteBudgetTables:
+        return SqliteBudgetTables(Path(self.folder.name) / "j.db", self.budgets, clock=lambda: self.time)
 
     @property
-    def store(self) -> PurseStore:
+    def store(self) -> SqliteBudgetTables:
         """The one whose turn it is."""
         self.turn += 1
         return self.stores[self.turn % 2]
@@ -251,7 +251,7 @@ class StoreMachine(PurseMachine):
         self.store.close()
         self.stores[self.turn % 2] = self.opened()
 
-    def reserve_now(self, account: Account, amount: Spend) -> Reservation | OverBudget:
+    def reserve_now(self, account: BudgetScope, amount: Spend) -> Reservation | BudgetExceeded:
         (answer,) = self.store.transact([Reserve(account, amount)])
         assert answer is not None
         return answer
@@ -259,7 +259,7 @@ class StoreMachine(PurseMachine):
     def settle_now(self, reservation: Reservation, spent: Spend) -> None:
         self.store.transact([Settle(reservation.id, spent, USE)])
 
-    def left_now(self, account: Account) -> Allowance:
+    def left_now(self, account: BudgetScope) -> Allowance:
         return self.store.left(account)
 
     def teardown(self) -> None:
@@ -268,7 +268,7 @@ class StoreMachine(PurseMachine):
         self.folder.cleanup()
 
 
-class DatabaseMachine(PurseMachine):
+class PostgresBudgetStoreMachine(BudgetStoreMachine):
     """As over a file, with a database that every example finds empty; a connection may break at any time, too."""
 
     server: PostgresServer
@@ -277,18 +277,18 @@ class DatabaseMachine(PurseMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.Runner()
-        self.budgets = Budgets(BUDGETS)
+        self.budgets = BudgetLimits(BUDGETS)
         self.budgets.limit_run("r1", GOAL)
         self.stores = [self.opened(), self.opened()]
         self.turn = 0
-        self.left_now(Account())
+        self.left_now(BudgetScope())
         self.server.run("TRUNCATE wavewright.purse_entry, wavewright.purse_total", self.url)
 
-    def opened(self) -> PostgresPurseStore:
-        return PostgresPurseStore(self.url, self.budgets, clock=lambda: self.time)
+    def opened(self) -> PostgresBudgetTables:
+        return PostgresBudgetTables(self.url, self.budgets, clock=lambda: self.time)
 
     @property
-    def store(self) -> PostgresPurseStore:
+    def store(self) -> PostgresBudgetTables:
         """The one whose turn it is."""
         self.turn += 1
         return self.stores[self.turn % 2]
@@ -302,7 +302,7 @@ class DatabaseMachine(PurseMachine):
     def break_connections(self) -> None:
         self.server.kill_connections(self.url)
 
-    def reserve_now(self, account: Account, amount: Spend) -> Reservation | OverBudget:
+    def reserve_now(self, account: BudgetScope, amount: Spend) -> Reservation | BudgetExceeded:
         (answer,) = self.loop.run(self.store.transact([Reserve(account, amount)]))
         assert answer is not None
         return answer
@@ -310,7 +310,7 @@ class DatabaseMachine(PurseMachine):
     def settle_now(self, reservation: Reservation, spent: Spend) -> None:
         self.loop.run(self.store.transact([Settle(reservation.id, spent, USE)]))
 
-    def left_now(self, account: Account) -> Allowance:
+    def left_now(self, account: BudgetScope) -> Allowance:
         return self.loop.run(self.store.left(account))
 
     def teardown(self) -> None:
@@ -321,14 +321,14 @@ class DatabaseMachine(PurseMachine):
 
 @pytest.mark.timeout(120)
 def test_a_purse_in_a_database_keeps_the_same_laws(postgres: PostgresServer) -> None:
-    class Machine(DatabaseMachine):
+    class Machine(PostgresBudgetStoreMachine):
         server = postgres
         url = postgres.database()
 
     run_state_machine_as_test(Machine, settings=settings(max_examples=4, stateful_step_count=15))
 
 
-TestMemoryPurse = pytest.mark.timeout(120)(MemoryMachine.TestCase)
+TestMemoryPurse = pytest.mark.timeout(120)(MemoryBudgetStoreMachine.TestCase)
 TestMemoryPurse.settings = settings(max_examples=60, stateful_step_count=40)
-TestSqlitePurse = pytest.mark.timeout(120)(StoreMachine.TestCase)
+TestSqlitePurse = pytest.mark.timeout(120)(SqliteBudgetStoreMachine.TestCase)
 TestSqlitePurse.settings = settings(max_examples=12, stateful_step_count=30)

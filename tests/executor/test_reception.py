@@ -7,7 +7,12 @@ from typing import get_args
 
 import pytest
 
-from wavewright.executor.job_store.reception import ENDED, judge, judge_answer, judge_kept
+from wavewright.executor.job_store.reception import (
+    FINAL_STATES,
+    receipt_for,
+    receipt_for_answer,
+    receipt_for_deferred,
+)
 from wavewright.executor.job_store.records import (
     Decision,
     DecisionId,
@@ -17,7 +22,7 @@ from wavewright.executor.job_store.records import (
     JobRow,
     JobState,
     MessageId,
-    Received,
+    ReceivedMessage,
     ReceptionView,
     Request,
     VerdictGiven,
@@ -39,12 +44,12 @@ REJECTED = VerdictGiven(job=JOB, package="p2", iteration=2, accepted=False, feed
 ANSWER = DecisionMade(decision=DECISION, choice="north", by="ada")
 
 
-def message(request: Request) -> Received:
-    return Received(message=MessageId("m"), kind="any", source="somebody", at=NOW, request=request)
+def message(request: Request) -> ReceivedMessage:
+    return ReceivedMessage(message=MessageId("m"), kind="any", source="somebody", at=NOW, request=request)
 
 
 def judged(request: Request, view: ReceptionView) -> tuple[str, str | None]:
-    receipt = judge(message(request), view)
+    receipt = receipt_for(message(request), view)
     return receipt.action, receipt.kind
 
 
@@ -68,12 +73,12 @@ def test_a_job_is_not_begun_twice_however_it_stands(state: JobState) -> None:
     assert judged(JobRequested(JOB, {"another": "wish"}), view) == ("ack_duplicate", "duplicate_job")
 
 
-@pytest.mark.parametrize("state", [state for state in STATES if state not in ENDED])
+@pytest.mark.parametrize("state", [state for state in STATES if state not in FINAL_STATES])
 def test_a_verdict_on_the_latest_package_counts_while_its_job_goes_on(state: JobState) -> None:
     assert judged(REJECTED, ReceptionView(now=NOW, job=replace(AT_WORK, state=state))) == ("accept", None)
 
 
-@pytest.mark.parametrize("state", sorted(ENDED))
+@pytest.mark.parametrize("state", sorted(FINAL_STATES))
 def test_a_verdict_changes_nothing_of_a_job_that_has_ended(state: JobState) -> None:
     assert judged(REJECTED, ReceptionView(now=NOW, job=replace(AT_WORK, state=state))) == (
         "ignore_stale",
@@ -162,15 +167,17 @@ def test_the_door_by_which_an_answer_comes_makes_no_difference() -> None:
         )
     ]
 
-    assert [judge_answer(ANSWER, view) for view in views] == [judge(message(ANSWER), view) for view in views]
+    assert [receipt_for_answer(ANSWER, view) for view in views] == [
+        receipt_for(message(ANSWER), view) for view in views
+    ]
 
 
 def test_a_kept_message_is_judged_anew_when_its_turn_comes() -> None:
     verdict = ReceptionView(now=NOW, is_seen=True, job=AT_WORK)
     answer = ReceptionView(now=NOW, is_seen=True, job=AT_WORK, decision=QUESTION)
 
-    assert judge_kept(message(REJECTED), verdict).action == "accept"
-    assert judge_kept(message(ANSWER), answer).action == "accept"
+    assert receipt_for_deferred(message(REJECTED), verdict).action == "accept"
+    assert receipt_for_deferred(message(ANSWER), answer).action == "accept"
 
 
 @pytest.mark.parametrize("subject", ["plan", "patch"])
@@ -178,8 +185,8 @@ def test_nothing_can_be_approved_ahead_of_being_asked(subject: str) -> None:
     asked = replace(QUESTION, subject="plan" if subject == "plan" else "patch", options=())
     view = ReceptionView(now=NOW, job=AT_WORK, decision=asked)
 
-    assert judge(message(ANSWER), view).action == "accept"
-    assert judge_kept(message(ANSWER), view).action == "ignore_stale"
+    assert receipt_for(message(ANSWER), view).action == "accept"
+    assert receipt_for_deferred(message(ANSWER), view).action == "ignore_stale"
 
 
 @pytest.mark.parametrize(("subject", "action"), [("question", "accept"), ("plan", "dead_letter")])
@@ -187,6 +194,6 @@ def test_a_name_that_nobody_vouches_for_may_answer_and_not_approve(subject: str,
     asked = replace(QUESTION, subject="plan" if subject == "plan" else "question", options=())
     view = ReceptionView(now=NOW, job=AT_WORK, decision=asked)
 
-    receipt = judge(message(replace(ANSWER, is_vouched_for=False)), view)
+    receipt = receipt_for(message(replace(ANSWER, is_vouched_for=False)), view)
 
     assert (receipt.action, receipt.kind) == (action, "wrong_identity" if action == "dead_letter" else None)

@@ -9,10 +9,10 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.executor.workshop import NOW, RUN, Workbench, echo, output_of, plan_of, statuses
+from tests.executor.workshop import NOW, RUN, ExecutionHarness, echo, output_of, plan_of, statuses
 from wavewright.executor.events import Event, PlanAccepted, RunFinished, RunStarted, StepStarted
 from wavewright.executor.execution import execute
-from wavewright.executor.job_store.records import Alongside
+from wavewright.executor.job_store.records import OutboxWrites
 from wavewright.executor.journal import Journal, MemoryJournal
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.executor.state import RunState, fold
@@ -32,7 +32,7 @@ class Stalling:
     def __init__(self, **signature: Any) -> None:
         self.stalled: set[str] = set()
         self.is_stalled = anyio.Event()
-        self.bench = Workbench().add(self.answer, **signature).add(echo, "look")
+        self.bench = ExecutionHarness().add(self.answer, **signature).add(echo, "look")
 
     async def answer(self, call: ToolCall) -> Json:
         name = call.step if call.index is None else f"{call.step}[{call.index}]"
@@ -158,7 +158,7 @@ async def test_a_step_whose_parameters_changed_is_called_again_and_so_are_its_re
 
 async def test_a_patched_plan_runs_its_new_steps_only() -> None:
     journal = MemoryJournal()
-    bench = Workbench().add(echo).add(lambda call: call.params["force"], "fetch")
+    bench = ExecutionHarness().add(echo).add(lambda call: call.params["force"], "fetch")
     first = plan_of(
         {"id": "prices", "tool": "fetch", "params": {"force": False}},
         {"id": "sum", "params": {"v": "${steps.prices}"}},
@@ -185,7 +185,7 @@ async def test_a_failure_stands_until_it_is_asked_to_be_tried_again() -> None:
             raise ToolError("not yet")
         return answers[0]
 
-    bench = Workbench().add(answer)
+    bench = ExecutionHarness().add(answer)
     plan = plan_of({"id": "a"}, {"id": "fan", "for_each": [1, 2], "params": {"n": "${item}"}})
     await bench.run(plan, journal=journal)
     answers.append("there")
@@ -213,7 +213,7 @@ async def test_the_start_of_a_write_is_journaled_before_the_call() -> None:
         seen.extend(type(event) for event in await journal.load(RUN))
         return "written"
 
-    bench = Workbench().add(answer, effects=["write"])
+    bench = ExecutionHarness().add(answer, effects=["write"])
     state = await bench.run(plan_of({"id": "w"}), journal=journal, schedule="dataflow")
 
     assert seen == [StepStarted]
@@ -246,7 +246,7 @@ async def test_a_write_that_was_under_way_is_reported_and_not_repeated() -> None
 
 async def test_a_write_of_a_killed_process_is_not_repeated_either() -> None:
     journal = MemoryJournal()
-    bench = Workbench().add(echo, effects=["write"], idempotent=False).add(echo, "look")
+    bench = ExecutionHarness().add(echo, effects=["write"], idempotent=False).add(echo, "look")
     told: list[Event] = []
     await bench.run(WRITE, on_event=told.append)
     # What a process that is killed leaves behind: the start of the write and nothing after it.
@@ -292,7 +292,7 @@ class FullDisk(MemoryJournal):
         self.batches = batches
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
     ) -> Awaitable[None]:
         self.batches -= 1
         if self.batches < 0:
@@ -301,7 +301,7 @@ class FullDisk(MemoryJournal):
 
 
 async def test_a_journal_that_cannot_be_written_stops_the_run_with_its_own_error() -> None:
-    bench = Workbench().add(echo)
+    bench = ExecutionHarness().add(echo)
 
     with pytest.raises(OSError, match="no space left on device"):
         await bench.run(PLAN, journal=FullDisk(2))
@@ -312,7 +312,7 @@ async def test_a_listener_that_fails_stops_the_run_with_its_own_error() -> None:
         raise LookupError(f"cannot draw {event}")
 
     with pytest.raises(LookupError, match="cannot draw"):
-        await Workbench().add(echo).run(PLAN, on_event=listen)
+        await ExecutionHarness().add(echo).run(PLAN, on_event=listen)
 
 
 async def test_dependants_start_only_after_their_inputs_are_committed(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ async def test_dependants_start_only_after_their_inputs_are_committed(tmp_path: 
             missing.extend(name for name in wanted if StepId(name) not in journaled)
             return echo(call)
 
-        state = await Workbench().add(answer).run(PLAN, journal=journal, schedule="dataflow")
+        state = await ExecutionHarness().add(answer).run(PLAN, journal=journal, schedule="dataflow")
 
         assert missing == []
         assert fold(await journal.load(RUN)) == state
@@ -334,7 +334,7 @@ async def test_dependants_start_only_after_their_inputs_are_committed(tmp_path: 
 async def test_what_the_listener_hears_is_what_the_journal_holds(tmp_path: Path) -> None:
     told: list[Event] = []
     async with SqliteJournal(tmp_path / "journal.db") as journal:
-        await Workbench().add(echo).run(PLAN, journal=journal, on_event=told.append)
+        await ExecutionHarness().add(echo).run(PLAN, journal=journal, on_event=told.append)
 
         assert await journal.load(RUN) == told
 
@@ -343,7 +343,7 @@ async def test_the_events_of_a_round_carry_on_from_the_state_before() -> None:
     started = RunStarted(run=RUN, at=1.0, job="daily", goal={}, now=NOW.timestamp())
     accepted = PlanAccepted(at=2.0, plan={"steps": []}, plan_hash=PlanHash("sha256:0"), rung="given", round=1)
     prior = fold([started, accepted, RunFinished(3.0, "interrupted")])
-    bench = Workbench().add(echo)
+    bench = ExecutionHarness().add(echo)
     state = await execute(plan_of({"id": "a"}), bench.tools, run=RUN, now=NOW, prior=prior, limits=Limits())
 
     assert (state.started, state.rung, state.finished) == (started, "given", None)

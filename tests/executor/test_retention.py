@@ -10,7 +10,7 @@ import pytest
 
 from tests.executor.event_examples import run_finished, run_started, step_finished
 from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.executor.retention import PART_OF_LINKS, remove_groups
+from wavewright.executor.retention import LINKS_PAGE_SIZE, remove_groups
 from wavewright.executor.stores import removal_of
 from wavewright.planner.types import RunId, StepKey
 
@@ -62,13 +62,13 @@ async def test_outputs_are_found_where_their_events_have_ids_of_removed_ones(tmp
 
 async def test_links_are_found_beyond_the_first_part_of_the_events(tmp_path: Path) -> None:
     async with SqliteJournal(tmp_path / "journal.sqlite") as journal:
-        await add(journal, OLD, PART_OF_LINKS + 10)
+        await add(journal, OLD, LINKS_PAGE_SIZE + 10)
         removal = removal_of(journal)
 
         _, first = await removal.links(0)
-        assert first == PART_OF_LINKS
+        assert first == LINKS_PAGE_SIZE
         _, second = await removal.links(first)
-        assert second == PART_OF_LINKS + 12
+        assert second == LINKS_PAGE_SIZE + 12
         assert await removal.links(second) == ([], None)
 
 

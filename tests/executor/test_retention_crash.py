@@ -14,7 +14,7 @@ import pytest
 from tests.executor.both_stores import journal_at
 from tests.executor.event_examples import run_finished, run_started, step_finished
 from tests.support.postgres import PostgresServer
-from wavewright.config.addresses import is_address
+from wavewright.config.addresses import is_url
 from wavewright.executor.retention import remove_groups
 from wavewright.executor.stores import removal_of
 from wavewright.planner.types import RunId
@@ -69,7 +69,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def events_without_a_run(place: str, request: pytest.FixtureRequest) -> object:
     asked = "SELECT count(*) FROM {0}event WHERE NOT EXISTS (SELECT 1 FROM {0}run WHERE no = event.run)"
-    if is_address(place):
+    if is_url(place):
         server: PostgresServer = request.getfixturevalue("postgres")
         return server.fetch(asked.format("wavewright."), place)[0][0]
     with closing(sqlite3.connect(place)) as connection:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.executor.workshop import Answer, VirtualClock, Workbench, answering, echo, plan_of, statuses
+from tests.executor.workshop import Answer, ExecutionHarness, VirtualClock, answering, echo, plan_of, statuses
 from wavewright.executor import deadlines
 from wavewright.executor.deadlines import GRACE_SECONDS
 from wavewright.executor.events import ErrorKind, StepFinished
-from wavewright.executor.retry import Failure, describe_failure, may_retry, wait_before
+from wavewright.executor.retry import AttemptFailure, describe_failure, may_retry, seconds_before_retry
 from wavewright.executor.state import RunState
 from wavewright.planner.goals import Limits
 from wavewright.planner.models import Retry
@@ -47,7 +47,7 @@ class Flaky:
         return call.attempt
 
     async def run(self, retry: Retry | None = None, **step: object) -> StepFinished:
-        bench = Workbench().add(self.answer)
+        bench = ExecutionHarness().add(self.answer)
         if retry is not None:
             step["retry"] = retry
         state = await bench.run(plan_of({"id": "a", **step}), clock=self.clock)
@@ -128,21 +128,21 @@ def test_retry_after_is_a_number_or_a_date_and_never_endless(header: str, second
 @pytest.mark.parametrize(
     ("on", "failure", "again"),
     [
-        (("transient",), Failure("transient", ""), True),
-        (("transient",), Failure("tool", ""), False),
-        (("transient",), Failure("timeout", ""), False),
-        (("timeout",), Failure("timeout", ""), True),
-        (("any",), Failure("tool", ""), True),
-        (("any",), Failure("output", ""), True),
+        (("transient",), AttemptFailure("transient", ""), True),
+        (("transient",), AttemptFailure("tool", ""), False),
+        (("transient",), AttemptFailure("timeout", ""), False),
+        (("timeout",), AttemptFailure("timeout", ""), True),
+        (("any",), AttemptFailure("tool", ""), True),
+        (("any",), AttemptFailure("output", ""), True),
         (("KeyError",), describe_failure(KeyError(), 0.0), True),
         (("LookupError",), describe_failure(KeyError(), 0.0), True),
         (("builtins.KeyError",), describe_failure(KeyError(), 0.0), True),
         (("ValueError",), describe_failure(KeyError(), 0.0), False),
-        ((), Failure("transient", ""), False),
+        ((), AttemptFailure("transient", ""), False),
     ],
 )
 def test_what_is_tried_again_is_the_policys_word(
-    on: tuple[str, ...], failure: Failure, again: object
+    on: tuple[str, ...], failure: AttemptFailure, again: object
 ) -> None:
     assert may_retry(failure, Retry(attempts=2, on=on), 1) is again
     assert may_retry(failure, Retry(attempts=2, on=on), 2) is False
@@ -159,12 +159,12 @@ def test_a_wait_grows_to_the_ceiling_and_never_past_it(
     attempt: int, initial: float, most: float, base: float, jitter: float
 ) -> None:
     retry = Retry(attempts=100, wait_initial=initial, wait_max=most, wait_exp_base=base)
-    failure = Failure("transient", "")
-    wait = wait_before(attempt, retry, jitter, failure)
+    failure = AttemptFailure("transient", "")
+    wait = seconds_before_retry(attempt, retry, jitter, failure)
 
     assert 0 < wait <= most
     assert wait >= min(most, initial)
-    assert wait_before(min(attempt + 1, 100), retry, jitter, failure) >= wait
+    assert seconds_before_retry(min(attempt + 1, 100), retry, jitter, failure) >= wait
 
 
 async def test_a_transient_failure_is_tried_again_after_growing_waits() -> None:
@@ -231,7 +231,7 @@ async def test_without_a_policy_there_is_one_attempt() -> None:
 
 async def test_the_wait_for_another_attempt_takes_nobodys_place() -> None:
     flaky = Flaky([ConnectionError()])
-    bench = Workbench().add(flaky.answer)
+    bench = ExecutionHarness().add(flaky.answer)
     bench.add(answering("done"), "other")
     plan = plan_of(
         {"id": "a", "retry": {"attempts": 2, "wait_initial": 30, "wait_max": 30}},
@@ -252,7 +252,7 @@ async def test_every_attempt_sees_the_parameters_as_the_plan_gives_them() -> Non
         rows.clear()
         raise ConnectionError
 
-    bench = Workbench().add(answer)
+    bench = ExecutionHarness().add(answer)
     await bench.run(
         plan_of({"id": "a", "params": {"rows": [1]}, "retry": {"attempts": 2}}), clock=VirtualClock()
     )
@@ -264,7 +264,7 @@ async def test_every_attempt_sees_the_parameters_as_the_plan_gives_them() -> Non
 
 
 async def run_hanging(hang: Answer, clock: VirtualClock, **step: object) -> RunState:
-    bench = Workbench().add(hang, "hang")
+    bench = ExecutionHarness().add(hang, "hang")
     bench.add(answering("done"))
     return await bench.run(plan_of({"id": "a", "tool": "hang", **step}, {"id": "b"}), clock=clock)
 
@@ -303,7 +303,7 @@ async def test_each_call_has_its_own_deadline() -> None:
             ended[call.step] = clock.now - start
         return None
 
-    bench = Workbench().add(hang)
+    bench = ExecutionHarness().add(hang)
     await bench.run(
         plan_of(*({"id": f"s{seconds}", "timeout": seconds} for seconds in (50, 10, 30))), clock=clock
     )
@@ -362,7 +362,7 @@ async def test_a_call_that_swallows_every_cancellation_is_abandoned_and_gives_it
     clock = VirtualClock()
     start = clock.now
     plan = plan_of({"id": "a", "tool": "hang", "timeout": 20}, {"id": "b"})
-    bench = Workbench().add(swallow_for_ever, "hang").add(echo)
+    bench = ExecutionHarness().add(swallow_for_ever, "hang").add(echo)
 
     state = await bench.run(plan, clock=clock, limits=Limits(concurrency=1))
 
@@ -379,7 +379,7 @@ async def test_a_run_is_stopped_although_a_call_swallows_every_cancellation(
 ) -> None:
     monkeypatch.setattr(deadlines, "GRACE_SECONDS", 0.05)
 
-    bench = Workbench().add(swallow_for_ever)
+    bench = ExecutionHarness().add(swallow_for_ever)
     state = await bench.run(plan_of({"id": "a"}), limits=Limits(run_timeout=0.01))
 
     assert statuses(state) == {"a": "cancelled"}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.executor.workshop import RUN, Workbench, echo, plan_of, statuses
-from wavewright.executor.reuse import Donor
+from tests.executor.workshop import RUN, ExecutionHarness, echo, plan_of, statuses
+from wavewright.executor.reuse import ReuseSource
 from wavewright.executor.state import RunState
 from wavewright.planner.models import Plan
 from wavewright.planner.types import Json, RunId, StepId
@@ -27,7 +27,7 @@ class Failing:
 
     def __init__(self, *steps: str, **signature: Any) -> None:
         self.failing = set(steps)
-        self.bench = Workbench().add(self.answer, **signature)
+        self.bench = ExecutionHarness().add(self.answer, **signature)
 
     def answer(self, call: ToolCall) -> Json:
         name = call.step if call.index is None else f"{call.step}[{call.index}]"
@@ -40,11 +40,11 @@ class Failing:
         self.failing.clear()
         self.bench.calls.clear()
         steps = frozenset(map(StepId, anew))
-        return await self.bench.run(plan, donor=Donor(donor, RunId("run_0"), steps))
+        return await self.bench.run(plan, donor=ReuseSource(donor, RunId("run_0"), steps))
 
     async def fail(self, plan: Plan = PLAN) -> RunState:
         """Run as `run_0`, whose id is part of the keys, and end with a failure."""
-        empty = Donor(RunState(), RunId("run_0"))
+        empty = ReuseSource(RunState(), RunId("run_0"))
         return await self.bench.run(plan, donor=empty)
 
 

@@ -7,7 +7,16 @@ import datetime as dt
 import anyio
 import pytest
 
-from tests.executor.workshop import NOW, VirtualClock, Workbench, answering, echo, outputs, plan_of, statuses
+from tests.executor.workshop import (
+    NOW,
+    ExecutionHarness,
+    VirtualClock,
+    answering,
+    echo,
+    outputs,
+    plan_of,
+    statuses,
+)
 from wavewright.executor.execution import execute
 from wavewright.executor.journal import MemoryJournal
 from wavewright.planner.types import Json, RunId, StepId
@@ -19,7 +28,7 @@ SAME = plan_of({"id": "a", "params": {"v": 1}}, {"id": "b", "params": {"v": 1}})
 
 
 async def test_an_equal_call_that_is_done_is_not_made_again() -> None:
-    bench = Workbench().add(echo)
+    bench = ExecutionHarness().add(echo)
     state = await bench.run(
         plan_of({"id": "a", "params": {"v": 1}}, {"id": "b", "params": {"v": 1}, "depends_on": ["a"]})
     )
@@ -37,7 +46,7 @@ async def test_an_equal_call_in_flight_serves_both() -> None:
         await clock.sleep(1)
         return echo(call)
 
-    bench = Workbench().add(answer)
+    bench = ExecutionHarness().add(answer)
     state = await bench.run(SAME, clock=clock)
 
     assert statuses(state) == {"a": "ok", "b": "reused"}
@@ -53,7 +62,7 @@ async def test_a_call_whose_equal_fails_is_made_for_itself() -> None:
             raise ToolError("not for a")
         return echo(call)
 
-    bench = Workbench().add(answer)
+    bench = ExecutionHarness().add(answer)
     state = await bench.run(SAME, clock=clock)
 
     assert statuses(state) == {"a": "failed", "b": "ok"}
@@ -62,19 +71,19 @@ async def test_a_call_whose_equal_fails_is_made_for_itself() -> None:
 
 @pytest.mark.parametrize("effect", ["write", "egress"])
 async def test_two_equal_calls_with_an_effect_are_two(effect: str) -> None:
-    bench = Workbench().add(echo, effects=[effect])
+    bench = ExecutionHarness().add(echo, effects=[effect])
 
     assert statuses(await bench.run(SAME)) == {"a": "ok", "b": "ok"}
 
 
 async def test_two_equal_questions_to_somebody_outside_are_one() -> None:
-    bench = Workbench().add(echo, effects=["read", "egress"])
+    bench = ExecutionHarness().add(echo, effects=["read", "egress"])
 
     assert sorted(statuses(await bench.run(SAME)).values()) == ["ok", "reused"]
 
 
 async def test_a_step_that_supersedes_another_makes_its_call() -> None:
-    bench = Workbench().add(echo)
+    bench = ExecutionHarness().add(echo)
     plan = plan_of(
         {"id": "a", "params": {"v": 1}},
         {"id": "a_2", "params": {"v": 1}, "supersedes": "a", "depends_on": ["a"]},
@@ -83,13 +92,15 @@ async def test_a_step_that_supersedes_another_makes_its_call() -> None:
     assert statuses(await bench.run(plan)) == {"a": "ok", "a_2": "ok"}
 
 
-async def run_at(bench: Workbench, journal: MemoryJournal, run: str, now: dt.datetime) -> dict[str, str]:
+async def run_at(
+    bench: ExecutionHarness, journal: MemoryJournal, run: str, now: dt.datetime
+) -> dict[str, str]:
     plan = plan_of({"id": "a", "params": {"v": 1}})
     return statuses(await execute(plan, bench.tools, run=RunId(run), now=now, journal=journal))
 
 
 async def test_another_run_reuses_a_result_as_long_as_the_tool_allows() -> None:
-    bench = Workbench().add(echo, cache_for="1h")
+    bench = ExecutionHarness().add(echo, cache_for="1h")
     journal = MemoryJournal()
 
     assert await run_at(bench, journal, "one", NOW) == {"a": "ok"}
@@ -98,7 +109,7 @@ async def test_another_run_reuses_a_result_as_long_as_the_tool_allows() -> None:
 
 
 async def test_a_result_ages_for_a_run_whose_now_stands_still() -> None:
-    bench = Workbench().add(echo, cache_for="1h")
+    bench = ExecutionHarness().add(echo, cache_for="1h")
     journal, clock = MemoryJournal(), VirtualClock()
     plan = plan_of({"id": "a", "params": {"v": 1}})
     ended = list[dict[str, str]]()
@@ -111,7 +122,7 @@ async def test_a_result_ages_for_a_run_whose_now_stands_still() -> None:
 
 
 async def test_another_run_reuses_nothing_of_a_tool_that_does_not_allow_it() -> None:
-    bench = Workbench().add(echo)
+    bench = ExecutionHarness().add(echo)
     journal = MemoryJournal()
 
     assert await run_at(bench, journal, "one", NOW) == {"a": "ok"}
@@ -120,8 +131,8 @@ async def test_another_run_reuses_nothing_of_a_tool_that_does_not_allow_it() -> 
 
 async def test_a_stored_output_that_no_longer_fits_the_schema_is_not_reused() -> None:
     journal = MemoryJournal()
-    await run_at(Workbench().add(echo, cache_for="1h"), journal, "one", NOW)
-    bench = Workbench().add(answering("text"), cache_for="1h", output_schema={"type": "string"})
+    await run_at(ExecutionHarness().add(echo, cache_for="1h"), journal, "one", NOW)
+    bench = ExecutionHarness().add(answering("text"), cache_for="1h", output_schema={"type": "string"})
 
     assert await run_at(bench, journal, "two", NOW) == {"a": "ok"}
 
@@ -135,7 +146,7 @@ async def test_followers_of_a_cancelled_call_are_cancelled_with_it() -> None:
         await anyio.sleep_forever()
         return None
 
-    bench = Workbench().add(answer)
+    bench = ExecutionHarness().add(answer)
     async with anyio.create_task_group() as group:
 
         async def run() -> None:
@@ -150,7 +161,7 @@ async def test_followers_of_a_cancelled_call_are_cancelled_with_it() -> None:
 
 
 async def test_a_stored_output_serves_every_equal_call_of_the_run() -> None:
-    bench = Workbench().add(echo, cache_for="1h")
+    bench = ExecutionHarness().add(echo, cache_for="1h")
     journal = MemoryJournal()
     await run_at(bench, journal, "one", NOW)
     bench.calls.clear()

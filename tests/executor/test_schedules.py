@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.executor.workshop import VirtualClock, Workbench, echo, outputs, plan_of, statuses
+from tests.executor.workshop import ExecutionHarness, VirtualClock, echo, outputs, plan_of, statuses
 from wavewright.executor.events import Event, StepFinished, WaveFinished, WaveStarted
 from wavewright.executor.state import RunState
 from wavewright.planner.goals import Limits
@@ -39,7 +39,7 @@ class Timed:
         self.started: dict[str, float] = {}
         self.under_way = Counter[str]()
         self.most = Counter[str]()
-        self.bench = Workbench().add(self.answer, **signature)
+        self.bench = ExecutionHarness().add(self.answer, **signature)
 
     async def answer(self, call: ToolCall) -> Json:
         self.started[call.step] = self.clock.now - self.start
@@ -174,7 +174,7 @@ async def test_among_ready_steps_the_one_with_the_longest_way_to_the_end_goes_fi
 
 
 async def test_steps_beyond_the_last_allowed_wave_are_cancelled_with_the_reason() -> None:
-    bench = Workbench().add(echo)
+    bench = ExecutionHarness().add(echo)
     plan = plan_of({"id": "a"}, {"id": "b", "depends_on": ["a"]}, {"id": "c", "depends_on": ["b"]})
 
     for schedule in SCHEDULES:
@@ -185,7 +185,7 @@ async def test_steps_beyond_the_last_allowed_wave_are_cancelled_with_the_reason(
 
 
 async def test_a_run_has_ten_waves_unless_the_goal_says_otherwise() -> None:
-    bench = Workbench().add(echo)
+    bench = ExecutionHarness().add(echo)
     plan = plan_of(
         {"id": "s0"}, *({"id": f"s{number}", "depends_on": [f"s{number - 1}"]} for number in range(1, 12))
     )
@@ -195,7 +195,7 @@ async def test_a_run_has_ten_waves_unless_the_goal_says_otherwise() -> None:
 
 
 async def test_steps_of_a_cycle_are_cancelled_with_the_reason() -> None:
-    bench = Workbench().add(echo)
+    bench = ExecutionHarness().add(echo)
     plan = plan_of({"id": "a", "depends_on": ["b"]}, {"id": "b", "depends_on": ["a"]}, {"id": "c"})
 
     for schedule in SCHEDULES:
@@ -211,7 +211,7 @@ async def test_a_time_limit_keeps_what_is_done_and_cancels_the_rest(schedule: Sc
         await anyio.sleep_forever()
         return None
 
-    bench = Workbench().add(echo).add(forever, "hang")
+    bench = ExecutionHarness().add(echo).add(forever, "hang")
     plan = plan_of({"id": "a"}, {"id": "b", "tool": "hang"}, {"id": "c", "depends_on": ["b"]})
     state = await bench.run(plan, schedule=schedule, limits=Limits(run_timeout=0.05))
 
@@ -304,7 +304,7 @@ async def test_dataflow_takes_exactly_the_critical_path_where_nothing_limits_it(
 ) -> None:
     clock = VirtualClock()
     start = clock.now
-    bench = Workbench()
+    bench = ExecutionHarness()
     seconds = {step.id: float(data.draw(st.integers(1, 20))) for step in plan.steps}
 
     async def answer(call: ToolCall) -> Json:

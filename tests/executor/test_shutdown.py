@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.executor.workshop import RUN, Workbench, plan_of
+from tests.executor.workshop import RUN, ExecutionHarness, plan_of
 from wavewright.executor.events import Event, ItemFinished
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.tools.calls import ToolCall
@@ -32,7 +32,7 @@ def test_a_run_under_which_the_event_loop_ends_fails_nothing_and_says_nothing(tm
         async with SqliteJournal(tmp_path / "j.sqlite") as journal:
             await journal.open_run(RUN)
             plan = plan_of({"id": "fan", "for_each": [1, 2, 3], "params": {"by": "${item}"}})
-            await Workbench().add(wait_for_ever).run(plan, journal=journal)
+            await ExecutionHarness().add(wait_for_ever).run(plan, journal=journal)
 
     async def journaled() -> list[Event]:
         async with SqliteJournal(tmp_path / "j.sqlite") as journal:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import anyio
 import pytest
 
-from tests.executor.workshop import RUN, VirtualClock, Workbench, answering, echo, plan_of, statuses
+from tests.executor.workshop import RUN, ExecutionHarness, VirtualClock, answering, echo, plan_of, statuses
 from wavewright.executor.events import Event, GateRecord, StepFinished, WaveStarted
 from wavewright.executor.journal import Journal, MemoryJournal
 from wavewright.executor.journal_sqlite import SqliteJournal
@@ -59,7 +59,7 @@ async def test_a_step_ends_when_its_gates_have_answered_and_dependants_wait(sche
     plan = plan_of({"id": "a"}, {"id": "b", "depends_on": ["a"]})
 
     state = (
-        await Workbench()
+        await ExecutionHarness()
         .add(echo)
         .run(plan, verify=judge, clock=clock, schedule=schedule, on_event=events.append)
     )
@@ -79,7 +79,7 @@ async def test_a_red_answer_blocks_the_dependants() -> None:
     judge = SlowJudge(clock, {"a": 5.0}, red=frozenset({"a"}))
 
     state = (
-        await Workbench()
+        await ExecutionHarness()
         .add(echo)
         .run(plan_of({"id": "a"}, {"id": "b", "depends_on": ["a"]}), verify=judge, clock=clock)
     )
@@ -93,7 +93,11 @@ async def test_the_next_wave_starts_when_the_last_gate_has_answered() -> None:
     judge = SlowJudge(clock, {"a": 1.0, "b": 7.0})
     plan = plan_of({"id": "a"}, {"id": "b"}, {"id": "c", "depends_on": ["a"]})
 
-    await Workbench().add(echo).run(plan, verify=judge, clock=clock, schedule="waves", on_event=events.append)
+    await (
+        ExecutionHarness()
+        .add(echo)
+        .run(plan, verify=judge, clock=clock, schedule="waves", on_event=events.append)
+    )
 
     assert [event.at - start for event in events if isinstance(event, WaveStarted)] == [0.0, 7.0]
 
@@ -105,7 +109,7 @@ async def test_waiting_for_gates_keeps_no_worker_from_other_calls() -> None:
     plan = plan_of(*({"id": f"s{number}"} for number in range(5)))
 
     state = (
-        await Workbench()
+        await ExecutionHarness()
         .add(echo, concurrency=1)
         .run(plan, verify=judge, clock=clock, limits=Limits(concurrency=1))
     )
@@ -121,7 +125,7 @@ async def test_the_gates_of_every_follower_of_an_equal_call_are_waited_for() -> 
         await clock.sleep(1.0)
         return "the same"
 
-    bench = Workbench().add(fetch)
+    bench = ExecutionHarness().add(fetch)
     same: JsonObject = {}
     plan = plan_of(*({"id": name, "params": same} for name in "abc"))
     state = await bench.run(plan, verify=judge, clock=clock)
@@ -138,7 +142,7 @@ async def test_the_gates_of_every_follower_of_an_equal_call_are_waited_for() -> 
 async def test_a_call_that_is_served_later_has_its_own_gates_asked() -> None:
     clock = VirtualClock()
     judge = SlowJudge(clock, {"b": 2.0})
-    bench = Workbench().add(answering("the same"))
+    bench = ExecutionHarness().add(answering("the same"))
     plan = plan_of({"id": "a", "params": {}}, {"id": "b", "params": {}, "depends_on": ["a"]})
 
     state = await bench.run(plan, verify=judge, clock=clock)
@@ -150,7 +154,7 @@ async def test_a_call_that_is_served_later_has_its_own_gates_asked() -> None:
 async def test_an_output_of_another_run_has_its_gates_asked() -> None:
     clock = VirtualClock()
     judge = SlowJudge(clock, {"a": 2.0})
-    bench = Workbench().add(answering("kept"), cache_for=10_000)
+    bench = ExecutionHarness().add(answering("kept"), cache_for=10_000)
     plan = plan_of({"id": "a", "params": {}})
     async with MemoryJournal() as journal:
         await bench.run(plan, journal=journal, clock=clock)
@@ -174,7 +178,7 @@ async def test_a_step_over_items_asks_once_for_all_of_them() -> None:
         return judge((output, view.items))
 
     plan = plan_of({"id": "a", "for_each": [1, 2], "params": {"n": "${item}"}})
-    state = await Workbench().add(echo).run(plan, verify=verify, clock=clock)
+    state = await ExecutionHarness().add(echo).run(plan, verify=verify, clock=clock)
 
     assert seen == [([{"n": 1}, {"n": 2}], [(0, 1), (1, 2)])]
     assert state.steps[A].gates == (record(A),)
@@ -185,7 +189,7 @@ async def test_an_empty_list_of_items_is_judged_too() -> None:
     clock = VirtualClock()
 
     state = (
-        await Workbench()
+        await ExecutionHarness()
         .add(echo)
         .run(plan_of({"id": "a", "for_each": []}), verify=SlowJudge(clock, {"a": 1.0}), clock=clock)
     )
@@ -201,7 +205,7 @@ async def test_a_failed_step_is_not_judged() -> None:
     def fail(call: ToolCall) -> Json:
         raise ValueError("no")
 
-    state = await Workbench().add(fail).run(plan_of({"id": "a"}), verify=judge, clock=clock)
+    state = await ExecutionHarness().add(fail).run(plan_of({"id": "a"}), verify=judge, clock=clock)
 
     assert statuses(state) == {"a": "failed"}
     assert judge.asked == []
@@ -236,7 +240,7 @@ async def test_a_judge_that_breaks_its_promise_makes_the_gates_red_and_the_run_g
         return judge() if step_id == "a" else ()
 
     plan = plan_of({"id": "a"}, {"id": "b"}, {"id": "c", "depends_on": ["a"]}, gates=GATES)
-    state = await Workbench().add(echo).run(plan, verify=verify)
+    state = await ExecutionHarness().add(echo).run(plan, verify=verify)
 
     (red,) = state.steps[A].gates
     assert (red.verdict, red.kind, red.hint) == ("error", "judge", "ask again")
@@ -260,7 +264,7 @@ async def test_a_run_that_is_stopped_while_a_gate_is_asked_can_be_resumed(
         await anyio.sleep_forever()
         return ()
 
-    bench = Workbench().add(echo)
+    bench = ExecutionHarness().add(echo)
     journal = await journals(tmp_path, name)
     with anyio.CancelScope() as scope:
         await bench.run(plan_of({"id": "a"}), verify=wait_for_ever, journal=journal)
@@ -286,7 +290,7 @@ async def test_the_runs_time_limit_ends_a_judge_that_does_not() -> None:
         return judge() if step_id == "a" else ()
 
     state = (
-        await Workbench()
+        await ExecutionHarness()
         .add(echo)
         .run(plan_of({"id": "a"}, {"id": "b"}), verify=verify, limits=Limits(run_timeout=0.2))
     )
@@ -305,7 +309,7 @@ async def test_slow_gates_end_steps_in_a_journal_on_disk(tmp_path: object) -> No
 
     plan = plan_of({"id": "a"}, {"id": "b", "depends_on": ["a"]}, {"id": "c", "params": {"x": "${steps.b}"}})
     async with SqliteJournal(f"{tmp_path}/j.db") as journal:
-        state = await Workbench().add(echo).run(plan, verify=verify, journal=journal)
+        state = await ExecutionHarness().add(echo).run(plan, verify=verify, journal=journal)
         again = fold(await journal.load(RUN))
 
     assert statuses(state) == {"a": "ok", "b": "ok", "c": "ok"}

@@ -28,7 +28,7 @@ from wavewright.executor.state import RunState, fold, reduce
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import GateId, GateSeverity, Json, PlanHash, RunId, StepId, StepKey
-from wavewright.tools.calls import LoopCall
+from wavewright.tools.calls import AgentToolCall
 
 A = StepId("a")
 
@@ -110,7 +110,7 @@ events: st.SearchStrategy[Event] = st.one_of(
         at=times,
         step=ids,
         call=st.builds(
-            LoopCall,
+            AgentToolCall,
             tool=st.just("fetch"),
             params=st.just({}),
             status=st.sampled_from(["ok", "refused"]),
@@ -214,8 +214,8 @@ def test_rungs_stand_in_the_order_in_which_they_were_tried() -> None:
 
 
 def test_an_agents_calls_are_kept_by_step() -> None:
-    calls = [LoopToolCalled(float(n), A, LoopCall("fetch", {"n": n}, "ok")) for n in range(2)]
-    other = LoopToolCalled(3.0, StepId("b"), LoopCall("fetch", {}, "refused", message="not allowed"))
+    calls = [LoopToolCalled(float(n), A, AgentToolCall("fetch", {"n": n}, "ok")) for n in range(2)]
+    other = LoopToolCalled(3.0, StepId("b"), AgentToolCall("fetch", {}, "refused", message="not allowed"))
 
     state = fold([calls[0], other, calls[1]])
 

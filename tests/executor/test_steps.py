@@ -6,7 +6,16 @@ import datetime as dt
 
 import pytest
 
-from tests.executor.workshop import NOW, Workbench, answering, echo, output_of, outputs, plan_of, statuses
+from tests.executor.workshop import (
+    NOW,
+    ExecutionHarness,
+    answering,
+    echo,
+    output_of,
+    outputs,
+    plan_of,
+    statuses,
+)
 from wavewright.executor.events import GateRecord
 from wavewright.executor.ports import GateView
 from wavewright.planner.models import Plan
@@ -21,8 +30,8 @@ def fail(call: ToolCall) -> Json:
     raise ToolError("the service said no", hint="ask again tomorrow")
 
 
-def bench() -> Workbench:
-    return Workbench().add(echo).add(fail, "broken")
+def bench() -> ExecutionHarness:
+    return ExecutionHarness().add(echo).add(fail, "broken")
 
 
 def red_gate(step: str, severity: str = "block") -> object:
@@ -224,7 +233,7 @@ async def test_a_step_waits_for_what_its_gates_read_but_is_not_blocked_by_it() -
 
 async def test_parameters_are_validated_before_the_call() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
-    tools = Workbench().add(echo, input_schema=schema)
+    tools = ExecutionHarness().add(echo, input_schema=schema)
     state = await tools.run(plan_of({"id": "a", "params": {"n": "${inputs.n}"}}, inputs={"n": "three"}))
     error = state.steps[StepId("a")].error
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.executor.workshop import Workbench, plan_of
+from tests.executor.workshop import ExecutionHarness, plan_of
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events import StepError
-from wavewright.executor.tracebacks import MAX_TRACEBACK_CHARS, MOST_FRAMES, last_frames, traceback_text
+from wavewright.executor.tracebacks import MAX_FRAMES, MAX_TRACEBACK_CHARS, last_frames, traceback_text
 from wavewright.planner.types import Json, StepId
 from wavewright.tools.calls import ToolCall
 from wavewright.tools.registry import make_tool
@@ -29,7 +29,7 @@ def total(call: ToolCall) -> Json:
     return helper({"a": 1})
 
 
-async def error_of(bench: Workbench, **step: object) -> StepError:
+async def error_of(bench: ExecutionHarness, **step: object) -> StepError:
     state = await bench.run(plan_of({"id": "a", **step}))
     error = state.steps[StepId("a")].error
     assert error is not None
@@ -45,7 +45,7 @@ def raised_by(text: str, file: str = "mine.py") -> BaseException:
 
 
 async def test_the_last_frame_is_the_line_that_raised() -> None:
-    error = await error_of(Workbench().add(total))
+    error = await error_of(ExecutionHarness().add(total))
 
     last = error.frames[-1]
     assert error.message == "KeyError: 'b'"
@@ -66,7 +66,7 @@ async def test_a_plain_function_in_a_thread_shows_its_own_frames_alone() -> None
         """
         return helper({"a": count})
 
-    bench = Workbench()
+    bench = ExecutionHarness()
     bench.tools["sums"] = make_tool(sums)
     error = await error_of(bench, tool="sums", params={"count": 1})
 
@@ -74,7 +74,7 @@ async def test_a_plain_function_in_a_thread_shows_its_own_frames_alone() -> None
 
 
 async def test_an_item_that_failed_gives_its_frames_to_the_step() -> None:
-    error = await error_of(Workbench().add(total), for_each=[1, 2])
+    error = await error_of(ExecutionHarness().add(total), for_each=[1, 2])
 
     assert error.frames[-1].function == "helper"
 
@@ -119,7 +119,7 @@ def test_a_deep_recursion_is_of_bounded_size() -> None:
     text = "def f(n):\n    g(n)\ndef g(n):\n    f(n + 1)\nf(0)"
     error = raised_by(text)
 
-    assert len(last_frames(error, Redactor())) == MOST_FRAMES
+    assert len(last_frames(error, Redactor())) == MAX_FRAMES
     assert len(traceback_text(error, Redactor())) <= MAX_TRACEBACK_CHARS
 
 

@@ -32,13 +32,13 @@ def plan_of(*steps: Mapping[str, object], **fields: object) -> Plan:
 
 
 @dataclass
-class Workbench:
+class ExecutionHarness:
     """Tools that note how they are called."""
 
     tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
     calls: list[ToolCall] = field(default_factory=list[ToolCall])
 
-    def add(self, answer: Answer, name: str = "work", **signature: Any) -> Workbench:
+    def add(self, answer: Answer, name: str = "work", **signature: Any) -> ExecutionHarness:
         """Add a tool that answers as the function does; `signature` as in `ToolSignature`."""
 
         async def call(request: ToolCall) -> Json:

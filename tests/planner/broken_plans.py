@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from wavewright.config.documents import ReadLimits, Source, read_document
-from wavewright.planner.allowance import Allowance, Left
+from wavewright.planner.allowance import Allowance, RemainingBudget
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.check_readiness import Obstacle, check_readiness
 from wavewright.planner.checker import check
-from wavewright.planner.diagnostics import Diagnostic, place
+from wavewright.planner.diagnostics import Diagnostic, locate_diagnostics
 from wavewright.planner.goals import Goal, GoalTemplate, Job
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import Plan, PlanPatch
@@ -77,7 +77,7 @@ class BrokenPlan:
         plan = text.plan if goal is None else bind_plan(text.plan, goal, tools())
         assert text.document is not None
         checked = check(plan, goal, tools(), allowance=self._allowance())
-        found = place([*checked, *self._unready(plan)], text.document)
+        found = locate_diagnostics([*checked, *self._unready(plan)], text.document)
         return (*text.diagnostics, *found), text.source
 
     @cached_property
@@ -90,7 +90,7 @@ class BrokenPlan:
         left = self._case.get("left")
         if left is None:
             return None
-        lefts = {scope: Left(**left.get(scope, {})) for scope in ("run", "job", "day", "step")}
+        lefts = {scope: RemainingBudget(**left.get(scope, {})) for scope in ("run", "job", "day", "step")}
         return Allowance(run=lefts["run"], job=lefts["job"], day=lefts["day"], step=lefts["step"])
 
     def _unready(self, plan: Plan) -> Iterator[Diagnostic]:
@@ -123,7 +123,7 @@ class BrokenPlan:
         patch = read_model(document, PlanPatch)
         finished = frozenset(StepId(name) for name in self._case.get("finished", ()))
         checked = check_patch(plan, patch, finished=finished, tools=tools())
-        return tuple(place(checked.diagnostics, document)), document.source
+        return tuple(locate_diagnostics(checked.diagnostics, document)), document.source
 
 
 def broken_plans() -> list[BrokenPlan]:

@@ -24,7 +24,7 @@ from wavewright.planner.model_port import (
     Role,
 )
 from wavewright.planner.models import Plan
-from wavewright.planner.planning import Planned, make_plan
+from wavewright.planner.planning import PlanningResult, make_plan
 from wavewright.planner.resolving import resolve_goal
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject, JsonSchema
@@ -200,7 +200,7 @@ def ladder(*rungs: str) -> Ladder:
 
 async def planned(
     models: ScriptedModels | None, *rungs: str, goal: Goal | None = None, **more: Any
-) -> Planned:
+) -> PlanningResult:
     """Plan with a scripted model, without a template's plan unless one is given."""
     ports: dict[str, Any] = {"template_plan": None, "tools": TOOLS, "ladder": ladder(*rungs), **more}
     return await make_plan(goal or goal_of(), models=models, prompts=Prompts(), **ports)

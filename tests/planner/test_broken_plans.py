@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.planner.broken_plans import BrokenPlan, broken_plans
-from wavewright.planner.catalogue import CATALOGUE, FAMILIES, RESERVED_FAMILIES, Entry
+from wavewright.planner.catalogue import CATALOGUE, FAMILIES, RESERVED_FAMILIES, DiagnosticEntry
 
 ROOT = Path(__file__).parents[2]
 PLANS = broken_plans()
@@ -32,10 +32,10 @@ def test_every_code_has_a_broken_plan() -> None:
 
 
 @pytest.mark.parametrize("entry", [pytest.param(one, id=one.code) for one in CATALOGUE.values()])
-def test_every_entry_says_what_is_wrong_and_what_to_do(entry: Entry) -> None:
+def test_every_entry_says_what_is_wrong_and_what_to_do(entry: DiagnosticEntry) -> None:
     assert entry.family in set(FAMILIES.values()) - RESERVED_FAMILIES
-    assert entry.means.endswith(".")
-    assert entry.mend.endswith(".")
+    assert entry.meaning.endswith(".")
+    assert entry.fix.endswith(".")
 
 
 def test_kinds_are_unique() -> None:

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavewright.planner.allowance import Allowance, Left
+from wavewright.planner.allowance import Allowance, RemainingBudget
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.limits import Limits
 from wavewright.planner.models import Budget, Plan
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.token_estimates import estimate_tokens_of_plan
+from wavewright.planner.token_estimates import estimate_plan_tokens
 from wavewright.planner.types import StepId
 
 TOOLS = {
@@ -57,16 +57,16 @@ def test_items_are_counted_where_they_are_known(for_each: object, tokens: int, *
     step = {"id": "asked", "tool": "ask", "for_each": for_each}
     plan = plan_of({"id": "rows", "tool": "fetch"}, step, inputs={"stocks": ["a", "b", "c"]})
 
-    estimate = estimate_tokens_of_plan(plan, TOOLS)
+    estimate = estimate_plan_tokens(plan, TOOLS)
 
-    assert (estimate.tokens, estimate.is_least) == (tokens, is_least)
+    assert (estimate.tokens, estimate.is_lower_bound) == (tokens, is_least)
     assert [step.step for step in estimate.steps] == ["asked"]
 
 
 def test_an_unknown_tool_and_one_that_asks_no_model_count_as_nothing() -> None:
     plan = plan_of({"id": "a", "tool": "fetch"}, {"id": "b", "tool": "nobody_has_it"})
 
-    assert estimate_tokens_of_plan(plan, TOOLS).steps == ()
+    assert estimate_plan_tokens(plan, TOOLS).steps == ()
 
 
 def test_what_has_run_or_is_superseded_counts_no_more() -> None:
@@ -76,13 +76,13 @@ def test_what_has_run_or_is_superseded_counts_no_more() -> None:
         {"id": "b_2", "tool": "judge", "supersedes": "b"},
     )
 
-    assert estimate_tokens_of_plan(plan, TOOLS).tokens == 1_050
-    assert estimate_tokens_of_plan(plan, TOOLS, finished={StepId("a")}).tokens == 50
+    assert estimate_plan_tokens(plan, TOOLS).tokens == 1_050
+    assert estimate_plan_tokens(plan, TOOLS, finished={StepId("a")}).tokens == 50
 
 
 def test_a_plan_that_takes_exactly_what_is_left_is_sound() -> None:
     plan = plan_of({"id": "a", "tool": "ask"}, {"id": "b", "tool": "ask"})
-    left = Left(tokens=2_000, calls=2)
+    left = RemainingBudget(tokens=2_000, calls=2)
 
     assert found(plan, Allowance(run=left, job=left, day=left)) == []
 
@@ -90,11 +90,16 @@ def test_a_plan_that_takes_exactly_what_is_left_is_sound() -> None:
 @pytest.mark.parametrize(
     ("allowance", "code", "words"),
     [
-        pytest.param(Allowance(run=Left(tokens=1_999)), "E701", "the run has 1,999 left", id="run"),
-        pytest.param(Allowance(job=Left(tokens=0)), "E702", "the job has 0 left", id="job"),
-        pytest.param(Allowance(day=Left(tokens=1)), "E703", "the day has 1 left", id="day"),
         pytest.param(
-            Allowance(run=Left(calls=1)), "E701", "2 calls of models, and the run has 1", id="calls"
+            Allowance(run=RemainingBudget(tokens=1_999)), "E701", "the run has 1,999 left", id="run"
+        ),
+        pytest.param(Allowance(job=RemainingBudget(tokens=0)), "E702", "the job has 0 left", id="job"),
+        pytest.param(Allowance(day=RemainingBudget(tokens=1)), "E703", "the day has 1 left", id="day"),
+        pytest.param(
+            Allowance(run=RemainingBudget(calls=1)),
+            "E701",
+            "2 calls of models, and the run has 1",
+            id="calls",
         ),
     ],
 )
@@ -115,7 +120,7 @@ def test_the_most_expensive_steps_are_named_first_and_pointed_at() -> None:
         {"id": "rest", "tool": "judge"},
     )
 
-    (diagnostic,) = found(plan, Allowance(run=Left(tokens=10)))
+    (diagnostic,) = found(plan, Allowance(run=RemainingBudget(tokens=10)))
 
     assert diagnostic.pointer == "/steps/1"
     assert diagnostic.message == (
@@ -152,7 +157,7 @@ def test_a_step_is_held_to_its_own_budget() -> None:
 
 def test_steps_that_have_run_take_nothing_of_what_is_left() -> None:
     plan = plan_of({"id": "a", "tool": "ask"}, {"id": "b", "tool": "judge"})
-    left = Allowance(run=Left(tokens=60))
+    left = Allowance(run=RemainingBudget(tokens=60))
 
     assert codes(check(plan, None, TOOLS, allowance=left)) == ["E701"]
     assert check(plan, None, TOOLS, allowance=left, finished={StepId("a")}) == []
@@ -172,13 +177,13 @@ def test_a_plan_is_refused_exactly_where_its_estimate_is_more_than_what_is_left(
 
     is_over = 50 + 1_000 * sum(items) > left
 
-    assert codes(found(plan, Allowance(day=Left(tokens=left)))) == (["E703"] if is_over else [])
+    assert codes(found(plan, Allowance(day=RemainingBudget(tokens=left)))) == (["E703"] if is_over else [])
 
 
 def test_money_is_expected_at_the_price_of_the_allowance() -> None:
     plan = plan_of({"id": "a", "tool": "ask", "for_each": [1, 2, 3]}, {"id": "b", "tool": "ask"})
 
-    (diagnostic,) = found(plan, Allowance(day=Left(usd=0.0079), usd_per_1000_tokens=0.002))
+    (diagnostic,) = found(plan, Allowance(day=RemainingBudget(usd=0.0079), usd_per_1000_tokens=0.002))
 
     assert diagnostic.code == "E703"
     assert diagnostic.message == (
@@ -197,7 +202,7 @@ def test_money_is_expected_at_the_price_of_the_allowance() -> None:
 def test_money_that_is_left_or_cannot_be_counted_is_no_fault(usd: float, price: float | None) -> None:
     plan = plan_of({"id": "a", "tool": "ask", "for_each": [1, 2, 3]})
 
-    assert found(plan, Allowance(run=Left(usd=usd), usd_per_1000_tokens=price)) == []
+    assert found(plan, Allowance(run=RemainingBudget(usd=usd), usd_per_1000_tokens=price)) == []
 
 
 def test_a_step_is_held_to_its_own_money() -> None:
@@ -211,7 +216,7 @@ def test_a_step_is_held_to_its_own_money() -> None:
 
 def test_items_that_have_run_are_expected_to_take_nothing_any_more() -> None:
     plan = plan_of({"id": "a", "tool": "ask", "for_each": [1, 2, 3]})
-    left = Allowance(run=Left(tokens=1_000))
+    left = Allowance(run=RemainingBudget(tokens=1_000))
 
     resumed = check(plan, None, TOOLS, allowance=left, items_done={StepId("a"): 2})
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.support.limited_evaluation import NOON, outcomes
-from wavewright.planner.expressions import ExpressionFault, TypedEnvironment, evaluate
+from wavewright.planner.expressions import ExpressionError, TypedEnvironment, evaluate
 from wavewright.planner.references import render
 from wavewright.planner.types import Json, JsonSchema
 
@@ -136,7 +136,7 @@ def test_an_integer_that_no_number_holds_is_infinite(sign: int) -> None:
     values: dict[str, Json] = {"inputs": {"n": sign * 10**400}}
 
     assert evaluate("[inputs.n < 0.0, inputs.n / 2 == inputs.n / 3]", values, NOON) == [sign < 0, True]
-    with pytest.raises(ExpressionFault, match="whole numbers"):
+    with pytest.raises(ExpressionError, match="whole numbers"):
         evaluate("inputs.n % 7", values, NOON)
 
 
@@ -153,7 +153,7 @@ def test_a_type_that_doubles_with_each_loop_is_left_open(body: str) -> None:
 def test_text_with_references_in_it_has_a_length_it_can_have() -> None:
     values: dict[str, Json] = {"inputs": {"s": "x" * 700_000}}
 
-    with pytest.raises(ExpressionFault) as caught:
+    with pytest.raises(ExpressionError) as caught:
         render("${inputs.s} " * 100, lambda expression: evaluate(expression, values, NOON))
 
     assert caught.value.kind == "expression_too_large"

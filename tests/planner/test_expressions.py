@@ -13,13 +13,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from wavewright.planner.cel_library import dynamic_environment, library
+from wavewright.planner.cel_library import dynamic_environment, load_library
 from wavewright.planner.expressions import (
     FUNCTIONS,
-    MAX_BYTES,
-    ExpressionFault,
+    MAX_EXPRESSION_BYTES,
+    ExpressionError,
     TypedEnvironment,
-    compile_dynamic,
+    compile_expression,
     evaluate,
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema
@@ -112,21 +112,21 @@ def typed() -> TypedEnvironment:
     return TypedEnvironment(inputs=INPUTS, steps=STEPS, extra={"item": ITEM, "index": {"type": "integer"}})
 
 
-def fault_of(check: TypedEnvironment, expression: str) -> ExpressionFault:
-    with pytest.raises(ExpressionFault) as caught:
+def fault_of(check: TypedEnvironment, expression: str) -> ExpressionError:
+    with pytest.raises(ExpressionError) as caught:
         check.result_schema(expression)
     return caught.value
 
 
-def outcome(expression: str, variables: dict[str, Json]) -> tuple[Json, ExpressionFault | None]:
+def outcome(expression: str, variables: dict[str, Json]) -> tuple[Json, ExpressionError | None]:
     try:
         return evaluate(expression, variables, NOON), None
-    except ExpressionFault as fault:
+    except ExpressionError as fault:
         return None, fault
 
 
-def runtime_fault_of(expression: str, variables: dict[str, Json] | None = None) -> ExpressionFault:
-    with pytest.raises(ExpressionFault) as caught:
+def runtime_fault_of(expression: str, variables: dict[str, Json] | None = None) -> ExpressionError:
+    with pytest.raises(ExpressionError) as caught:
         evaluate(expression, VALUES if variables is None else variables, NOON)
     return caught.value
 
@@ -306,8 +306,8 @@ def test_a_fault_names_the_authors_words(
     ],
 )
 def test_text_that_is_no_expression_is_said_plainly(expression: str, snapshot: SnapshotAssertion) -> None:
-    with pytest.raises(ExpressionFault) as caught:
-        compile_dynamic(expression)
+    with pytest.raises(ExpressionError) as caught:
+        compile_expression(expression)
 
     fault = caught.value
     assert f"{fault.kind} at {fault.offset}: {fault.message}\nhint: {fault.hint}" == snapshot
@@ -462,7 +462,7 @@ def test_a_long_list_is_gone_over() -> None:
 def test_what_only_passes_through_is_not_copied() -> None:
     rows: list[Json] = [{"b": 1, "a": 2}]
 
-    found = compile_dynamic("steps.prices")({"steps": {"prices": rows}}, NOON)
+    found = compile_expression("steps.prices")({"steps": {"prices": rows}}, NOON)
 
     assert found is rows
 
@@ -509,13 +509,13 @@ def test_text_that_is_no_unicode_ends_in_a_fault() -> None:
         pytest.param("true ? 1 : " * 300 + "1", id="choices"),
         pytest.param("size(" * 600 + "1" + ")" * 600, id="calls"),
         pytest.param("{1:" * 1000 + "1" + "}" * 1000, id="maps"),
-        pytest.param("'" + "x" * MAX_BYTES + "'", id="text"),
-        pytest.param("'" + "é" * (MAX_BYTES // 2) + "'", id="bytes"),
+        pytest.param("'" + "x" * MAX_EXPRESSION_BYTES + "'", id="text"),
+        pytest.param("'" + "é" * (MAX_EXPRESSION_BYTES // 2) + "'", id="bytes"),
     ],
 )
 def test_what_is_too_large_is_refused_and_nothing_overflows(expression: str) -> None:
-    with pytest.raises(ExpressionFault) as caught:
-        compile_dynamic(expression)
+    with pytest.raises(ExpressionError) as caught:
+        compile_expression(expression)
 
     assert caught.value.kind == "expression_too_large"
 
@@ -606,7 +606,7 @@ def test_what_the_check_accepts_evaluates_to_what_it_promised(expression: str) -
     check = TypedEnvironment(inputs=INPUTS, steps=STEPS, extra={"item": ITEM, "index": {"type": "integer"}})
     try:
         promised = check.result_schema(expression)
-    except ExpressionFault:
+    except ExpressionError:
         assume(False)
         raise
     value, fault = outcome(expression, VALUES)
@@ -648,7 +648,7 @@ _PATH_PARTS = st.one_of(
 
 def _library_answer(text: str, variables: dict[str, Json]) -> tuple[bool, object]:
     value = dynamic_environment().compile(text, disable_check=True).eval(data=variables)
-    return value.type() != library().Type.ERROR, value.plain_value()
+    return value.type() != load_library().Type.ERROR, value.plain_value()
 
 
 @given(_JSON_VALUES, st.lists(_PATH_PARTS, max_size=4))
@@ -775,7 +775,7 @@ def test_strings_are_read_as_the_library_reads_them(opening: str, pieces: list[s
         program: Any = dynamic_environment().compile(text, disable_check=True)
         expected: object = program.eval(data={}).plain_value()
     except RuntimeError:
-        with pytest.raises(ExpressionFault):
+        with pytest.raises(ExpressionError):
             evaluate(text, {}, NOON)
         return
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavewright.planner.json_in_text import json_in_text
+from wavewright.planner.json_in_text import find_json
 from wavewright.planner.types import Json
 
 
@@ -27,21 +27,21 @@ from wavewright.planner.types import Json
     ],
 )
 def test_what_can_be_read_is_found_in_order(text: str, values: list[Json]) -> None:
-    found = json_in_text(text)
+    found = find_json(text)
 
     assert [one.value for one in found.values] == values
-    assert found.unread == ()
+    assert found.unreadable == ()
     assert all(text[one.span.start : one.span.end].strip() for one in found.values)
 
 
 def test_values_inside_of_a_broken_one_are_found_and_marked() -> None:
-    found = json_in_text('Fine: {"a": 1}. Cut: [{"b": 2}, {"c": tru')
+    found = find_json('Fine: {"a": 1}. Cut: [{"b": 2}, {"c": tru')
 
     assert [(one.value, one.is_inside_broken) for one in found.values] == [
         ({"a": 1}, False),
         ({"b": 2}, True),
     ]
-    assert [fault.message for fault in found.unread] == ["the text ends inside the word 'tru'"]
+    assert [fault.message for fault in found.unreadable] == ["the text ends inside the word 'tru'"]
     assert found.objects == ({"a": 1}, {"b": 2})
 
 
@@ -51,37 +51,37 @@ def test_values_inside_of_a_broken_one_are_found_and_marked() -> None:
     ids=["key twice", "inf", "cut", "surplus"],
 )
 def test_what_readers_disagree_on_is_not_certain(text: str) -> None:
-    assert [one.is_certain for one in json_in_text(text).values] == [False]
+    assert [one.is_certain for one in find_json(text).values] == [False]
 
 
 def test_an_answer_that_ends_inside_its_reasoning_says_so() -> None:
-    found = json_in_text('<think>{"a": 1}')
+    found = find_json('<think>{"a": 1}')
 
     assert found.values == ()
-    assert [fault.kind for fault in found.unread] == ["truncated"]
+    assert [fault.kind for fault in found.unreadable] == ["truncated"]
 
 
 @pytest.mark.parametrize(
     "content", [b"\xff\xfe{", "\ud800", "x" * 300_000], ids=["bytes", "surrogate", "too large"]
 )
 def test_a_text_that_is_none_holds_nothing_and_says_why(content: str | bytes) -> None:
-    found = json_in_text(content)
+    found = find_json(content)
 
-    assert (found.values, len(found.unread)) == ((), 1)
+    assert (found.values, len(found.unreadable)) == ((), 1)
 
 
 @pytest.mark.parametrize("unit", ["[", '{"a":', '[{"a":1},', '["[",', ' "[\\"'])
 def test_a_hostile_text_is_given_up_and_not_searched_to_the_end(unit: str) -> None:
-    found = json_in_text(unit * (200_000 // len(unit)))
+    found = find_json(unit * (200_000 // len(unit)))
 
-    assert len(found.values) + len(found.unread) <= 1001
+    assert len(found.values) + len(found.unreadable) <= 1001
 
 
 def test_only_words_are_words_alone() -> None:
-    assert json_in_text("No, thank you.").is_all_words
-    assert not json_in_text(" ").is_all_words
-    assert not json_in_text('No: {"a": 1}').is_all_words
-    assert not json_in_text('No: {"a": ').is_all_words
+    assert find_json("No, thank you.").is_prose
+    assert not find_json(" ").is_prose
+    assert not find_json('No: {"a": 1}').is_prose
+    assert not find_json('No: {"a": ').is_prose
 
 
 words = st.text(st.characters(exclude_characters="[]{}\"'<`#/", exclude_categories=["Cs"]), max_size=20)
@@ -94,10 +94,10 @@ objects = st.dictionaries(
 def test_objects_between_words_are_all_found(pieces: list[tuple[str, dict[str, Json]]], end: str) -> None:
     text = "".join(f"{before}\n{json.dumps(value)}\n" for before, value in pieces) + end
 
-    assert [one.value for one in json_in_text(text).values] == [value for _, value in pieces]
+    assert [one.value for one in find_json(text).values] == [value for _, value in pieces]
 
 
 @given(st.text() | st.text('[]{}":,\\ab1<think/>`', max_size=200))
 def test_any_text_is_searched_without_an_exception(text: str) -> None:
-    for found in json_in_text(text).values:
+    for found in find_json(text).values:
         assert isinstance(found.value, list | dict)

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from wavewright.config.documents import DocumentError
 from wavewright.config.settings import load_settings
-from wavewright.planner.ladder import Clock, Fallen, Ladder, Rung, RungRecord, deadline, descend
-from wavewright.planner.ladders import RUNGS, read_ladders
+from wavewright.planner.ladder import (
+    FallbackFailure,
+    Ladder,
+    Rung,
+    RungRecord,
+    RungTimeout,
+    run_ladder,
+    rung_timeout,
+)
+from wavewright.planner.ladders import RUNGS_BY_LADDER, read_ladders
 from wavewright.planner.types import Json
 
 LADDER = Ladder(
@@ -24,16 +32,16 @@ LADDER = Ladder(
 )
 
 
-async def falls(rung: Rung) -> str | Fallen:
-    return Fallen(f"{rung.name} gave nothing")
+async def falls(rung: Rung) -> str | FallbackFailure:
+    return FallbackFailure(f"{rung.name} gave nothing")
 
 
-async def gives(rung: Rung) -> str | Fallen:
+async def gives(rung: Rung) -> str | FallbackFailure:
     return rung.name
 
 
-async def ends(rung: Rung) -> str | Fallen:
-    return Fallen("somebody is asked first", ends_ladder=True)
+async def ends(rung: Rung) -> str | FallbackFailure:
+    return FallbackFailure("somebody is asked first", ends_ladder=True)
 
 
 def told(records: tuple[RungRecord, ...]) -> list[tuple[str, str, str]]:
@@ -44,7 +52,7 @@ def told(records: tuple[RungRecord, ...]) -> list[tuple[str, str, str]]:
 async def test_the_first_rung_that_gives_something_ends_the_descent() -> None:
     seen: list[RungRecord] = []
 
-    landing = await descend(
+    landing = await run_ladder(
         LADDER, {"agent": falls, "suggested": gives, "forced": gives}, label="worker x", on_rung=seen.append
     )
 
@@ -57,7 +65,7 @@ async def test_the_first_rung_that_gives_something_ends_the_descent() -> None:
 
 @pytest.mark.anyio
 async def test_a_ladder_from_which_everything_fell_says_why_on_every_rung() -> None:
-    landing = await descend(LADDER, {"agent": falls, "suggested": falls, "forced": falls})
+    landing = await run_ladder(LADDER, {"agent": falls, "suggested": falls, "forced": falls})
 
     assert (landing.value, landing.rung) == (None, None)
     assert [record.reason for record in landing.records] == [
@@ -67,20 +75,20 @@ async def test_a_ladder_from_which_everything_fell_says_why_on_every_rung() -> N
 
 @pytest.mark.anyio
 async def test_a_rung_without_a_way_is_passed_over() -> None:
-    landing = await descend(LADDER, {"forced": gives})
+    landing = await run_ladder(LADDER, {"forced": gives})
 
     assert told(landing.records) == [("forced", "reached", "")]
 
 
 @pytest.mark.anyio
 async def test_a_fall_that_ends_the_ladder_leaves_the_rungs_below_untried() -> None:
-    landing = await descend(LADDER, {"agent": ends, "suggested": gives})
+    landing = await run_ladder(LADDER, {"agent": ends, "suggested": gives})
 
     assert told(landing.records) == [("agent", "fallen", "somebody is asked first")]
     assert (landing.value, landing.rung) == (None, None)
 
 
-CLOCK = Clock(base=10, per_1000_chars=2, of_past=3, least=5, most=100)
+CLOCK = RungTimeout(base=10, per_1000_chars=2, of_past=3, least=5, most=100)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +106,7 @@ CLOCK = Clock(base=10, per_1000_chars=2, of_past=3, least=5, most=100)
 def test_a_deadline_grows_with_the_question_and_with_the_past(
     chars: int, past: list[float], seconds: float
 ) -> None:
-    assert deadline(CLOCK, chars, past) == seconds
+    assert rung_timeout(CLOCK, chars, past) == seconds
 
 
 seconds = st.floats(0.1, 1000)
@@ -108,18 +116,18 @@ seconds = st.floats(0.1, 1000)
 def test_more_to_read_or_a_slower_past_never_shortens_a_deadline(
     base: float, rate: float, chars: int, past: list[float], more: float
 ) -> None:
-    clock = Clock(base=base, per_1000_chars=rate, least=5, most=600)
-    given_ = deadline(clock, chars, past)
+    clock = RungTimeout(base=base, per_1000_chars=rate, least=5, most=600)
+    given_ = rung_timeout(clock, chars, past)
 
     assert 5 <= given_ <= 600
-    assert deadline(clock, chars + 1000, past) >= given_
-    assert deadline(clock, chars, [one + more for one in past]) >= given_
+    assert rung_timeout(clock, chars + 1000, past) >= given_
+    assert rung_timeout(clock, chars, [one + more for one in past]) >= given_
 
 
 def test_the_shipped_ladders_are_those_that_there_is_code_for() -> None:
     ladders = read_ladders({})
 
-    assert {name: tuple(rung.name for rung in one.rungs) for name, one in ladders.items()} == RUNGS
+    assert {name: tuple(rung.name for rung in one.rungs) for name, one in ladders.items()} == RUNGS_BY_LADDER
     ceilings = {(name, rung.name): rung.ceiling for name, one in ladders.items() for rung in one.rungs}
     assert ceilings["planner", "llm"] == 1
     assert ceilings["planner", "repaired"] == 0.95
@@ -139,7 +147,7 @@ def test_a_projects_ladder_takes_the_place_of_the_shipped_one_whole() -> None:
         ("llm", 1.0),
         ("template", 0.5),
     ]
-    assert ladders["planner"].rungs[0].clock == Clock(base=120)
+    assert ladders["planner"].rungs[0].clock == RungTimeout(base=120)
     assert ladders["worker"] == read_ladders({})["worker"]
 
 

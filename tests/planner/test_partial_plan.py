@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from wavewright.planner.checker import check_partial
-from wavewright.planner.diagnostics import place
+from wavewright.planner.diagnostics import locate_diagnostics
 from wavewright.planner.goals import AvailableTool, Goal
 from wavewright.planner.reader import read_plan
 from wavewright.planner.signatures import ToolSignature
@@ -86,7 +86,7 @@ def found(plan: object, goal: Goal | None = None) -> list[tuple[str, str]]:
     assert text.document is not None
     assert text.partial is not None
     diagnostics = [*text.diagnostics, *check_partial(text.partial, goal, TOOLS)]
-    return [(one.code, one.pointer) for one in place(diagnostics, text.document)]
+    return [(one.code, one.pointer) for one in locate_diagnostics(diagnostics, text.document)]
 
 
 def edited(**changes: Any) -> dict[str, Any]:

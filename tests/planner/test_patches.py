@@ -26,7 +26,7 @@ from wavewright.planner.models import (
     RewireStep,
     Step,
 )
-from wavewright.planner.patches import PatchRefused, apply_patch, check_patch, fingerprint
+from wavewright.planner.patches import PatchRefused, apply_patch, check_patch, patch_fingerprint
 from wavewright.planner.plan_diff import diff_plans
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import GateId, PlanHash, StepId
@@ -313,10 +313,10 @@ def test_the_same_patch_against_the_same_red_gates_is_refused_even_under_another
 def test_a_fingerprint_tells_other_parameters_and_other_gates_apart() -> None:
     changed = AddStep(step=AGAIN.step.model_copy(update={"params": {"code": "BHP"}}))
     marks = {
-        fingerprint(PLAN, patch(AGAIN), [GateId("fresh__prices")]),
-        fingerprint(PLAN, patch(AGAIN), [GateId("sane")]),
-        fingerprint(PLAN, patch(changed), [GateId("sane")]),
-        fingerprint(PLAN, patch(RemoveStep(id=StepId("each"))), [GateId("sane")]),
+        patch_fingerprint(PLAN, patch(AGAIN), [GateId("fresh__prices")]),
+        patch_fingerprint(PLAN, patch(AGAIN), [GateId("sane")]),
+        patch_fingerprint(PLAN, patch(changed), [GateId("sane")]),
+        patch_fingerprint(PLAN, patch(RemoveStep(id=StepId("each"))), [GateId("sane")]),
     }
 
     assert len(marks) == 4

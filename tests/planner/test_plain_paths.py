@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_faults import ExpressionError
 from wavewright.planner.cel_reads import reads_of_tree
-from wavewright.planner.cel_tree import read_tree
-from wavewright.planner.embedded import Embedded, parse_text
+from wavewright.planner.cel_tree import parse_expression
+from wavewright.planner.embedded import EmbeddedExpression, split_references
 from wavewright.planner.models import Step
 from wavewright.planner.reads import Read, is_plain_path, plain_read, reads
 from wavewright.planner.types import StepId
@@ -37,7 +37,7 @@ _DOTTED = st.builds(
 def _by_the_grammar(expression: str) -> tuple[Read, ...] | tuple[str, str]:
     try:
         return reads_of_tree(expression)
-    except ExpressionFault as fault:
+    except ExpressionError as fault:
         return fault.kind, fault.message
 
 
@@ -51,7 +51,7 @@ def test_a_plain_path_reads_what_the_grammar_says(expression: str) -> None:
 @given(_DOTTED.filter(is_plain_path))
 def test_the_tree_of_a_plain_path_is_that_of_the_grammar(expression: str) -> None:
     # Whoever writes a space behind a path has it read by the grammar.
-    assert read_tree(expression) == read_tree(expression + " ")
+    assert parse_expression(expression) == parse_expression(expression + " ")
 
 
 @pytest.mark.parametrize(
@@ -63,19 +63,19 @@ def test_the_usual_paths_are_plain(expression: str) -> None:
 
 @pytest.mark.parametrize("word", ["in", "true", "false", "null"])
 def test_words_that_cannot_follow_a_dot_are_refused_as_before(word: str) -> None:
-    with pytest.raises(ExpressionFault, match="cannot follow a dot"):
+    with pytest.raises(ExpressionError, match="cannot follow a dot"):
         reads(f"steps.{word}")
 
 
 @given(st.text(st.sampled_from("ab.[]0_$"), max_size=12))
 def test_text_that_is_one_reference_splits_as_it_does_among_others(inner: str) -> None:
-    alone = parse_text(f"${{{inner}}}")
-    beside = parse_text(f" ${{{inner}}}")
+    alone = split_references(f"${{{inner}}}")
+    beside = split_references(f" ${{{inner}}}")
 
     assert alone == tuple(
-        Embedded(part.expression, part.start - 1, part.end - 1, part.offset - 1)
+        EmbeddedExpression(part.expression, part.start - 1, part.end - 1, part.offset - 1)
         for part in beside
-        if isinstance(part, Embedded)
+        if isinstance(part, EmbeddedExpression)
     )
 
 

@@ -18,23 +18,23 @@ from tests.planner.planning_case import (
     said,
     template_plan,
 )
-from wavewright.planner.allowance import Allowance, Left
+from wavewright.planner.allowance import Allowance, RemainingBudget
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
 from wavewright.planner.ladder import Ladder, Rung, RungRecord
 from wavewright.planner.model_port import ModelError, ModelUse
 from wavewright.planner.models import Plan
-from wavewright.planner.planning import Answered, Planned, UserQuestion
+from wavewright.planner.planning import AnsweredQuestion, PlanningResult, UserQuestion
 from wavewright.planner.types import JsonObject, RunId
 
 pytestmark = pytest.mark.anyio
 
 
-def outcomes(done: Planned) -> list[tuple[str, str]]:
+def outcomes(done: PlanningResult) -> list[tuple[str, str]]:
     return [(record.rung, record.outcome) for record in done.rungs]
 
 
-def reason(done: Planned, rung: str) -> str:
+def reason(done: PlanningResult, rung: str) -> str:
     return next(record.reason for record in done.rungs if record.rung == rung)
 
 
@@ -240,7 +240,7 @@ async def test_a_question_stops_the_ladder_until_the_user_has_answered() -> None
     models = ScriptedModels([json.dumps(question), GOOD_TEXT])
 
     asked = await planned(models, template_plan=template_plan())
-    done = await planned(models, answers=[Answered("Which hours?", "night")])
+    done = await planned(models, answers=[AnsweredQuestion("Which hours?", "night")])
 
     assert asked.plan is None
     assert asked.question == UserQuestion("Which hours?", ("day", "night"))
@@ -254,7 +254,7 @@ async def test_a_question_stops_the_ladder_until_the_user_has_answered() -> None
     "more",
     [
         pytest.param({"may_ask": False}, id="nobody is there"),
-        pytest.param({"answers": [Answered("a?", "b")] * 3}, id="the user was asked often enough"),
+        pytest.param({"answers": [AnsweredQuestion("a?", "b")] * 3}, id="the user was asked often enough"),
     ],
 )
 async def test_a_question_that_nobody_answers_is_a_rung_fallen(more: dict[str, Any]) -> None:
@@ -305,7 +305,7 @@ async def test_a_faulty_template_plan_is_not_taken() -> None:
 async def test_a_plan_over_the_budget_is_not_taken() -> None:
     dear = {**TOOLS, "write_report": TOOLS["write_report"].model_copy(update={"expected_tokens": 5000})}
     models = ScriptedModels([GOOD_TEXT])
-    allowance = Allowance(run=Left(tokens=1000))
+    allowance = Allowance(run=RemainingBudget(tokens=1000))
 
     done = await planned(models, "llm", allowance=allowance)
     over = await planned(models, "llm", allowance=allowance, tools=dear)

@@ -25,7 +25,7 @@ from tests.planner.planning_case import goal_of as weather_goal
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
 from wavewright.planner.model_port import ModelAnswer, ModelError, NamedCall
-from wavewright.planner.planning import Planned, make_plan
+from wavewright.planner.planning import PlanningResult, make_plan
 from wavewright.planner.types import Json
 from wavewright.prompts.loading import Prompts
 
@@ -86,7 +86,7 @@ lines: st.SearchStrategy[ModelAnswer | ModelError] = errors | st.builds(
 def test_whatever_is_answered_there_is_a_sound_plan_or_a_reason(
     *, said_: list[ModelAnswer | ModelError], has_template: bool
 ) -> None:
-    async def plan() -> Planned:
+    async def plan() -> PlanningResult:
         return await planned(ScriptedModels(said_), template_plan=template_plan() if has_template else None)
 
     done = anyio.run(plan)

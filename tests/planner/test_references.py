@@ -10,19 +10,19 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.expressions import ExpressionError, evaluate
 from wavewright.planner.references import (
-    Embedded,
+    EmbeddedExpression,
     Read,
     bare_expression,
     compile_render,
-    parse_text,
-    print_text,
+    iterate_strings,
+    join_references,
     reads,
     rename_in_expression,
     rename_step,
     render,
-    walk_params,
+    split_references,
 )
 from wavewright.planner.types import Json
 
@@ -35,7 +35,7 @@ VALUES: dict[str, Json] = {
 
 
 def expressions(text: str) -> list[str]:
-    return [part.expression for part in parse_text(text) if isinstance(part, Embedded)]
+    return [part.expression for part in split_references(text) if isinstance(part, EmbeddedExpression)]
 
 
 def asked(expression: str) -> Json:
@@ -47,30 +47,36 @@ def asked(expression: str) -> Json:
     [
         pytest.param("", (), id="empty"),
         pytest.param("plain $ {text}", ("plain $ {text}",), id="plain"),
-        pytest.param("${a.b}", (Embedded("a.b", 0, 6, 2),), id="whole"),
-        pytest.param("x ${a} y", ("x ", Embedded("a", 2, 6, 4), " y"), id="mixed"),
-        pytest.param("${a}${b}", (Embedded("a", 0, 4, 2), Embedded("b", 4, 8, 6)), id="side-by-side"),
+        pytest.param("${a.b}", (EmbeddedExpression("a.b", 0, 6, 2),), id="whole"),
+        pytest.param("x ${a} y", ("x ", EmbeddedExpression("a", 2, 6, 4), " y"), id="mixed"),
+        pytest.param(
+            "${a}${b}",
+            (EmbeddedExpression("a", 0, 4, 2), EmbeddedExpression("b", 4, 8, 6)),
+            id="side-by-side",
+        ),
         pytest.param("$${a}", ("${a}",), id="literal"),
         pytest.param("$$${a}", ("$${a}",), id="dollar-before-literal"),
-        pytest.param("$${ ${a}", ("${ ", Embedded("a", 4, 8, 6)), id="literal-then-reference"),
-        pytest.param("${ {'k': {'l': 1}}.k }", (Embedded(" {'k': {'l': 1}}.k ", 0, 22, 2),), id="maps"),
+        pytest.param("$${ ${a}", ("${ ", EmbeddedExpression("a", 4, 8, 6)), id="literal-then-reference"),
         pytest.param(
-            """${'}' + "{"}!""", (Embedded("""'}' + "{\"""", 0, 12, 2), "!"), id="braces-in-strings"
+            "${ {'k': {'l': 1}}.k }", (EmbeddedExpression(" {'k': {'l': 1}}.k ", 0, 22, 2),), id="maps"
         ),
-        pytest.param(r"${r'\'}", (Embedded(r"r'\'", 0, 7, 2),), id="raw-string"),
-        pytest.param("${'''it's }'''}", (Embedded("'''it's }'''", 0, 15, 2),), id="triple-quotes"),
-        pytest.param("${a // } no\n}", (Embedded("a // } no\n", 0, 13, 2),), id="comment"),
+        pytest.param(
+            """${'}' + "{"}!""", (EmbeddedExpression("""'}' + "{\"""", 0, 12, 2), "!"), id="braces-in-strings"
+        ),
+        pytest.param(r"${r'\'}", (EmbeddedExpression(r"r'\'", 0, 7, 2),), id="raw-string"),
+        pytest.param("${'''it's }'''}", (EmbeddedExpression("'''it's }'''", 0, 15, 2),), id="triple-quotes"),
+        pytest.param("${a // } no\n}", (EmbeddedExpression("a // } no\n", 0, 13, 2),), id="comment"),
     ],
 )
-def test_references_are_found_in_text(text: str, parts: tuple[str | Embedded, ...]) -> None:
-    assert parse_text(text) == parts
-    assert print_text(parts) == text
+def test_references_are_found_in_text(text: str, parts: tuple[str | EmbeddedExpression, ...]) -> None:
+    assert split_references(text) == parts
+    assert join_references(parts) == text
 
 
 @pytest.mark.parametrize("text", ["${", "x ${a", "${{}", "${a // }", "${a} ${b"])
 def test_an_open_reference_is_a_fault_at_its_place(text: str) -> None:
-    with pytest.raises(ExpressionFault) as caught:
-        parse_text(text)
+    with pytest.raises(ExpressionError) as caught:
+        split_references(text)
 
     assert caught.value.kind == "unclosed_reference"
     assert caught.value.offset == text.rindex("${")
@@ -79,12 +85,12 @@ def test_an_open_reference_is_a_fault_at_its_place(text: str) -> None:
 @given(st.text(st.sampled_from("ab${}'\" \n\\")))
 def test_printing_what_was_parsed_gives_the_text_again(text: str) -> None:
     try:
-        parts = parse_text(text)
-    except ExpressionFault:
+        parts = split_references(text)
+    except ExpressionError:
         assume(False)
         raise
 
-    assert print_text(parts) == text
+    assert join_references(parts) == text
 
 
 @pytest.mark.parametrize(
@@ -135,7 +141,7 @@ def test_reads_are_found(expression: str, found: list[tuple[str, str | None, boo
     "expression", ["steps", "steps.map(s, s)", "steps[item.code]", "size(steps)", "has(steps[item.code].x)"]
 )
 def test_steps_without_a_name_is_refused(expression: str) -> None:
-    with pytest.raises(ExpressionFault) as caught:
+    with pytest.raises(ExpressionError) as caught:
         reads(expression)
 
     assert caught.value.kind == "bad_expression"
@@ -144,7 +150,7 @@ def test_steps_without_a_name_is_refused(expression: str) -> None:
 def test_every_string_is_walked_with_its_pointer() -> None:
     value: Json = {"a": ["x", {"b/c": "y", "d~e": "z"}], "n": 1, "": "w"}
 
-    assert list(walk_params(value, "/params")) == [
+    assert list(iterate_strings(value, "/params")) == [
         ("/params/a/0", "x"),
         ("/params/a/1/b~1c", "y"),
         ("/params/a/1/d~0e", "z"),
@@ -178,9 +184,9 @@ def test_values_are_rendered(value: Json, rendered: Json) -> None:
 
 @pytest.mark.parametrize("text", ["is ${inputs.none}", "is ${inputs.nope}", "${steps.nope.x}!"])
 def test_nothing_is_never_put_into_text(text: str) -> None:
-    with pytest.raises(ExpressionFault):
+    with pytest.raises(ExpressionError):
         render(text, asked)
-    with pytest.raises(ExpressionFault):
+    with pytest.raises(ExpressionError):
         compile_render(text)(VALUES, NOON)
 
 
@@ -275,7 +281,7 @@ def test_a_condition_may_be_bare_or_wrapped(text: str, expression: str, offset: 
 )
 def test_readers_are_pointed_at_another_step(text: str, renamed: str | None) -> None:
     if renamed is None:
-        with pytest.raises(ExpressionFault):
+        with pytest.raises(ExpressionError):
             rename_step(text, "prices", "prices_2")
     else:
         assert rename_step({"k": [text, 1]}, "prices", "prices_2") == {"k": [renamed, 1]}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from wavewright.config.documents import Source, Span, read_document
-from wavewright.planner.diagnostics import Diagnostic, place
+from wavewright.planner.diagnostics import Diagnostic, locate_diagnostics
 from wavewright.planner.rendering import printable, printable_json, printable_lines, render_json, render_text
 from wavewright.planner.sarif import render_sarif
 
@@ -31,7 +31,7 @@ TYPO = Diagnostic(
 
 
 def placed(*diagnostics: Diagnostic) -> list[Diagnostic]:
-    return place(diagnostics, read_document(PLAN, SOURCE.name))
+    return locate_diagnostics(diagnostics, read_document(PLAN, SOURCE.name))
 
 
 def shown(text: str, part: str, name: str = "plan.yaml") -> list[str]:
@@ -70,7 +70,7 @@ def test_an_unknown_field_is_marked_at_its_key() -> None:
 def test_a_part_of_an_expression_is_marked_where_it_stands() -> None:
     text = 'steps: [{when: "steps.a.clse > 3"}]'
     found = Diagnostic("E303", "no field 'clse'", "/steps/0/when", within=Span(8, 12))
-    (one,) = place([found], read_document(text, "plan.yaml"))
+    (one,) = locate_diagnostics([found], read_document(text, "plan.yaml"))
 
     assert one.span is not None
     assert text[one.span.start : one.span.end] == "clse"
@@ -79,7 +79,7 @@ def test_a_part_of_an_expression_is_marked_where_it_stands() -> None:
 def test_a_part_of_an_escaped_text_marks_the_whole() -> None:
     text = r'{"when": "steps.a.\u0063lse"}'
     found = Diagnostic("E303", "no field 'clse'", "/when", within=Span(8, 12))
-    (one,) = place([found], read_document(text, "plan.json"))
+    (one,) = locate_diagnostics([found], read_document(text, "plan.json"))
 
     assert one.span is not None
     assert text[one.span.start : one.span.end] == r'"steps.a.\u0063lse"'

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from wavewright.config.documents import read_document
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.goals import GoalTemplate, Job
-from wavewright.planner.models import Model, Plan, PlanPatch
+from wavewright.planner.models import DocumentModel, Plan, PlanPatch
 from wavewright.planner.reader import read_model
-from wavewright.planner.schema import GATE_KINDS, SCHEMA_NAMES, schema_of
+from wavewright.planner.schema import GATE_KINDS, SCHEMA_NAMES, document_schema
 from wavewright.planner.types import Json, JsonObject
 
 PLAN: JsonObject = {
@@ -102,13 +102,13 @@ GOAL: JsonObject = {
     "auto_approve": False,
     "plan": {"steps": [{"id": "a", "tool": "t"}]},
 }
-SHAPES: dict[str, tuple[type[Model], JsonObject]] = {
+SHAPES: dict[str, tuple[type[DocumentModel], JsonObject]] = {
     "plan": (Plan, PLAN),
     "patch": (PlanPatch, PATCH),
     "job": (Job, JOB),
     "goal": (GoalTemplate, GOAL),
 }
-VALIDATORS = {name: jsonschema_rs.validator_for(schema_of(name)) for name in SHAPES}
+VALIDATORS = {name: jsonschema_rs.validator_for(document_schema(name)) for name in SHAPES}
 
 NOTHING: list[Json] = []
 ITEMS: list[Json] = ["x"]
@@ -124,7 +124,7 @@ def spare(data: st.DataObject) -> Json:
     return copy.deepcopy(data.draw(st.sampled_from(SPARE)))
 
 
-def accepted(model: type[Model], value: Json) -> bool:
+def accepted(model: type[DocumentModel], value: Json) -> bool:
     try:
         read_model(read_document(json.dumps(value), "note.json"), model)
     except PlanError:
@@ -174,7 +174,7 @@ def test_schema_and_model_agree_on_changed_documents(name: str, data: st.DataObj
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
 def test_every_schema_is_a_valid_schema_with_a_name(name: str) -> None:
-    schema = schema_of(name)
+    schema = document_schema(name)
 
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["$id"] == f"urn:wavewright:schema:{name}:1"
@@ -183,7 +183,7 @@ def test_every_schema_is_a_valid_schema_with_a_name(name: str) -> None:
 
 def test_an_unknown_schema_is_no_schema() -> None:
     with pytest.raises(KeyError):
-        schema_of("everything")
+        document_schema("everything")
 
 
 @pytest.mark.parametrize("kinds", [(), ("check", "required"), GATE_KINDS])
@@ -202,7 +202,7 @@ def test_a_gate_of_no_kind_or_of_several_is_refused_by_the_schema(kinds: tuple[s
 
 
 def test_the_schemas_carry_the_reference() -> None:
-    definitions = schema_of("plan")["$defs"]
+    definitions = document_schema("plan")["$defs"]
     assert isinstance(definitions, dict)
     step = definitions["Step"]
     assert isinstance(step, dict)
@@ -229,7 +229,7 @@ def fields_of(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
 def test_an_editor_can_say_something_of_every_field(name: str) -> None:
-    fields = list(fields_of(schema_of(name), ""))
+    fields = list(fields_of(document_schema(name), ""))
 
     assert fields
     assert [

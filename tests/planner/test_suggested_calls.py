@@ -10,7 +10,7 @@ from tests.planner.planning_case import GOOD_TEXT, TOOLS, ScriptedModels, goal_o
 from wavewright.planner.minimal_plan import NoMinimalPlan
 from wavewright.planner.model_port import NamedCall
 from wavewright.planner.models import Plan
-from wavewright.planner.suggested_calls import SuggestedCall, plan_of_calls, read_suggested_calls
+from wavewright.planner.suggested_calls import SuggestedCall, plan_from_calls, read_suggested_calls
 
 ZRH = SuggestedCall("read_sensor", {"station": "ZRH"})
 SMA = SuggestedCall("read_sensor", {"station": "SMA"})
@@ -74,7 +74,7 @@ def test_a_call_whose_arguments_are_no_object_is_left_out(arguments: str) -> Non
 
 
 def plan_of(*calls: SuggestedCall, **limits: int) -> Plan:
-    plan = plan_of_calls(calls, goal_of({"limits": {**limits}}), TOOLS)
+    plan = plan_from_calls(calls, goal_of({"limits": {**limits}}), TOOLS)
     assert isinstance(plan, Plan), plan
     return plan
 
@@ -119,8 +119,8 @@ def test_what_writes_waits_for_everything_before_it() -> None:
 def test_calls_beyond_the_limit_of_steps_are_left_out_and_that_is_said() -> None:
     many = [SuggestedCall("read_sensor", {"station": f"S{number:03}"}) for number in range(200)]
 
-    plan = plan_of_calls(many, goal_of({"limits": {"max_steps": 5}}), TOOLS)
-    fitting = plan_of_calls(many[:4], goal_of({"limits": {"max_steps": 5}}), TOOLS)
+    plan = plan_from_calls(many, goal_of({"limits": {"max_steps": 5}}), TOOLS)
+    fitting = plan_from_calls(many[:4], goal_of({"limits": {"max_steps": 5}}), TOOLS)
 
     assert isinstance(plan, Plan)
     assert len(plan.steps) == 5
@@ -139,7 +139,7 @@ def test_calls_beyond_the_limit_of_steps_are_left_out_and_that_is_said() -> None
     ],
 )  # fmt: skip
 def test_one_call_that_cannot_be_refuses_them_all(call: SuggestedCall, reason: str) -> None:
-    outcome = plan_of_calls([ZRH, call], goal_of(), TOOLS)
+    outcome = plan_from_calls([ZRH, call], goal_of(), TOOLS)
 
     assert isinstance(outcome, NoMinimalPlan)
     assert outcome.reason.startswith(reason)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wavewright.planner.types import Json, JsonSchema
-from wavewright.planner.types_fit import misfit
+from wavewright.planner.types_fit import incompatibility
 
 STRING: JsonSchema = {"type": "string"}
 NUMBER: JsonSchema = {"type": "number"}
@@ -66,7 +66,7 @@ def list_of(items: JsonSchema) -> JsonSchema:
     ],
 )
 def test_what_could_fit_fits(source: JsonSchema, target: JsonSchema) -> None:
-    assert misfit(source, target) is None
+    assert incompatibility(source, target) is None
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_could_fit_fits(source: JsonSchema, target: JsonSchema) -> None:
     ],
 )
 def test_a_misfit_is_said_in_plain_words(source: JsonSchema, target: JsonSchema, reason: str) -> None:
-    assert misfit(source, target) == reason
+    assert incompatibility(source, target) == reason
 
 
 def test_schemas_that_refer_to_themselves_in_every_way_end() -> None:
@@ -156,9 +156,9 @@ def test_schemas_that_refer_to_themselves_in_every_way_end() -> None:
         "required": list[Json]("abcdefgh"),
     }
 
-    assert misfit(knot, NUMBER) is None
-    assert misfit(loop, STRING) is None
-    assert misfit(wide, {**wide, "title": "the same"}) is None
+    assert incompatibility(knot, NUMBER) is None
+    assert incompatibility(loop, STRING) is None
+    assert incompatibility(wide, {**wide, "title": "the same"}) is None
 
 
 def _schemas() -> st.SearchStrategy[JsonSchema]:
@@ -214,4 +214,4 @@ def test_no_value_that_fits_both_is_ever_refused(
 
     # An object whose schema names fields is taken to have no others, and a list to have elements.
     closed = [value for value in meeting if not isinstance(value, dict | list)]
-    assert not closed or misfit(source, target) is None
+    assert not closed or incompatibility(source, target) is None

@@ -25,7 +25,7 @@ ROW: JsonSchema = {
 def test_of_several_forms_the_one_of_the_values_type_says_what_is_wrong(
     schema: JsonSchema, value: Json, pointer: str, message: str
 ) -> None:
-    (misfit,) = validator_of(schema).misfits(value)
+    (misfit,) = validator_of(schema).violations(value)
 
     assert (misfit.pointer, misfit.message) == (pointer, message)
 

@@ -53,7 +53,7 @@ def test_prices_and_index_are_fetched_at_once_and_the_outlook_waits_for_both(
         "fetch_announcements",
         "analyze_summary",
     }
-    assert dry_run("plans/synthetic.job.yaml").width == synthetic.width
+    assert dry_run("plans/synthetic.job.yaml").max_parallelism == synthetic.width
 
 
 def test_prices_that_are_years_old_stop_the_analysis(

@@ -10,7 +10,7 @@ from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer import Package, build_package, review_by_code
 from wavewright.reviewer.records import Opinion, RefusedAction
-from wavewright.tools.calls import LoopCall
+from wavewright.tools.calls import AgentToolCall
 
 CODES = ("GNP", "SKS", "XRO")
 
@@ -113,7 +113,7 @@ def example_model_events() -> tuple[Event, ...]:
         (RungRecord("worker summarise", "suggested", "reached", "", 1.0, 0.8, "put together"), summary),
         (RungRecord("reviewer", "model", "reached", "", 6.0), None),
     )
-    call = LoopCall(
+    call = AgentToolCall(
         "fetch_announcements", {"code": "SKS", "text": "x" * 500}, "refused", 0.0, "the cap is reached"
     )
     return (

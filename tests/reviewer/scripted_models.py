@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from wavewright.planner.ladder import Clock, Ladder, Rung, RungRecord
+from wavewright.planner.ladder import Ladder, Rung, RungRecord, RungTimeout
 from wavewright.planner.model_port import (
     LoopLimits,
     LoopTool,
@@ -15,10 +15,10 @@ from wavewright.planner.model_port import (
     ModelCall,
     ModelChoice,
     ModelError,
+    ModelOutcome,
     ModelUse,
     OnText,
     OnUse,
-    Outcome,
     Role,
 )
 from wavewright.planner.types import Json
@@ -51,7 +51,7 @@ class ScriptedModels:
         await anyio.lowlevel.checkpoint()
         self.at_once -= 1
         answer = self.script(call) if callable(self.script) else self.script[len(self.asked) - 1]
-        outcome: Outcome = "failed" if isinstance(answer, ModelError) else "answered"
+        outcome: ModelOutcome = "failed" if isinstance(answer, ModelError) else "answered"
         use = ModelUse(call.role, call.name, self.model, outcome, 100, 10, rung=call.rung, step=call.step)
         use = answer.use if isinstance(answer, ModelAnswer) else use
         if on_use is not None:
@@ -83,7 +83,7 @@ def cut_off(text: str) -> ModelAnswer:
     return ModelAnswer(text, ModelUse("reviewer", "", MODEL, "truncated"), is_truncated=True)
 
 
-def reviewer_ladder(*, tries: int = 3, clock: Clock | None = None, ceiling: float = 0.8) -> Ladder:
+def reviewer_ladder(*, tries: int = 3, clock: RungTimeout | None = None, ceiling: float = 0.8) -> Ladder:
     """Return the ladder of a reviewer."""
     return Ladder(
         name="reviewer",

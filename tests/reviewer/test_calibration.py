@@ -42,14 +42,14 @@ def test_of_several_measurements_the_latest_counts(tmp_path: Path) -> None:
     calibration = read_calibration(written(tmp_path, WHOLE))
 
     assert calibration.may_block(GATE, "openai:gpt-5")
-    assert calibration.why_it_warns(GATE, "openai:gpt-4") == "the calibration is of openai:gpt-5"
+    assert calibration.warning_reason(GATE, "openai:gpt-4") == "the calibration is of openai:gpt-5"
 
 
 def test_the_files_own_demands_hold(tmp_path: Path) -> None:
     stricter = WHOLE.replace("agreement: 0.9,", "agreement: 0.95,")
     calibration = read_calibration(written(tmp_path, stricter))
 
-    assert calibration.why_it_warns(GATE, "openai:gpt-5") == "its agreement is 0.93, and 0.95 is asked for"
+    assert calibration.warning_reason(GATE, "openai:gpt-5") == "its agreement is 0.93, and 0.95 is asked for"
 
 
 def test_a_changed_word_in_a_rubric_is_another_rubric_and_a_line_break_is_not() -> None:

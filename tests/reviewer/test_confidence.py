@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tests.reviewer.scripted import Fails, goal_for, plan_of, run_plan, signature
 from wavewright.planner.types import Json, JsonObject, StepId
-from wavewright.reviewer.caps import settle_confidence, stated_confidence
-from wavewright.reviewer.evidence import Evidence, raw_overall
+from wavewright.reviewer.caps import compute_confidences, stated_confidence
+from wavewright.reviewer.evidence import StepEvidence, raw_overall
 from wavewright.reviewer.packaging import build_package
 from wavewright.reviewer.records import CapRecord, Confidence, ReviewResult
 from wavewright.reviewer.review import review_by_code
@@ -206,11 +206,11 @@ FIGURES = st.floats(0, 1)
 def test_no_cap_raises_a_figure_and_every_cap_that_holds_is_kept(
     shares: list[tuple[float, float]], stated: dict[str, float], caps: list[tuple[str, float, bool]]
 ) -> None:
-    evidence = tuple(Evidence(StepId(f"s{n}"), weight, share) for n, (weight, share) in enumerate(shares))
+    evidence = tuple(StepEvidence(StepId(f"s{n}"), weight, share) for n, (weight, share) in enumerate(shares))
     records = tuple(
         CapRecord(field=name, max=most, because="why", applied=holds) for name, most, holds in caps
     )
-    found = settle_confidence(evidence, {name: {"x": figure} for name, figure in stated.items()}, records)
+    found = compute_confidences(evidence, {name: {"x": figure} for name, figure in stated.items()}, records)
 
     assert {*stated, "overall"} <= {each.field for each in found}
     assert 0 <= raw_overall(evidence) <= 1

@@ -19,7 +19,7 @@ from wavewright.planner.model_port import ModelUse
 from wavewright.planner.models import Plan
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer import build_package, package_bytes, package_schema, read_package, review_by_code
-from wavewright.reviewer.costs import cost_of, money_words
+from wavewright.reviewer.costs import money_text, sum_costs
 
 MODEL_FIELDS = ("model_uses", "orchestrator_tokens", "worker_tokens", "rungs", "loop_calls")
 
@@ -56,11 +56,11 @@ def test_a_missing_price_is_said_and_passes_for_no_nought() -> None:
     unpriced = ModelUse("worker", "w", "m", "answered", 10, 5, None)
     never_asked = ModelUse("worker", "w", "m", "over_budget")
 
-    assert money_words(cost_of([priced, never_asked])) == "0.5000 USD"
-    assert money_words(cost_of([priced, unpriced])) == "at least 0.5000 USD"
-    assert money_words(cost_of([unpriced])) == "price unknown"
-    assert cost_of([unpriced]).usd is None
-    assert money_words(cost_of([])) == "0.0000 USD"
+    assert money_text(sum_costs([priced, never_asked])) == "0.5000 USD"
+    assert money_text(sum_costs([priced, unpriced])) == "at least 0.5000 USD"
+    assert money_text(sum_costs([unpriced])) == "price unknown"
+    assert sum_costs([unpriced]).usd is None
+    assert money_text(sum_costs([])) == "0.0000 USD"
 
 
 def test_rungs_and_agents_calls_are_listed_with_their_step() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.reviewer.scripted import NOW, ScriptedRun, goal_for, plan_of, run_plan
 from wavewright.planner.types import Json, JsonObject
-from wavewright.reviewer.abridging import LEFT_OUT, size_of
+from wavewright.reviewer.abridging import OMITTED_KEY, prompt_size
 from wavewright.reviewer.digest import Digest, digest_run
 from wavewright.reviewer.results import read_result
 
@@ -43,8 +43,8 @@ def test_what_is_shown_keeps_to_the_tokens_and_every_part_says_whether_it_is_who
     for tokens in (500, 2_000, 8_000, 200_000):
         found = digest(wide_run(), tokens)
 
-        assert sum(size_of(output.value) for output in found.outputs) <= tokens * 4
-        assert all(output.is_whole == (LEFT_OUT not in str(output.value)) for output in found.outputs)
+        assert sum(prompt_size(output.value) for output in found.outputs) <= tokens * 4
+        assert all(output.is_whole == (OMITTED_KEY not in str(output.value)) for output in found.outputs)
     assert all(output.is_whole for output in digest(wide_run(), 200_000).outputs)
 
 
@@ -67,7 +67,7 @@ def test_items_that_a_gate_is_red_on_are_kept_before_the_others() -> None:
 
     assert isinstance(output.value, dict)
     assert "57 S57" in output.value
-    assert str(output.value[LEFT_OUT]).endswith("of 100 fields")
+    assert str(output.value[OMITTED_KEY]).endswith("of 100 fields")
     (gate,) = digest(run, 600).gates
     assert gate["found"] == [{"message": "output.n != 57 is false (output.n = 57)", "item": "S57"}]
 

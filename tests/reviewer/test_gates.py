@@ -75,7 +75,7 @@ def test_a_check_says_what_it_looked_at_with_the_values_found(
     (record,) = ask({"check": check}, output)
 
     assert record.verdict == verdict
-    assert record.is_red == (verdict != "pass")
+    assert record.has_failed == (verdict != "pass")
     if looked_at is not None:
         assert record.looked_at == looked_at
 
@@ -148,7 +148,7 @@ def test_a_gate_on_a_step_without_items_is_not_evaluated(
 ) -> None:
     (record,) = ask({"required": ["code"], **on_empty}, [], step={"for_each": []}, view=items())
 
-    assert (record.verdict, record.severity, record.is_red) == expected
+    assert (record.verdict, record.severity, record.has_failed) == expected
     assert record.looked_at == "no calls: the list of items is empty"
 
 
@@ -157,7 +157,7 @@ def test_of_very_many_calls_that_pass_the_last_are_counted_and_every_red_one_is_
     outputs[250] = {"n": None}
     records = ask({"required": ["n"]}, outputs, step=FOR_EACH, view=View(items=[(n, n) for n in range(300)]))
 
-    assert [record.index for record in records if record.is_red] == [250]
+    assert [record.index for record in records if record.has_failed] == [250]
     assert records[-1].looked_at == "199 more calls, all of which pass"
 
 

@@ -5,13 +5,13 @@ import math
 import pytest
 
 from wavewright.planner.types import Json, JsonObject, StepId
-from wavewright.reviewer.harvest import Harvest, harvest
+from wavewright.reviewer.harvest import Artifacts, collect_artifacts
 
 A, B = StepId("a"), StepId("b")
 
 
-def gather(*outputs: Json) -> Harvest:
-    return harvest(list(zip((A, B), outputs, strict=False)))
+def gather(*outputs: Json) -> Artifacts:
+    return collect_artifacts(list(zip((A, B), outputs, strict=False)))
 
 
 def test_a_document_may_be_carried_by_an_output_by_its_entries_or_be_the_output() -> None:
@@ -38,14 +38,14 @@ def test_documents_of_terminal_steps_come_first() -> None:
         (B, {"document": {"id": "y", "content": 2}}),
     ]
 
-    assert [(each.id, each.is_result) for each in harvest(outputs, [B]).documents] == [
+    assert [(each.id, each.is_result) for each in collect_artifacts(outputs, [B]).documents] == [
         ("y", True),
         ("x", False),
     ]
 
 
 def test_a_document_named_by_its_id_alone_is_a_reference_to_another() -> None:
-    assert gather({"document": "doc-17"}) == Harvest()
+    assert gather({"document": "doc-17"}) == Artifacts()
 
 
 def test_a_document_without_an_id_is_named_after_its_step() -> None:
@@ -144,4 +144,4 @@ def test_what_has_another_shape_is_left_out_with_a_warning(output: JsonObject) -
     "output", [None, "text", 3, [], [1, "x", None], {}, {"document": None, "sources": "", "chart": []}]
 )
 def test_an_output_that_carries_nothing_gives_nothing(output: Json) -> None:
-    assert gather(output) == Harvest()
+    assert gather(output) == Artifacts()

@@ -16,7 +16,7 @@ from wavewright.prompts import Prompts
 from wavewright.reviewer import Calibration, ModelJudge, make_verifier
 from wavewright.reviewer.actions import recovery_actions
 from wavewright.reviewer.calibration import Measurement
-from wavewright.reviewer.findings import RedGate
+from wavewright.reviewer.findings import FailedGate
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +73,7 @@ async def test_a_verdict_comes_with_the_rubric_the_model_and_its_quotes() -> Non
 async def test_a_fail_says_why_and_what_would_mend_it() -> None:
     record = await judge_one(failing())
 
-    assert record.is_red
+    assert record.has_failed
     assert (record.message, record.hint) == ("It does not.", "say why")
 
 
@@ -164,7 +164,7 @@ async def test_where_a_model_gave_no_verdict_the_hint_is_what_would_get_one(
     script: Sequence[Scripted], hint: str
 ) -> None:
     record = await judge_one(*script)
-    gate = RedGate(
+    gate = FailedGate(
         record.gate, record.step, "warn", "judge", (), record.message, record.hint, None, is_undecided=True
     )
 
@@ -265,7 +265,7 @@ async def test_outputs_of_items_are_judged_call_by_call_several_at_a_time() -> N
     assert len(models.asked) == count
     assert 1 < models.most_at_once <= 8
     assert [record.index for record in records] == list(range(count))
-    assert [record.index for record in records if record.is_red] == [7]
+    assert [record.index for record in records if record.has_failed] == [7]
 
 
 async def test_a_step_without_items_is_not_judged() -> None:

@@ -10,7 +10,7 @@ from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelUse
 from wavewright.planner.models import Gate
 from wavewright.prompts import Prompts
-from wavewright.reviewer import Calibration, Case, Measured, measure_judge, read_cases
+from wavewright.reviewer import Calibration, JudgeCase, JudgeMeasurement, measure_judge, read_cases
 from wavewright.reviewer.calibration import Measurement
 from wavewright.reviewer.measuring import SeveralModelsAnswered
 
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.anyio
 
 GATE = Gate.model_validate({"id": "reasons", "on": "report", "judge": {"rubric": "Names a reason."}})
 CASES = (
-    Case(passes=True, output={"text": "up, because of orders"}),
-    Case(passes=False, output={"text": "it feels right"}),
-    Case(passes=True, output={"text": "down, since costs rose"}),
-    Case(passes=False, output={"text": "nobody can tell why"}),
+    JudgeCase(passes=True, output={"text": "up, because of orders"}),
+    JudgeCase(passes=False, output={"text": "it feels right"}),
+    JudgeCase(passes=True, output={"text": "down, since costs rose"}),
+    JudgeCase(passes=False, output={"text": "nobody can tell why"}),
 )
 
 
@@ -34,7 +34,7 @@ def by_the_word(call: ModelCall) -> Scripted:
     return {"reason": "no", "quotes": [], "verdict": "fail"}
 
 
-async def measure(models: ScriptedModels) -> Measured:
+async def measure(models: ScriptedModels) -> JudgeMeasurement:
     return await measure_judge(GATE, CASES, models, Prompts(), model=MODEL, date=dt.date(2026, 11, 1))
 
 
@@ -55,7 +55,7 @@ async def test_what_is_measured_can_stand_in_a_calibration_as_it_is() -> None:
     calibration = Calibration.model_validate({"gates": [measured.as_json()]})
 
     assert calibration.gates == (measured.measurement,)
-    assert calibration.why_it_warns(GATE, MODEL) == "its agreement is 0.5, and 0.9 is asked for"
+    assert calibration.warning_reason(GATE, MODEL) == "its agreement is 0.5, and 0.9 is asked for"
     assert isinstance(calibration.measured(GATE), Measurement)
 
 
@@ -74,6 +74,6 @@ def test_cases_are_read_from_a_file_with_the_place_of_what_is_wrong(tmp_path: Pa
     good.write_text("cases:\n  - passes: true\n    output: {text: fine}\n")
     bad.write_text("cases:\n  - passes: yes it does\n    output: 1\n")
 
-    assert read_cases(good) == (Case(passes=True, output={"text": "fine"}),)
+    assert read_cases(good) == (JudgeCase(passes=True, output={"text": "fine"}),)
     with pytest.raises(PlanError, match="should be true or false"):
         read_cases(bad)

@@ -5,11 +5,11 @@ import pytest
 from tests.reviewer.scripted_models import Scripted, ScriptedModels, cut_off
 from wavewright.planner.model_port import ModelCall, ModelError
 from wavewright.reviewer.model_answers import (
-    Fitting,
-    GivenUp,
-    Misfit,
-    Said,
-    Unfit,
+    AnswerDeclined,
+    AnswerMisfit,
+    AnswerModel,
+    FittingAnswer,
+    NoFittingAnswer,
     ask_until_fit,
     read_answer,
 )
@@ -17,7 +17,7 @@ from wavewright.reviewer.model_answers import (
 pytestmark = pytest.mark.anyio
 
 
-class Verdict(Said):
+class Verdict(AnswerModel):
     good: bool
     score: float = 0.0
 
@@ -63,7 +63,7 @@ def test_an_answer_is_found_in_whatever_stands_around_it(text: str) -> None:
     ],
 )
 def test_what_is_no_answer_is_told_with_the_reason(text: str, fault: str) -> None:
-    with pytest.raises(Misfit) as told:
+    with pytest.raises(AnswerMisfit) as told:
         read(text)
 
     assert fault in str(told.value)
@@ -73,7 +73,9 @@ CALL = ModelCall("reviewer", "reviewer", "be fair", "is it good?")
 GOOD: Scripted = {"good": True}
 
 
-async def ask(*script: Scripted, tries: int = 3) -> tuple[Fitting[Verdict] | Unfit, ScriptedModels]:
+async def ask(
+    *script: Scripted, tries: int = 3
+) -> tuple[FittingAnswer[Verdict] | NoFittingAnswer, ScriptedModels]:
     models = ScriptedModels(script)
     answer = await ask_until_fit(models, CALL, read, tries=tries, repair=lambda faults: "mend: " + faults[0])
     return answer, models
@@ -82,7 +84,7 @@ async def ask(*script: Scripted, tries: int = 3) -> tuple[Fitting[Verdict] | Unf
 async def test_what_was_wrong_is_told_and_the_next_answer_counts() -> None:
     answer, models = await ask({"good": "yes"}, GOOD)
 
-    assert isinstance(answer, Fitting)
+    assert isinstance(answer, FittingAnswer)
     (turn,) = models.asked[1].turns
     assert turn.answer == '{"good": "yes"}'
     assert turn.reply == "mend: 'good' should be true or false, and is the string 'yes'"
@@ -92,14 +94,14 @@ async def test_what_was_wrong_is_told_and_the_next_answer_counts() -> None:
 async def test_the_tries_are_bounded() -> None:
     answer, models = await ask("no", "no", "no", "no", tries=3)
 
-    assert isinstance(answer, Unfit)
+    assert isinstance(answer, NoFittingAnswer)
     assert len(models.asked) == 3
 
 
 async def test_an_answer_that_was_cut_off_is_not_read_even_where_it_looks_whole() -> None:
     answer, models = await ask(cut_off('{"good": true}'), {"good": False})
 
-    assert isinstance(answer, Fitting)
+    assert isinstance(answer, FittingAnswer)
     assert not answer.value.good
     assert "cut off" in models.asked[1].turns[0].reply
 
@@ -108,7 +110,7 @@ async def test_an_answer_that_was_cut_off_is_not_read_even_where_it_looks_whole(
 async def test_a_refusal_and_an_unusable_body_are_answers_that_do_not_fit(kind: str) -> None:
     answer, models = await ask(ModelError(kind, "the provider filtered it"), GOOD)  # type: ignore[arg-type]
 
-    assert isinstance(answer, Unfit)
+    assert isinstance(answer, NoFittingAnswer)
     assert "the provider filtered it" in answer.faults[0]
     assert len(models.asked) == 1
 
@@ -122,9 +124,9 @@ async def test_who_gives_up_is_not_asked_again() -> None:
     models = ScriptedModels(["nothing to be done"])
 
     def give_up(text: str) -> Verdict:
-        raise GivenUp(text)
+        raise AnswerDeclined(text)
 
     answer = await ask_until_fit(models, CALL, give_up, tries=3, repair=str)
 
-    assert isinstance(answer, Unfit)
+    assert isinstance(answer, NoFittingAnswer)
     assert answer.faults == ("it says: nothing to be done",)

@@ -18,7 +18,7 @@ from tests.reviewer.scripted_models import (
     reached,
     reviewer_ladder,
 )
-from wavewright.planner.ladder import Clock, RungRecord
+from wavewright.planner.ladder import RungRecord, RungTimeout
 from wavewright.planner.model_port import ModelCall, ModelError, ModelErrorKind, ModelUse
 from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts import Prompts
@@ -226,7 +226,7 @@ async def test_a_question_that_cannot_be_made_smaller_is_put_once() -> None:
 
 
 async def test_the_clock_of_the_rung_grows_with_what_such_calls_took_before() -> None:
-    clock = Clock(base=10, of_past=3, least=1, most=600)
+    clock = RungTimeout(base=10, of_past=3, least=1, most=600)
     _, models, _ = await review(
         simple_run(), GOOD, ladder=reviewer_ladder(clock=clock), history=PastCalls(40)
     )

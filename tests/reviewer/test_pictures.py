@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from wavewright.planner.types import StepId
 from wavewright.reviewer.records import Chart, ChartSeries, StepReport
 from wavewright.reviewer.report.charts import draw_chart
-from wavewright.reviewer.report.dag import Picture, draw_plan
+from wavewright.reviewer.report.dag import PlanPicture, draw_plan
 from wavewright.reviewer.report.gantt import draw_gantt
 from wavewright.reviewer.report.scales import duration_ticks, linear_ticks, log_ticks, time_ticks
 
@@ -35,7 +35,7 @@ def logs(draw: st.DrawFn) -> list[StepReport]:
     return log
 
 
-def overlaps(picture: Picture) -> list[tuple[str, str]]:
+def overlaps(picture: PlanPicture) -> list[tuple[str, str]]:
     nodes = picture.nodes
     return [
         (one.step.id, other.step.id)

@@ -12,11 +12,11 @@ from wavewright.executor.state import fold
 from wavewright.planner.goals import Goal
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import AddStep, Plan, PlanPatch
-from wavewright.planner.patches import apply_patch, fingerprint
+from wavewright.planner.patches import apply_patch, patch_fingerprint
 from wavewright.planner.types import Json, JsonObject, StepId
-from wavewright.reviewer import Replanned, propose_patch, review_by_code, view_for_recovery
+from wavewright.reviewer import ReplanResult, propose_patch, review_by_code, view_for_recovery
 from wavewright.reviewer.records import RecoveryAction
-from wavewright.reviewer.recovery import EndView, RecoveryView, RedGateView, WantedView
+from wavewright.reviewer.recovery import FailedGateView, RecoveryView, RequestedActionView, StepEndView
 
 FRESH: JsonObject = {"id": "fresh", "on_tool": "fetch", "fresh_within": "24h"}
 RECIPE: JsonObject = {
@@ -94,7 +94,8 @@ def test_a_recovered_run_is_achieved_and_keeps_what_had_finished() -> None:
     assert review.round == 1
     assert mended.state.steps[run.plan.steps[0].id] == run.state.steps[run.plan.steps[0].id]
     assert all(
-        gate in {record.gate for record in mended.state.gates if not record.is_red} for gate in patch.expect
+        gate in {record.gate for record in mended.state.gates if not record.has_failed}
+        for gate in patch.expect
     )
 
 
@@ -112,7 +113,7 @@ def test_the_same_patch_against_the_same_gates_is_not_proposed_twice() -> None:
     run = stale_run()
     patch = propose(run)
     assert patch is not None
-    mark = fingerprint(
+    mark = patch_fingerprint(
         run.plan, patch, [gate.gate for gate in view_for_recovery(run.plan, run.goal, run.state).red]
     )
 
@@ -228,10 +229,10 @@ def is_closed(leaf: object) -> bool:
 
 
 def test_no_field_of_what_a_recovery_sees_could_hold_a_text_from_outside() -> None:
-    views = (RecoveryView, EndView, RedGateView, WantedView)
+    views = (RecoveryView, StepEndView, FailedGateView, RequestedActionView)
 
     assert set().union(*map(open_fields, views)) == FROM_FIXED_LISTS
-    assert open_fields(Replanned) >= {("Replanned", "reasons")}
+    assert open_fields(ReplanResult) >= {("Replanned", "reasons")}
 
 
 def test_texts_in_the_view_are_names_of_the_plan_and_of_the_goal() -> None:
@@ -249,7 +250,7 @@ def test_texts_in_the_view_are_names_of_the_plan_and_of_the_goal() -> None:
     )
 
     assert view.red[0].missing == ("rows",)
-    assert view.wanted == (WantedView("refetch", StepId("prices"), "fetch"),)
+    assert view.wanted == (RequestedActionView("refetch", StepId("prices"), "fetch"),)
     assert HOSTILE not in repr(view)
 
 
@@ -259,5 +260,5 @@ def test_a_recovery_sees_of_an_error_its_kind_alone() -> None:
 
     assert fold(run.events).steps[plan.steps[0].id].error is not None
     assert view_for_recovery(run.plan, run.goal, run.state).steps == (
-        EndView(plan.steps[0].id, "failed", "timeout"),
+        StepEndView(plan.steps[0].id, "failed", "timeout"),
     )

@@ -19,7 +19,7 @@ from wavewright.planner.model_port import ModelError
 from wavewright.planner.models import AddStep, Plan, ReplaceStep
 from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts import Prompts
-from wavewright.reviewer import RecoveryView, Replanned, replan, review_by_code, view_for_recovery
+from wavewright.reviewer import RecoveryView, ReplanResult, replan, review_by_code, view_for_recovery
 from wavewright.reviewer.records import RecoveryAction, ReviewResult
 from wavewright.reviewer.replanning import recovery_call
 
@@ -54,7 +54,7 @@ async def mend(
     seen: Collection[str] = (),
     tries: int = 2,
     models: ScriptedModels | None = None,
-) -> tuple[Replanned, ScriptedModels]:
+) -> tuple[ReplanResult, ScriptedModels]:
     models = models or ScriptedModels(script)
     found = review or review_by_code(run.plan, run.goal, run.state, run.tools)
     replanned = await replan(
@@ -231,7 +231,7 @@ async def test_a_model_that_cannot_be_asked_is_a_reason_on_record() -> None:
 async def test_nobody_is_asked_where_nothing_may_be_done(run: ScriptedRun, reason: str) -> None:
     found, models = await mend(run)
 
-    assert found == Replanned(None, None, (reason,), (), ())
+    assert found == ReplanResult(None, None, (reason,), (), ())
     assert models.asked == []
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from wavewright.planner.types import Json, StepId
-from wavewright.reviewer.records import Document, Package
+from wavewright.reviewer.records import OutputDocument, Package
 from wavewright.reviewer.result_text import result_lines
 
 TABLE = "# Prices\n\n| Stock | Price |\n|---|---:|\n| AAPL | 223.02 |\n| IBM | 5.5 |\n\nThat is all.\n"
 
 
-def package(result: Json, *documents: Document) -> Package:
+def package(result: Json, *documents: OutputDocument) -> Package:
     return Package(
         run="r", job="j", goal="g", goal_name="n", status="achieved", result=result, documents=documents,
         plan={}, plan_hash="sha256:0", rung="given", now="2026-01-01T00:00:00Z",
     )  # fmt: skip
 
 
-def document(markdown: str, *, is_result: bool = True) -> Document:
-    return Document(id="d", step=StepId("s"), title="Prices", markdown=markdown, is_result=is_result)
+def document(markdown: str, *, is_result: bool = True) -> OutputDocument:
+    return OutputDocument(id="d", step=StepId("s"), title="Prices", markdown=markdown, is_result=is_result)
 
 
 def test_a_run_without_a_result_shows_nothing() -> None:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.expressions import ExpressionError, evaluate
 from wavewright.planner.types import Json
 
 NOON = dt.datetime(2010, 3, 1, 12, tzinfo=dt.UTC)
@@ -68,7 +68,7 @@ def large_values() -> dict[str, Json]:
 def _evaluate(expression: str, values: dict[str, Json]) -> str:
     try:
         evaluate(expression, values, NOON)
-    except ExpressionFault as fault:
+    except ExpressionError as fault:
         return "out of memory" if "than there is" in fault.message else fault.kind
     return "a value"
 

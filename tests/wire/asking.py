@@ -11,9 +11,9 @@ from typing import Any
 from wavewright.config.model_settings import BudgetsSection, ModelsSection
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.fake_model.server import FakeModelServer, Wire
-from wavewright.executor.purse import MemoryPurse
-from wavewright.planner.model_port import ModelCall, Models, ModelUse
-from wavewright.planner.spending import Account, Spend
+from wavewright.executor.purse import MemoryBudgetStore
+from wavewright.planner.model_port import ModelCall, ModelClient, ModelUse
+from wavewright.planner.spending import BudgetScope, Spend
 from wavewright.planner.types import RunId
 from wavewright.tools.models import open_models
 
@@ -24,13 +24,13 @@ RUN = RunId("run_wire")
 class Asking:
     """Models, what they cost so far, and who pays."""
 
-    models: Models
-    purse: MemoryPurse
+    models: ModelClient
+    purse: MemoryBudgetStore
     uses: list[ModelUse] = field(default_factory=list[ModelUse])
 
     async def spent(self) -> Spend:
         """Return what the run has spent, reservations included."""
-        return (await self.purse.left(Account(run=RUN))).run.spent
+        return (await self.purse.left(BudgetScope(run=RUN))).run.spent
 
 
 def settings_for(
@@ -63,7 +63,7 @@ async def models_over(
     """Open the models of such a project; `models` is the section of that name."""
     settings = settings_for(server, folder, wire, budgets=budgets, is_forced=is_forced, **models)
     async with (
-        MemoryPurse(settings.budgets) as purse,
+        MemoryBudgetStore(settings.budgets) as purse,
         open_models(settings, purse, environment=server.environment(wire)) as opened,
     ):
         yield Asking(opened, purse)

@@ -14,10 +14,10 @@ import pytest
 
 from tests.planner.bad_plans import Case, cases, contract_tools, goal_of
 from tests.wire.asking import models_over
-from wavewright.engine.fake_model.server import Called, FakeModelServer, Reply
+from wavewright.engine.fake_model.server import FakeModelServer, FakeToolCall, Reply
 from wavewright.planner.ladders import read_ladders
 from wavewright.planner.models import Plan
-from wavewright.planner.planning import Planned, make_plan
+from wavewright.planner.planning import PlanningResult, make_plan
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject
 from wavewright.prompts import Prompts
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 async def planned_over(
     server: FakeModelServer, folder: Path, allowed: Sequence[str], tools: dict[str, ToolSignature]
-) -> Planned:
+) -> PlanningResult:
     """Plan for a goal that allows some tools, with the server as the model."""
     async with models_over(server, folder, max_output_tokens=4_000) as asking:
         return await make_plan(
@@ -47,7 +47,7 @@ async def planned_over(
         )
 
 
-async def planned_from(case: Case, server: FakeModelServer, folder: Path, *, as_call: bool) -> Planned:
+async def planned_from(case: Case, server: FakeModelServer, folder: Path, *, as_call: bool) -> PlanningResult:
     """Plan with a model that gives one answer, whatever it is asked."""
     contract: JsonObject = json.loads((CORPUS / "contract.json").read_text())
     allowed = contract["allowed_tools"]
@@ -56,7 +56,9 @@ async def planned_from(case: Case, server: FakeModelServer, folder: Path, *, as_
     text = case.content.decode(errors="surrogateescape")
     answer = Reply(text=text)
     server.answer(
-        (lambda request: Reply(calls=(Called(request.output_tool or "plan", text),))) if as_call else answer
+        (lambda request: Reply(calls=(FakeToolCall(request.output_tool or "plan", text),)))
+        if as_call
+        else answer
     )
     return await planned_over(server, folder, [str(name) for name in allowed], contract_tools(contract))
 

@@ -19,17 +19,17 @@ from tests.wire.asking import RUN, models_over, question
 from tests.wire.desk import ITS_PLAN, PLAN, TEMPLATE, Desk, review
 from wavewright.config.model_settings import BudgetsSection
 from wavewright.engine.fake_model.server import (
+    ClaimedUsage,
     FakeModelServer,
     Reply,
-    Tokens,
     asked_for,
     delayed,
     silence,
-    with_tokens,
+    with_usage,
 )
-from wavewright.executor.purse_sqlite import SqlitePurse
+from wavewright.executor.purse_sqlite import SqliteBudgetStore
 from wavewright.planner.model_port import ModelError
-from wavewright.planner.spending import Account
+from wavewright.planner.spending import BudgetScope
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.packaging import read_package
 
@@ -42,7 +42,7 @@ async def test_calls_at_once_overshoot_a_budget_by_no_more_than_those_under_way(
     claimed: int, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     budget = 4_000
-    model_server.answer(with_tokens(delayed("an answer", 0.02), Tokens(10, claimed)))
+    model_server.answer(with_usage(delayed("an answer", 0.02), ClaimedUsage(10, claimed)))
     budgets = BudgetsSection.model_validate({"run": {"tokens": budget}, "recovery_share": 0.0})
     ends: list[str] = []
 
@@ -66,7 +66,7 @@ async def test_calls_at_once_overshoot_a_budget_by_no_more_than_those_under_way(
                 group.start_soon(ask)
         spent = await asking.spent()
 
-    under_way = model_server.most_in_flight
+    under_way = model_server.max_in_flight
     assert 1 < under_way <= 8
     assert ends.count("over_budget") > 0
     assert ends.count("answered") == len(model_server.requests) < MANY
@@ -103,7 +103,7 @@ async def test_a_budget_of_calls_is_never_overshot(
 
 @pytest.mark.anyio
 async def test_money_is_counted_before_a_call_is_made(model_server: FakeModelServer, tmp_path: Path) -> None:
-    model_server.answer(with_tokens("an answer", Tokens(1_000, 500)))
+    model_server.answer(with_usage("an answer", ClaimedUsage(1_000, 500)))
     budgets = BudgetsSection.model_validate({"run": {"usd": 0.01}, "recovery_share": 0.0})
 
     async with models_over(model_server, tmp_path, budgets=budgets, max_output_tokens=1_000) as asking:
@@ -172,7 +172,7 @@ def test_parallel_workers_of_a_run_stop_at_its_budget_and_leave_the_review_its_s
         monkeypatch.setenv(name, value)
     settings = "models: {max_output_tokens: 1000}\nbudgets: {run: {tokens: 30000}, recovery_share: 0.6}\n"
     write_notes(tmp_path, settings=settings, worker=f"{WORKER}expected_tokens: 10\n")
-    model_server.answer(with_tokens({"line": "a line"}, Tokens(500, 500)), when=asked_for("note"))
+    model_server.answer(with_usage({"line": "a line"}, ClaimedUsage(500, 500)), when=asked_for("note"))
     model_server.answer(review(), when=asked_for("review"))
 
     ran = wavewright("run", "notes.job.yaml", "--output", "out")
@@ -238,8 +238,8 @@ async def test_a_kill_between_answer_and_settlement_leaves_the_reservation_charg
         check=False,
     )
     budgets = BudgetsSection.model_validate({"day": {"tokens": 1000}, "job": {"calls": 3}})
-    async with SqlitePurse(tmp_path / "j.sqlite", budgets) as purse:
-        left = await purse.left(Account(run=RUN, job="daily", role="planner"))
+    async with SqliteBudgetStore(tmp_path / "j.sqlite", budgets) as purse:
+        left = await purse.left(BudgetScope(run=RUN, job="daily", role="planner"))
 
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()
     assert died.stdout.decode().split() == ["answered", "answered"]

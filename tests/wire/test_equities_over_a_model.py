@@ -129,7 +129,7 @@ def test_a_model_plans_and_mends_a_run_whose_data_was_stale(
     assert (package.status, package.rung) == ("achieved", "llm")
     assert fetched == 2
     assert step_names(package) == {"prices": "ok", "prices_again": "ok", "outlook": "ok"}
-    assert {gate.template_gate for gate in package.gates if gate.is_red and gate.severity == "block"} == {
+    assert {gate.template_gate for gate in package.gates if gate.has_failed and gate.severity == "block"} == {
         "fresh"
     }
     assert isinstance(package.result, dict)
@@ -153,7 +153,7 @@ def test_what_each_call_cost_is_in_the_package_and_shown(
     shown: Answer = wavewright("show", package.run)
 
     uses = package.model_uses
-    read = sum(request.chars // 4 for request in model_server.requests)
+    read = sum(request.character_count // 4 for request in model_server.requests)
     assert ran.code == 0, ran.err
     assert uses.total.calls == len(model_server.requests) == 5
     assert {one.name: one.cost.calls for one in uses.roles} == {

@@ -32,12 +32,12 @@ from wavewright.config.documents import DocumentError
 from wavewright.engine.fake_model.script import add_script
 from wavewright.engine.fake_model.server import (
     API_KEY,
+    ClaimedUsage,
     FakeModelServer,
     Reply,
-    Tokens,
     Wire,
     asked_for,
-    calling,
+    calling_tool,
     cut_at_length,
     cut_stream,
     filtered,
@@ -47,7 +47,7 @@ from wavewright.engine.fake_model.server import (
     overloaded,
     silence,
     slow_drip,
-    with_tokens,
+    with_usage,
 )
 from wavewright.planner.types import JsonObject
 
@@ -124,7 +124,7 @@ async def test_a_text_reaches_the_client_with_its_tokens(
     assert response.finish_reason == "stop"
     assert response.usage.output_tokens == len(words) // 4
     [request] = model_server.requests
-    assert response.usage.input_tokens == request.chars // 4
+    assert response.usage.input_tokens == request.character_count // 4
     assert (request.wire, request.is_stream) == (wire, stream)
     assert (request.instructions, request.prompt) == ("Be short.", "How much is it?")
 
@@ -164,7 +164,7 @@ async def test_an_object_is_json_where_a_response_format_is_asked_for(
 async def test_a_model_may_call_a_tool_that_it_is_offered(
     wire: Wire, *, stream: bool, model_server: FakeModelServer
 ) -> None:
-    model_server.answer(calling("add", sum=1), when=offering("add"))
+    model_server.answer(calling_tool("add", sum=1), when=offering("add"))
 
     response = await ask(
         wire, model_server, stream=stream, parameters=ModelRequestParameters(function_tools=[ADD])
@@ -308,9 +308,9 @@ async def test_a_bomb_is_small_on_the_wire_and_large_behind_it(model_server: Fak
     ("fault", "field", "expected"),
     [
         (no_choices(), "choices", []),
-        (with_tokens("yes", "missing"), "usage", None),
+        (with_usage("yes", "missing"), "usage", None),
         (
-            with_tokens("yes", Tokens(3, 2, total=-5)),
+            with_usage("yes", ClaimedUsage(3, 2, total=-5)),
             "usage",
             {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": -5},
         ),
@@ -336,7 +336,7 @@ async def test_the_server_counts_who_is_served_at_once(model_server: FakeModelSe
         for _ in range(5):
             group.start_soon(ask, "chat", model_server)
 
-    assert 1 < model_server.most_in_flight <= 5
+    assert 1 < model_server.max_in_flight <= 5
 
 
 SCRIPT = """

@@ -14,11 +14,11 @@ from tests.wire.fault_rows import LIST, ROWS, row
 from wavewright.engine.fake_model.server import (
     WIRES,
     Answer,
+    ClaimedUsage,
     FakeModelServer,
-    Tokens,
     Wire,
     broken_arguments,
-    calling,
+    calling_tool,
     cut_at_length,
     cut_stream,
     denied,
@@ -32,7 +32,7 @@ from wavewright.engine.fake_model.server import (
     overloaded,
     silence,
     slow_drip,
-    with_tokens,
+    with_usage,
 )
 from wavewright.planner.model_port import LoopLimits, LoopTool, ModelError, Turn
 from wavewright.planner.types import Json, JsonObject
@@ -60,7 +60,7 @@ async def test_a_server_that_asks_to_wait_is_asked_again_when_it_said(
     assert answer.text == "forty-two"
     assert second.at - first.at >= 2
     assert [use.attempts for use in asking.uses] == [2]
-    assert spent.tokens == answer.use.tokens == second.request.chars // 4 + len("forty-two") // 4
+    assert spent.tokens == answer.use.tokens == second.request.character_count // 4 + len("forty-two") // 4
 
 
 @row("ls02")
@@ -213,7 +213,7 @@ async def test_a_call_whose_arguments_are_no_json_is_not_made(
     row_id: str, wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     calls: list[JsonObject] = []
-    model_server.answer(broken_arguments("note", '{"number": 1'), calling("note", number=2), "done")
+    model_server.answer(broken_arguments("note", '{"number": 1'), calling_tool("note", number=2), "done")
     async with models_over(model_server, tmp_path, wire) as asking:
         answer = await asking.models.work(
             question(), [noting("note", calls)], LoopLimits(), on_use=asking.uses.append
@@ -227,7 +227,7 @@ async def test_a_tool_that_nobody_offered_is_not_called(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     calls: list[JsonObject] = []
-    model_server.answer(calling("erase_everything", number=1), calling("note", number=2), "done")
+    model_server.answer(calling_tool("erase_everything", number=1), calling_tool("note", number=2), "done")
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(
             question(), [noting("note", calls)], LoopLimits(), on_use=asking.uses.append
@@ -258,7 +258,7 @@ async def test_no_call_is_made_beyond_the_limit_of_an_answer_that_asks_for_too_m
 @pytest.mark.parametrize(
     ("wire", "claimed"),
     [
-        *(pytest.param(wire, Tokens(0, 0), id=f"{wire}-zero") for wire in WIRES),
+        *(pytest.param(wire, ClaimedUsage(0, 0), id=f"{wire}-zero") for wire in WIRES),
         # Anthropic's library takes no message without a count; OpenAI-compatible servers often send none.
         *(pytest.param(wire, "missing", id=f"{wire}-missing") for wire in WIRES if wire != "messages"),
     ],
@@ -266,11 +266,11 @@ async def test_no_call_is_made_beyond_the_limit_of_an_answer_that_asks_for_too_m
 async def test_tokens_that_nobody_counted_are_estimated_and_charged(
     row_id: str,
     wire: Wire,
-    claimed: Tokens | Literal["missing"],
+    claimed: ClaimedUsage | Literal["missing"],
     model_server: FakeModelServer,
     tmp_path: Path,
 ) -> None:
-    model_server.answer(with_tokens("word " * 100, claimed))
+    model_server.answer(with_usage("word " * 100, claimed))
     async with models_over(model_server, tmp_path, wire) as asking:
         answer = await asking.models.ask(question("why? " * 100), on_use=asking.uses.append)
         spent = await asking.spent()
@@ -283,13 +283,15 @@ async def test_tokens_that_nobody_counted_are_estimated_and_charged(
 
 @row("ls11")
 @pytest.mark.parametrize(
-    "claimed", [Tokens(-500, -500), Tokens(3, -8), Tokens(3, 2, total=-5)], ids=["both", "one", "sum"]
+    "claimed",
+    [ClaimedUsage(-500, -500), ClaimedUsage(3, -8), ClaimedUsage(3, 2, total=-5)],
+    ids=["both", "one", "sum"],
 )
 @every_wire
 async def test_a_negative_count_gives_nothing_back(
-    row_id: str, wire: Wire, claimed: Tokens, model_server: FakeModelServer, tmp_path: Path
+    row_id: str, wire: Wire, claimed: ClaimedUsage, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer("an answer before", with_tokens("an answer", claimed))
+    model_server.answer("an answer before", with_usage("an answer", claimed))
     async with models_over(model_server, tmp_path, wire) as asking:
         await asking.models.ask(question())
         before = await asking.spent()
@@ -400,7 +402,7 @@ async def test_half_a_character_from_a_tool_keeps_no_agent_from_going_on(
         return {"said": ["half \ud83d"]}
 
     tool = LoopTool("look", "Look.", {"type": "object", "properties": {}}, call)
-    model_server.answer(calling("look"), "done")
+    model_server.answer(calling_tool("look"), "done")
     async with models_over(model_server, tmp_path, wire) as asking:
         answer = await asking.models.work(question(), [tool], LoopLimits())
 

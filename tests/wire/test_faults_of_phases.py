@@ -17,7 +17,7 @@ from wavewright.engine.fake_model.server import (
     FakeModelRequest,
     FakeModelServer,
     asked_for,
-    calling,
+    calling_tool,
     echo,
     failing,
     filtered,
@@ -139,7 +139,7 @@ def test_an_agent_step_calls_no_more_than_it_may_and_nothing_that_writes(
     model_server.answer(AGENT_PLAN, when=asked_for("plan"))
     model_server.answer(review(), when=asked_for("review"))
     model_server.answer(
-        calling("write_down", quotes=[], rate=1.0),
+        calling_tool("write_down", quotes=[], rate=1.0),
         many_calls("fetch", 200, lambda number: {"code": f"C{number}"}),
         when=offering("fetch"),
     )

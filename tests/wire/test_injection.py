@@ -27,9 +27,9 @@ from wavewright.config.settings import Settings, load_settings
 from wavewright.engine import toolbox
 from wavewright.engine.context import ApprovalRequest, Ports, RunContext, RunRequest
 from wavewright.engine.default_pipeline import default_pipeline
-from wavewright.engine.fake_model.server import Called, FakeModelRequest, FakeModelServer, Reply
-from wavewright.engine.session import ignore_event, utc_now
-from wavewright.engine.stopping import Stopper
+from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer, FakeToolCall, Reply
+from wavewright.engine.session import ignore_run_event, utc_now
+from wavewright.engine.stopping import CancellationToken
 from wavewright.executor.journal import MemoryJournal
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.hashing import plan_hash
@@ -144,12 +144,12 @@ async def run_attacked(settings: Settings, services: Services, attacker: Attacke
         journal=MemoryJournal(),
         settings=settings,
         services=replace(services, models=Obedient(attacker)),
-        purse=None,
+        budget_store=None,
         approver=Reader(),
         asker=None,
         clock=utc_now,
-        on_event=ignore_event,
-        stopper=Stopper(),
+        on_event=ignore_run_event,
+        cancellation=CancellationToken(),
     )
     pipeline = default_pipeline(ports)
     unpublished = replace(pipeline, nodes=pipeline.nodes[:-1])
@@ -190,7 +190,7 @@ def check_run(context: RunContext, calls: Sequence[JsonObject]) -> None:
     executed = [in_force.step(identity).tool for identity, ended in state.steps.items() if ended.attempts]
     made_by_code = [tool for tool in executed if tool != "summarize"]
     assert sorted(str(call["tool"]) for call in calls) == sorted(made_by_code)
-    red = [gate for gate in state.gates if gate.is_red and gate.severity == "block" and context.plan]
+    red = [gate for gate in state.gates if gate.has_failed and gate.severity == "block" and context.plan]
     superseded = {step.supersedes for step in in_force.steps}
     if context.package is not None and any(gate.step not in superseded for gate in red):
         assert context.package.status != "achieved"
@@ -236,7 +236,7 @@ def obedient_reply(attacker: Attacker, request: FakeModelRequest) -> Reply:
     """Answer over the wire as the attacker says: as the output tool's arguments, or as text."""
     text = attacker.answer(request.schema_name)
     if request.output_tool and text.startswith("{"):
-        return Reply(calls=(Called(request.output_tool, text),))
+        return Reply(calls=(FakeToolCall(request.output_tool, text),))
     return Reply(text=text)
 
 

@@ -18,10 +18,10 @@ from tests.wire.desk import ITS_PLAN, PLAN, TEMPLATE, Desk, review
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for, over_context
 from wavewright.executor.events import GateRecord
 from wavewright.planner.goals import Job
-from wavewright.planner.planning import Planned, make_plan
+from wavewright.planner.planning import PlanningResult, make_plan
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import Prompts
-from wavewright.reviewer import ModelJudge, Replanned, make_verifier, replan, review_by_code
+from wavewright.reviewer import ModelJudge, ReplanResult, make_verifier, replan, review_by_code
 
 LONG = "word " * 200
 JOB = Job(name="wind today", variables=[{"code": f"S{n}", "note": LONG} for n in range(60)], benchmarks=[])
@@ -31,7 +31,7 @@ def sizes(server: FakeModelServer) -> list[int]:
     return [len(request.text) for request in server.requests]
 
 
-async def planned_over(server: FakeModelServer, folder: Path, *, job: Job = JOB) -> Planned:
+async def planned_over(server: FakeModelServer, folder: Path, *, job: Job = JOB) -> PlanningResult:
     async with models_over(server, folder) as asking:
         return await make_plan(
             goal_of(job=job),
@@ -110,7 +110,7 @@ def test_a_run_whose_planner_has_too_little_room_is_planned_by_the_smaller_quest
     assert (planner.calls, planner.unanswered) == (2, 1)
 
 
-async def replanned_over(server: FakeModelServer, folder: Path) -> Replanned:
+async def replanned_over(server: FakeModelServer, folder: Path) -> ReplanResult:
     run = no_recipe()
     async with models_over(server, folder) as asking:
         return await replan(

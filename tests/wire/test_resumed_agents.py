@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.wire.desk import PLAN, Desk, review
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling, silence
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool, silence
 
 TOOLS = '''
 from pathlib import Path
@@ -68,7 +68,7 @@ def run_until(folder: Path, server: FakeModelServer, requests: int, job: str = "
 def test_an_agent_goes_on_where_it_was_killed(
     project: Path, wavewright: CommandLine, model_server: FakeModelServer
 ) -> None:
-    model_server.answer(calling("look", place="attic"), calling("look", place="cellar"))
+    model_server.answer(calling_tool("look", place="attic"), calling_tool("look", place="cellar"))
     model_server.answer(silence())
     run_until(project, model_server, 3)
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from wavewright.config.documents import (
         Document,
         DocumentError,
-        Fault,
+        DocumentFault,
         ReadLimits,
         Source,
         Span,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Document",
     "DocumentError",
-    "Fault",
+    "DocumentFault",
     "ReadLimits",
     "Settings",
     "Source",

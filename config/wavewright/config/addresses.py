@@ -15,12 +15,12 @@ _AMQP: Final = frozenset({"amqp", "amqps"})
 _POSTGRESQL: Final = frozenset({"postgresql", "postgres"})
 
 
-def is_address(place: str) -> bool:
+def is_url(place: str) -> bool:
     """Whether a place is an address, not a file."""
     return "://" in place
 
 
-def sound_amqp_url(url: str) -> str:
+def valid_amqp_url(url: str) -> str:
     """Return the address of a broker as it is.
 
     Raises:
@@ -36,7 +36,7 @@ def sound_amqp_url(url: str) -> str:
     return url
 
 
-def sound_pg_url(url: str) -> str:
+def valid_pg_url(url: str) -> str:
     """Return the address of a PostgreSQL database as it is.
 
     Raises:
@@ -72,20 +72,20 @@ def _host_and_user(
         # The name ended at the first of these, so the password's rest is taken for a path, and could be shown.
         msg = f"in {form} a '/', '?', '#' or '@' of a part is written %2F, %3F, %23 or %40"
         raise ValueError(msg)
-    is_given = is_address(url) and (parts.hostname or not needs_host)
+    is_given = is_url(url) and (parts.hostname or not needs_host)
     if parts.scheme not in schemes or port == 0 or not is_given:
         msg = f"this is no such address; write {form}"
         raise ValueError(msg)
     return parts.hostname or "", unquote(parts.username or "")
 
 
-AmqpUrl: TypeAlias = Annotated[str, AfterValidator(sound_amqp_url)]
-PgUrl: TypeAlias = Annotated[str, AfterValidator(sound_pg_url)]
+AmqpUrl: TypeAlias = Annotated[str, AfterValidator(valid_amqp_url)]
+PgUrl: TypeAlias = Annotated[str, AfterValidator(valid_pg_url)]
 
 
-def _sound_journal(place: str) -> str:
-    return sound_pg_url(place) if is_address(place) else place
+def _valid_journal_location(place: str) -> str:
+    return valid_pg_url(place) if is_url(place) else place
 
 
-JournalPlace: TypeAlias = Annotated[str, AfterValidator(_sound_journal)]
+JournalLocation: TypeAlias = Annotated[str, AfterValidator(_valid_journal_location)]
 """A SQLite file, or the address of a PostgreSQL database."""

@@ -19,65 +19,65 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 RequestType: TypeAlias = Literal["job_request", "validation_result", "user_decision_response"]
 """What somebody may send to the daemon."""
 
-LEAST_KEY: Final = 16
+MIN_KEY_LENGTH: Final = 16
 """Characters that a key of signatures has at least."""
-LONGEST_NAME: Final = 200
+MAX_NAME_LENGTH: Final = 200
 """Of an exchange or a queue; AMQP allows 255 bytes, and others are made of these."""
 
 DAY_SECONDS: Final = 86_400.0
 
-LAST_PORT: Final = 65_535
+MAX_PORT: Final = 65_535
 
 _NAME = re.compile(r"[A-Za-z0-9_.:-]+")
 
 
-def sound_key(key: str) -> str:
+def valid_hmac_key(key: str) -> str:
     """Return a key of signatures as it is.
 
     Raises:
         ValueError: it is so short that it can be guessed.
     """
-    if len(key) < LEAST_KEY:
-        msg = f"a key has at least {LEAST_KEY} characters; `openssl rand -hex 32` makes one"
+    if len(key) < MIN_KEY_LENGTH:
+        msg = f"a key has at least {MIN_KEY_LENGTH} characters; `openssl rand -hex 32` makes one"
         raise ValueError(msg)
     return key
 
 
-def sound_place(place: str) -> str:
+def valid_host_port(place: str) -> str:
     """Return `HOST:PORT` as it is.
 
     Raises:
         ValueError: it is no such place.
     """
     host, _, port = place.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > LAST_PORT:
+    if not host or not port.isascii() or not port.isdigit() or int(port) > MAX_PORT:
         msg = "a place is HOST:PORT, such as 127.0.0.1:9464; port 0 takes any that is free"
         raise ValueError(msg)
     return place
 
 
-def _sound_name(name: str) -> str:
-    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name) or name.startswith("amq."):
+def _valid_name(name: str) -> str:
+    if len(name) > MAX_NAME_LENGTH or not _NAME.fullmatch(name) or name.startswith("amq."):
         msg = (
-            f"a name has 1 to {LONGEST_NAME} letters, digits and any of '.', '-', '_', ':', "
+            f"a name has 1 to {MAX_NAME_LENGTH} letters, digits and any of '.', '-', '_', ':', "
             "and does not begin with 'amq.'"
         )
         raise ValueError(msg)
     return name
 
 
-HmacKey: TypeAlias = Annotated[str, AfterValidator(sound_key)]
+HmacKey: TypeAlias = Annotated[str, AfterValidator(valid_hmac_key)]
 Slots: TypeAlias = Annotated[int, Field(ge=1, le=1_000)]
-HealthPlace: TypeAlias = Annotated[str, AfterValidator(sound_place)]
-_BrokerName: TypeAlias = Annotated[str, AfterValidator(_sound_name)]
+HealthAddress: TypeAlias = Annotated[str, AfterValidator(valid_host_port)]
+_BrokerName: TypeAlias = Annotated[str, AfterValidator(_valid_name)]
 _Seconds: TypeAlias = Annotated[float, Field(gt=0, le=31_536_000, allow_inf_nan=False, strict=False)]
 
 
-class _Section(BaseModel):
+class _DaemonModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
-class QueuesSection(_Section):
+class QueuesSection(_DaemonModel):
     """Queues by what they are for; each has a routing key of its own name."""
 
     intake: _BrokerName = "agent.world_lore_researcher"
@@ -92,7 +92,7 @@ class QueuesSection(_Section):
     """Where messages end that could not be taken in, and jobs that could not be done."""
 
 
-class ValidationSection(_Section):
+class ValidationSection(_DaemonModel):
     """Who looks at packages, and how often a job may bring a better one."""
 
     target_agent: str = Field(default="world_lore_validator", min_length=1, max_length=128)
@@ -101,7 +101,7 @@ class ValidationSection(_Section):
     """Packages of one job, at most; with 0 a job is done when its package is out, and no verdict is waited for."""
 
 
-class MaxLimitsSection(_Section):
+class MaxLimitsSection(_DaemonModel):
     """What a job that was sent may raise the limits of its run to; goal templates of the project may go beyond."""
 
     max_steps: Annotated[int, Field(ge=1, le=100_000)] = 1_000
@@ -114,7 +114,7 @@ class MaxLimitsSection(_Section):
     """Calls that run at once."""
 
 
-class IdentitySettings(_Section):
+class IdentitySettings(_DaemonModel):
     """What one sender is known by and may send."""
 
     user_id: str | None = Field(default=None, min_length=1, max_length=255)
@@ -123,7 +123,7 @@ class IdentitySettings(_Section):
     """Types of its messages."""
 
 
-class DaemonSection(_Section):
+class DaemonSection(_DaemonModel):
     """The section `daemon` of `wavewright.yaml`."""
 
     amqp_url: AmqpUrl | None = Field(default=None, repr=False)
@@ -162,7 +162,7 @@ class DaemonSection(_Section):
     """Seconds for which the ids of messages are remembered; `max_age`, `skew` and a day where absent."""
     stall_limit: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False, strict=False)] = 60.0
     """Seconds for which a step may keep the event loop from everything else; the daemon ends then."""
-    health: HealthPlace | None = None
+    health: HealthAddress | None = None
     """`HOST:PORT` where it says over HTTP whether it lives and is ready, with its metrics; nowhere where absent."""
     log_level: LogLevel = "info"
     """What is worth a line in the log."""

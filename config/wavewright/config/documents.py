@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config.sources import DocumentError, Fault, ReadLimits, Source, Span
+from wavewright.config.sources import DocumentError, DocumentFault, ReadLimits, Source, Span
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Document",
     "DocumentError",
-    "Fault",
+    "DocumentFault",
     "ReadLimits",
     "Source",
     "Span",
@@ -63,9 +63,9 @@ class Document:
 
     def span(self, pointer: str, *, key: bool = False) -> Span | None:
         """Return where a node stands, or its key; `None` where the document has no such node, or it no key."""
-        from wavewright.config.nodes import find
+        from wavewright.config.nodes import find_node
 
-        found = find(self.root, pointer) if self._keeps_places else None
+        found = find_node(self.root, pointer) if self._keeps_places else None
         if found is None:
             return None
         node, key_span = found
@@ -95,7 +95,7 @@ def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAU
 
         return Document(read_toml(source, limits), source, keeps_places=False)
     if not source.text.strip():
-        fault = Fault(
+        fault = DocumentFault(
             "not_json" if name.endswith(".json") else "not_yaml", "the document is empty", Span(0, 0)
         )
         raise DocumentError(source, (fault,))
@@ -108,11 +108,11 @@ def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAU
         except DocumentError:
             if not named_yaml:
                 raise
-    from wavewright.config.nodes import plain
+    from wavewright.config.nodes import plain_value
     from wavewright.config.yaml_text import read_yaml
 
     root = read_yaml(source, limits)
-    return Document(plain(root), source, limits=limits, root=root)
+    return Document(plain_value(root), source, limits=limits, root=root)
 
 
 def decode(content: str | bytes, name: str, limits: ReadLimits) -> str:
@@ -125,8 +125,8 @@ def decode(content: str | bytes, name: str, limits: ReadLimits) -> str:
         isinstance(content, str) and _is_larger(content, limits.max_bytes)
     ):
         message = f"the text is larger than {limits.max_bytes:,} bytes"
-        raise DocumentError(Source(name, ""), (Fault("too_large", message, hint="shorten it"),))
-    text = _checked(content, name) if isinstance(content, str) else _decoded(content, name)
+        raise DocumentError(Source(name, ""), (DocumentFault("too_large", message, hint="shorten it"),))
+    text = _check_text(content, name) if isinstance(content, str) else _decode_bytes(content, name)
     return text.removeprefix(_BOM)
 
 
@@ -134,7 +134,7 @@ def _is_larger(text: str, max_bytes: int) -> bool:
     return len(text) * 4 > max_bytes and len(text.encode("utf-8", "surrogatepass")) > max_bytes
 
 
-def _checked(text: str, name: str) -> str:
+def _check_text(text: str, name: str) -> str:
     if text.isascii():
         return text
     try:
@@ -142,23 +142,27 @@ def _checked(text: str, name: str) -> str:
     except UnicodeEncodeError as error:
         readable = text.encode("utf-8", "replace").decode()
         message = "the text holds half of a surrogate pair"
-        fault = Fault("bad_unicode", message, Span(error.start, error.start + 1), hint="remove the character")
+        fault = DocumentFault(
+            "bad_unicode", message, Span(error.start, error.start + 1), hint="remove the character"
+        )
         raise DocumentError(Source(name, readable), (fault,)) from error
     return text
 
 
-def _decoded(content: bytes, name: str) -> str:
+def _decode_bytes(content: bytes, name: str) -> str:
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
         readable = content.decode("utf-8", "replace")
         offset = len(content[: error.start].decode("utf-8", "replace"))
         message = f"the text is not UTF-8: {_encoding_guess(content)}"
-        fault = Fault("bad_encoding", message, Span(offset, offset + 1), hint="save the file as UTF-8")
+        fault = DocumentFault(
+            "bad_encoding", message, Span(offset, offset + 1), hint="save the file as UTF-8"
+        )
         raise DocumentError(Source(name, readable), (fault,)) from error
     if "\0" in text[:4]:
         message = f"the text is not UTF-8: {_encoding_guess(content)}"
-        fault = Fault("bad_encoding", message, Span(0, 1), hint="save the file as UTF-8")
+        fault = DocumentFault("bad_encoding", message, Span(0, 1), hint="save the file as UTF-8")
         raise DocumentError(Source(name, text.replace("\0", "")), (fault,))
     return text
 
@@ -188,19 +192,19 @@ def read_bytes(path: Path, limits: ReadLimits) -> bytes:
         with path.open("rb") as file:
             return file.read(limits.max_bytes + 1)
     except (OSError, ValueError) as error:
-        fault = Fault("unreadable_file", *_file_trouble(path, error))
+        fault = DocumentFault("unreadable_file", *_file_error(path, error))
         raise DocumentError(Source(str(path), ""), (fault,)) from error
 
 
-def _file_trouble(path: Path, error: OSError | ValueError) -> tuple[str, None, str, str | None]:
+def _file_error(path: Path, error: OSError | ValueError) -> tuple[str, None, str, str | None]:
     """Return message, span, pointer and hint."""
     hint: str | None = None
     if isinstance(error, FileNotFoundError):
         message = f"there is no file {str(path)!r}"
-        hint = _near_names(path)
+        hint = _similar_files(path)
     elif isinstance(error, IsADirectoryError):
         message = f"{str(path)!r} is a folder"
-        hint = _files_inside(path)
+        hint = _list_folder(path)
     elif isinstance(error, PermissionError):
         message = f"{str(path)!r} may not be read"
         hint = "give yourself permission to read it"
@@ -210,7 +214,7 @@ def _file_trouble(path: Path, error: OSError | ValueError) -> tuple[str, None, s
     return message, None, "", hint
 
 
-def _near_names(path: Path) -> str | None:
+def _similar_files(path: Path) -> str | None:
     import difflib
 
     try:
@@ -223,7 +227,7 @@ def _near_names(path: Path) -> str | None:
     return f"did you mean {' or '.join(repr(str(path.parent / name)) for name in near)}?" if near else None
 
 
-def _files_inside(path: Path) -> str:
+def _list_folder(path: Path) -> str:
     try:
         names = sorted(entry.name for entry in path.iterdir() if entry.suffix in {".json", *_YAML_SUFFIXES})
     except OSError:

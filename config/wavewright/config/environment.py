@@ -31,15 +31,15 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from wavewright.config.addresses import AmqpUrl, JournalPlace, PgUrl
-from wavewright.config.daemon_settings import HealthPlace, HmacKey, LogLevel, Slots
+from wavewright.config.addresses import AmqpUrl, JournalLocation, PgUrl
+from wavewright.config.daemon_settings import HealthAddress, HmacKey, LogLevel, Slots
 from wavewright.config.durations import Seconds
 from wavewright.config.model_settings import CassetteMode, Schedule
-from wavewright.config.sources import DocumentError, Fault, Source, Span
+from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class EnvironmentVariable:
     """An environment variable and the setting that it replaces."""
 
     name: str
@@ -47,34 +47,34 @@ class Variable:
 
 
 VARIABLES: Final = (
-    Variable("WAVEWRIGHT_STATE", "state_dir"),
-    Variable("WAVEWRIGHT_JOURNAL", "journal"),
-    Variable("WAVEWRIGHT_PG_URL", "pg_url"),
-    Variable("WAVEWRIGHT_OUTPUT", "output_dir"),
-    Variable("WAVEWRIGHT_RETENTION", "retention"),
-    Variable("WAVEWRIGHT_SCHEDULE", "schedule"),
-    Variable("WAVEWRIGHT_CONCURRENCY", "concurrency"),
-    Variable("WAVEWRIGHT_MODEL", "model"),
-    Variable("WAVEWRIGHT_BASE_URL", "base_url"),
-    Variable("WAVEWRIGHT_API_KEY", "api_key"),
-    Variable("WAVEWRIGHT_CASSETTE", "cassette"),
-    Variable("WAVEWRIGHT_CASSETTE_MODE", "cassette_mode"),
-    Variable("WAVEWRIGHT_DAILY_TOKEN_BUDGET", "daily_tokens"),
-    Variable("WAVEWRIGHT_AMQP_URL", "amqp_url"),
-    Variable("WAVEWRIGHT_HMAC_KEY", "hmac_key"),
-    Variable("WAVEWRIGHT_SLOTS", "slots"),
-    Variable("WAVEWRIGHT_HEALTH", "health"),
-    Variable("WAVEWRIGHT_LOG_LEVEL", "log_level"),
+    EnvironmentVariable("WAVEWRIGHT_STATE", "state_dir"),
+    EnvironmentVariable("WAVEWRIGHT_JOURNAL", "journal"),
+    EnvironmentVariable("WAVEWRIGHT_PG_URL", "pg_url"),
+    EnvironmentVariable("WAVEWRIGHT_OUTPUT", "output_dir"),
+    EnvironmentVariable("WAVEWRIGHT_RETENTION", "retention"),
+    EnvironmentVariable("WAVEWRIGHT_SCHEDULE", "schedule"),
+    EnvironmentVariable("WAVEWRIGHT_CONCURRENCY", "concurrency"),
+    EnvironmentVariable("WAVEWRIGHT_MODEL", "model"),
+    EnvironmentVariable("WAVEWRIGHT_BASE_URL", "base_url"),
+    EnvironmentVariable("WAVEWRIGHT_API_KEY", "api_key"),
+    EnvironmentVariable("WAVEWRIGHT_CASSETTE", "cassette"),
+    EnvironmentVariable("WAVEWRIGHT_CASSETTE_MODE", "cassette_mode"),
+    EnvironmentVariable("WAVEWRIGHT_DAILY_TOKEN_BUDGET", "daily_tokens"),
+    EnvironmentVariable("WAVEWRIGHT_AMQP_URL", "amqp_url"),
+    EnvironmentVariable("WAVEWRIGHT_HMAC_KEY", "hmac_key"),
+    EnvironmentVariable("WAVEWRIGHT_SLOTS", "slots"),
+    EnvironmentVariable("WAVEWRIGHT_HEALTH", "health"),
+    EnvironmentVariable("WAVEWRIGHT_LOG_LEVEL", "log_level"),
 )
 
 
-class GivenByEnvironment(BaseModel):
+class EnvironmentSettings(BaseModel):
     """Settings as the environment gives them, after reading their texts."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     state_dir: str | None = None
-    journal: JournalPlace | None = None
+    journal: JournalLocation | None = None
     pg_url: PgUrl | None = None
     output_dir: str | None = None
     retention: Seconds | None = None
@@ -89,11 +89,11 @@ class GivenByEnvironment(BaseModel):
     amqp_url: AmqpUrl | None = None
     hmac_key: HmacKey | None = None
     slots: Slots | None = None
-    health: HealthPlace | None = None
+    health: HealthAddress | None = None
     log_level: LogLevel | None = None
 
 
-def read_environment(environment: Mapping[str, str]) -> GivenByEnvironment:
+def read_environment(environment: Mapping[str, str]) -> EnvironmentSettings:
     """Return what the environment sets; a variable without a value sets nothing.
 
     Raises:
@@ -101,20 +101,20 @@ def read_environment(environment: Mapping[str, str]) -> GivenByEnvironment:
     """
     given = {one.setting: environment[one.name] for one in VARIABLES if environment.get(one.name, "").strip()}
     if not given:
-        return GivenByEnvironment.model_construct()
+        return EnvironmentSettings.model_construct()
     try:
-        return GivenByEnvironment.model_validate(given)
+        return EnvironmentSettings.model_validate(given)
     except ValidationError as error:
         raise _environment_error(error.errors(include_url=False), given) from None
 
 
-def without_faulty(environment: Mapping[str, str], error: DocumentError) -> dict[str, str]:
+def drop_invalid_variables(environment: Mapping[str, str], error: DocumentError) -> dict[str, str]:
     """Return the environment without the variables that `read_environment` has refused."""
     faulty = {line.partition("=")[0] for line in error.source.text.splitlines()}
     return {name: value for name, value in environment.items() if name not in faulty}
 
 
-_WANTED = {
+_EXPECTED = {
     "retention": "a time longer than 0, such as '12h' or '30d'",
     "schedule": "'waves' or 'dataflow'",
     "concurrency": "a whole number from 1 to 10000",
@@ -129,12 +129,12 @@ _WANTED = {
 def _environment_error(details: list[ErrorDetails], given: Mapping[str, str]) -> DocumentError:
     names = {one.setting: one.name for one in VARIABLES}
     lines: list[str] = []
-    faults: list[Fault] = []
+    faults: list[DocumentFault] = []
     offset = 0
     for detail in details:
         setting = str(detail["loc"][0])
         name = names[setting]
-        wanted = _WANTED.get(setting)
+        wanted = _EXPECTED.get(setting)
         if wanted is not None:
             line = f"{name}={given[setting]}"
             message = f"the environment variable {name} should be {wanted}, and is {given[setting]!r}"
@@ -143,7 +143,7 @@ def _environment_error(details: list[ErrorDetails], given: Mapping[str, str]) ->
             line = f"{name}=***"
             message = f"the environment variable {name}: {detail.get('ctx', {}).get('error', detail['msg'])}"
         span = Span(offset + len(name) + 1, offset + len(line))
-        faults.append(Fault("bad_value", message, span, hint=f"set it right, or unset {name}"))
+        faults.append(DocumentFault("bad_value", message, span, hint=f"set it right, or unset {name}"))
         lines.append(line)
         offset += len(line) + 1
     return DocumentError(Source("<environment>", "\n".join(lines)), tuple(faults))

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
 from wavewright.config.nodes import ListNode, Member, Node, ObjectNode, Scalar, ScalarNode
-from wavewright.config.sources import MAX_EXACT_INTEGER, DocumentError, Fault, ReadLimits, Source, Span
+from wavewright.config.sources import (
+    MAX_EXACT_INTEGER,
+    DocumentError,
+    DocumentFault,
+    ReadLimits,
+    Source,
+    Span,
+)
 
 NoteKind: TypeAlias = Literal[
     "comment",
@@ -31,11 +38,11 @@ NoteKind: TypeAlias = Literal[
 """What a lenient scanner reads although it is no JSON."""
 
 FENCE = "```"
-MOST_FAULTS = 100
+MAX_FAULTS = 100
 """Faults that are gathered before the scanner gives up."""
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
-_COMMON = re.compile(r'"([^"\\\x00-\x1f]*+)"|(-?(?:0|[1-9][0-9]{0,14}+))(?=[ \t\n\r,\]}])')
+_COMMON_SCALAR = re.compile(r'"([^"\\\x00-\x1f]*+)"|(-?(?:0|[1-9][0-9]{0,14}+))(?=[ \t\n\r,\]}])')
 """Most values: a string without escapes, or an integer that is certainly exact."""
 _DEPARTURES = frozenset("#/\ufeff\u200b\u200c\u200d\u2060\u00a0\u202f")
 _INVISIBLE = re.compile("[\ufeff\u200b-\u200d\u2060\u00a0\u202f]++")
@@ -44,7 +51,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*+")
 _WORD = re.compile(r"[-+]?[A-Za-z_$][A-Za-z0-9_$]*+")
 # No possessive quantifier on a group: before 3.11.5 it takes half of one, https://github.com/python/cpython/issues/106052.
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?P<fraction>\.[0-9]++)?(?P<exponent>[eE][-+]?[0-9]++)?")
-_RUN = re.compile(r"[0-9A-Za-z_.+-]*+")
+_WORD_CHARACTERS = re.compile(r"[0-9A-Za-z_.+-]*+")
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _LITERALS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
@@ -76,7 +83,7 @@ class Note:
 class ScanError(Exception):
     """The scanner could not read on."""
 
-    def __init__(self, fault: Fault, offset: int) -> None:
+    def __init__(self, fault: DocumentFault, offset: int) -> None:
         self.fault = fault
         self.offset = offset
         super().__init__(fault.message)
@@ -88,7 +95,7 @@ class JsonScanner:
     def __init__(self, text: str, *, start: int = 0, max_depth: int = 64, lenient: bool = False) -> None:
         self.text = text
         self.position: int = start
-        self.faults: list[Fault] = []
+        self.faults: list[DocumentFault] = []
         self.notes: list[Note] = []
         self.unclosed: list[ObjectNode] = []
         """Objects that the end of the text closed, innermost first (lenient only)."""
@@ -129,7 +136,7 @@ class JsonScanner:
 
     def _value(self, depth: int) -> Node:
         start = self.position
-        common = _COMMON.match(self.text, start)
+        common = _COMMON_SCALAR.match(self.text, start)
         if common is not None:
             self.position = common.end()
             return ScalarNode(common[1] if common.lastindex == 1 else int(common[2]), start, self.position)
@@ -194,7 +201,7 @@ class JsonScanner:
             node.members[key] = Member(span, value)
 
     def _key(self) -> str:
-        common = _COMMON.match(self.text, self.position)
+        common = _COMMON_SCALAR.match(self.text, self.position)
         if common is not None and common.lastindex == 1:
             self.position = common.end()
             return common[1]
@@ -335,11 +342,11 @@ class JsonScanner:
 
     def _number(self, match: re.Match[str]) -> int | float:
         start, end = match.span()
-        tail = _end_of(_RUN, self.text, end)
+        tail = _end_of(_WORD_CHARACTERS, self.text, end)
         if tail > end:
             self.position = tail
             kind = "truncated" if self._at_end() else "not_json"
-            self._stop(kind, f"{_shown(self.text[start:tail])} is no number of JSON", start)
+            self._stop(kind, f"{_escape_for_message(self.text[start:tail])} is no number of JSON", start)
         self.position = end
         return self._integer(start, end) if match.lastgroup is None else self._fraction(start, end)
 
@@ -348,9 +355,7 @@ class JsonScanner:
         number = int(self.text[start:end]) if end - start <= 17 else MAX_EXACT_INTEGER + 1
         if abs(number) <= MAX_EXACT_INTEGER:
             return number
-        message = (
-            f"the integer {_shown(self.text[start:end])} is beyond 2^53 - 1, so readers disagree on its value"
-        )
+        message = f"the integer {_escape_for_message(self.text[start:end])} is beyond 2^53 - 1, so readers disagree on its value"
         self._note_fault("number_out_of_range", message, Span(start, end), "write an identifier as a string")
         return 0
 
@@ -358,7 +363,9 @@ class JsonScanner:
         number = float(self.text[start:end])
         if math.isfinite(number):
             return number
-        message = f"the number {_shown(self.text[start:end])} is too large and would become infinite"
+        message = (
+            f"the number {_escape_for_message(self.text[start:end])} is too large and would become infinite"
+        )
         self._note_fault("nonfinite_number", message, Span(start, end), _FINITE)
         return 0.0
 
@@ -384,7 +391,7 @@ class JsonScanner:
         if end == len(self.text) and any(
             literal.startswith(name) for literal in (*_LITERALS, *_PYTHON_LITERALS)
         ):
-            self._stop("truncated", f"the text ends inside the word {_shown(name)}", start)
+            self._stop("truncated", f"the text ends inside the word {_escape_for_message(name)}", start)
         return self._expected("a value")
 
     # --- gaps ---------------------------------------------------------------------------------------------
@@ -424,8 +431,8 @@ class JsonScanner:
         self.notes.append(Note(kind, offset))
 
     def _note_fault(self, kind: str, message: str, span: Span, hint: str) -> None:
-        fault = Fault(kind, message, span, hint=hint)
-        if len(self.faults) == MOST_FAULTS:
+        fault = DocumentFault(kind, message, span, hint=hint)
+        if len(self.faults) == MAX_FAULTS:
             raise ScanError(fault, span.start)
         self.faults.append(fault)
 
@@ -441,7 +448,7 @@ class JsonScanner:
             hint = "strings of JSON stand in double quotes"
         elif what.startswith("',' or") and found in ('"', "{", "["):
             hint = "put a comma before it"
-        self._stop("not_json", f"expected {what}, found {_shown(found)}", hint=hint)
+        self._stop("not_json", f"expected {what}, found {_escape_for_message(found)}", hint=hint)
 
     def _stop(
         self, kind: str, message: str, offset: int | None = None, *, hint: str | None = None
@@ -452,8 +459,8 @@ class JsonScanner:
             kind = "truncated"
         if kind == "truncated" and hint is None:
             hint = "a bracket or quote is not closed, or the text was cut: what is missing cannot be guessed"
-        end = max(_end_of(_RUN, self.text, where), min(where + 1, len(self.text)))
-        raise ScanError(Fault(kind, message, Span(where, end), hint=hint), where)
+        end = max(_end_of(_WORD_CHARACTERS, self.text, where), min(where + 1, len(self.text)))
+        raise ScanError(DocumentFault(kind, message, Span(where, end), hint=hint), where)
 
 
 _FINITE = "write a finite number, or null where there is none"
@@ -465,7 +472,7 @@ def _end_of(pattern: re.Pattern[str], text: str, offset: int) -> int:
     return offset if match is None else match.end()
 
 
-def _shown(text: str) -> str:
+def _escape_for_message(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:37] + "…")
 
 
@@ -482,9 +489,9 @@ def scan_json(source: Source, limits: ReadLimits) -> Node:
         scanner.faults.append(stopped.fault)
         raise DocumentError(source, tuple(scanner.faults)) from stopped
     if scanner.faults:
-        raise DocumentError(source, tuple(sorted(scanner.faults, key=_place)))
+        raise DocumentError(source, tuple(sorted(scanner.faults, key=_fault_position)))
     return node
 
 
-def _place(fault: Fault) -> int:
+def _fault_position(fault: DocumentFault) -> int:
     return fault.span.start if fault.span is not None else 0

@@ -16,37 +16,37 @@ from wavewright.config.sources import MAX_EXACT_INTEGER, ReadLimits, Source
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-_DOUBTFUL_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+_SUSPECT_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 
 
-class _RefusedError(Exception):
+class _UnsupportedJsonError(Exception):
     """Something that the decoder reads and JSON, or this project, does not."""
 
 
 def _refuse(_name: str) -> NoReturn:
-    raise _RefusedError
+    raise _UnsupportedJsonError
 
 
 def _integer(digits: str) -> int:
     if len(digits) > 17:
-        raise _RefusedError
+        raise _UnsupportedJsonError
     number = int(digits)
     if abs(number) > MAX_EXACT_INTEGER:
-        raise _RefusedError
+        raise _UnsupportedJsonError
     return number
 
 
 def _fraction(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise _RefusedError
+        raise _UnsupportedJsonError
     return number
 
 
 def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise _RefusedError
+        raise _UnsupportedJsonError
     return value
 
 
@@ -63,20 +63,20 @@ def read_json(source: Source, limits: ReadLimits) -> JsonValue:
     """
     try:
         value: JsonValue = _decode(source.text)
-    except (_RefusedError, json.JSONDecodeError, RecursionError):
-        return _scanned(source, limits)
+    except (_UnsupportedJsonError, json.JSONDecodeError, RecursionError):
+        return _read_with_scanner(source, limits)
     # An escaped NUL or surrogate may be half of a pair, or the text "\\ud800": the scanner knows.
-    if _is_deeper(value, limits.max_depth) or _DOUBTFUL_ESCAPE.search(source.text):
-        return _scanned(source, limits)
+    if _is_deeper(value, limits.max_depth) or _SUSPECT_ESCAPE.search(source.text):
+        return _read_with_scanner(source, limits)
     return value
 
 
-def _scanned(source: Source, limits: ReadLimits) -> JsonValue:
+def _read_with_scanner(source: Source, limits: ReadLimits) -> JsonValue:
     """Return the value as the scanner reads it, which is loaded for that."""
     from wavewright.config.json_scan import scan_json
-    from wavewright.config.nodes import plain
+    from wavewright.config.nodes import plain_value
 
-    return plain(scan_json(source, limits))
+    return plain_value(scan_json(source, limits))
 
 
 def _is_deeper(value: JsonValue, limit: int) -> bool:

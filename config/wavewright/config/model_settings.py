@@ -18,11 +18,11 @@ CassetteMode: TypeAlias = Literal["replay", "record"]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
 
 
-class _Section(BaseModel):
+class _ModelSettingsModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
-class ProviderSettings(_Section):
+class ModelProviderSettings(_ModelSettingsModel):
     """What one provider lets us do."""
 
     requests_per_minute: Annotated[int, Field(ge=1)] | None = None
@@ -31,7 +31,7 @@ class ProviderSettings(_Section):
     """Requests under way at once; unlimited where absent."""
 
 
-class PriceSettings(_Section):
+class PriceSettings(_ModelSettingsModel):
     """Price of a model that the price list does not know, in US dollars per million tokens."""
 
     input: Annotated[float, Field(ge=0, strict=False)]
@@ -40,7 +40,7 @@ class PriceSettings(_Section):
     """Of what a model writes."""
 
 
-class ModelsSection(_Section):
+class ModelsSection(_ModelSettingsModel):
     """The section `models` of `wavewright.yaml`."""
 
     base_url: str | None = Field(default=None, min_length=1)
@@ -59,7 +59,7 @@ class ModelsSection(_Section):
     """Of one model call, its retries and waits included."""
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
     """HTTP attempts of one model call, the first included."""
-    providers: dict[str, ProviderSettings] = {}
+    providers: dict[str, ModelProviderSettings] = {}
     """Provider → its limits."""
     prices: dict[str, PriceSettings] = {}
     """Model name without provider → price."""
@@ -84,7 +84,7 @@ class ModelsSection(_Section):
         return min(clock, self.request_seconds) if "request_seconds" in self.model_fields_set else clock
 
 
-class BudgetSettings(_Section):
+class BudgetSettings(_ModelSettingsModel):
     """Upper bounds of what models may cost."""
 
     tokens: Annotated[int, Field(ge=1)] | None = None
@@ -97,7 +97,7 @@ class BudgetSettings(_Section):
     """Time of model calls, added up."""
 
 
-class BudgetsSection(_Section):
+class BudgetsSection(_ModelSettingsModel):
     """The section `budgets` of `wavewright.yaml`."""
 
     run: BudgetSettings = BudgetSettings.model_construct()

@@ -56,16 +56,16 @@ class ObjectNode:
 Node: TypeAlias = ScalarNode | ListNode | ObjectNode
 
 
-def plain(node: Node) -> JsonValue:
+def plain_value(node: Node) -> JsonValue:
     """Return the value without its places. Recursive: readers bound the depth."""
     if isinstance(node, ObjectNode):
-        return {key: plain(member.node) for key, member in node.members.items()}
+        return {key: plain_value(member.node) for key, member in node.members.items()}
     if isinstance(node, ListNode):
-        return [plain(item) for item in node.items]
+        return [plain_value(item) for item in node.items]
     return node.value
 
 
-def find(root: Node, pointer: str) -> tuple[Node, Span | None] | None:
+def find_node(root: Node, pointer: str) -> tuple[Node, Span | None] | None:
     """Return the node that a pointer names and where its key stands, if there is such a node."""
     node, key_span = root, None
     for key in pointer_keys(pointer):
@@ -81,7 +81,7 @@ def find(root: Node, pointer: str) -> tuple[Node, Span | None] | None:
     return node, key_span
 
 
-def walk(node: Node) -> Iterator[Node]:
+def iterate_nodes(node: Node) -> Iterator[Node]:
     """Yield a node and all nodes in it."""
     stack = [node]
     while stack:

@@ -28,14 +28,14 @@ def published_schema(shape: object, name: str, title: str, *, version: int = 1) 
     definitions = schema.get("$defs", {})
     for model_name, definition in definitions.items() if isinstance(definitions, dict) else ():
         if isinstance(definition, dict) and model_name in models:
-            _describe(definition, models[model_name])
+            _add_descriptions(definition, models[model_name])
     if isinstance(shape, type) and issubclass(shape, BaseModel):
-        _describe(schema, shape)
-    _tidy(schema)
+        _add_descriptions(schema, shape)
+    _simplify_schema(schema)
     return {"$schema": DIALECT, "$id": f"urn:wavewright:schema:{name}:{version}", **schema, "title": title}
 
 
-def _describe(definition: dict[str, JsonValue], model: type[BaseModel]) -> None:
+def _add_descriptions(definition: dict[str, JsonValue], model: type[BaseModel]) -> None:
     """Put the docstrings of a model's fields beside their schemas, and take the generated titles away."""
     properties = definition.get("properties")
     if not isinstance(properties, dict):
@@ -91,7 +91,7 @@ def _models_in(annotation: object, seen: set[object]) -> Iterator[type[BaseModel
         yield from _models_in(cast("object", inner), seen)
 
 
-def _tidy(node: JsonValue) -> None:
+def _simplify_schema(node: JsonValue) -> None:
     """Let a schema say no more than its model, in fewer words.
 
     A list that is read into a set may hold an item twice; `gt` is a word of pydantic's; alternatives of alternatives
@@ -99,11 +99,11 @@ def _tidy(node: JsonValue) -> None:
     """
     if isinstance(node, list):
         for inner in node:
-            _tidy(inner)
+            _simplify_schema(inner)
     if not isinstance(node, dict):
         return
     for inner in node.values():
-        _tidy(inner)
+        _simplify_schema(inner)
     if node.get("uniqueItems") is True and node.get("type") == "array":
         del node["uniqueItems"]
     if node.get("default", ...) is None and "anyOf" in node:

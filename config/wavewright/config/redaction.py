@@ -17,23 +17,23 @@ from functools import lru_cache
 from typing import Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
-from wavewright.config.secret_shapes import MARK, SENSITIVE_NAME, PrivateKeyLines, replace_shapes
+from wavewright.config.secret_shapes import REDACTED, SENSITIVE_NAME, PrivateKeyLines, redact_patterns
 
-__all__ = ["MARK", "PrivateKeyLines", "Redactor", "known_secrets", "named_secrets"]
+__all__ = ["REDACTED", "PrivateKeyLines", "Redactor", "known_secrets", "named_secrets"]
 
 _Json: TypeAlias = "bool | int | float | str | list[_Json] | dict[str, _Json] | None"
 
-WHOLE_WORD_BELOW = 8
+MIN_SUBSTRING_LENGTH = 8
 """A known value that is shorter is replaced only where it stands alone: inside words it would be a coincidence."""
-LEAST_LENGTH = 4
+MIN_SECRET_LENGTH = 4
 """A known value that is shorter is no secret, and replacing it would make text unreadable."""
 
-_LEAST_DIGITS = 6
+_MIN_DIGITS = 6
 """A number that is shorter is a count or a level, whatever its name."""
 
-_SHORT = 200
+_MAX_CACHED_LENGTH = 200
 """Characters of a text that is remembered with what became of it."""
-_REMEMBERED = 512
+_CACHE_SIZE = 512
 
 PLACEHOLDERS = frozenset(
     {"changeme", "dummy", "empty", "fake", "guest", "local", "no-key", "none", "not-needed", "null", "ollama"}
@@ -47,36 +47,38 @@ class Redactor:
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self._values = sorted({value.strip() for value in known}, key=lambda value: (-len(value), value))
-        self._forms = tuple(form for value in self._values if _is_secret(value) for form in _forms(value))
+        self._forms = tuple(
+            form for value in self._values if _is_secret(value) for form in _secret_forms(value)
+        )
         # Statuses and log lines say the same names again and again.
-        self._redact_short = lru_cache(_REMEMBERED)(self._redact)
+        self._redact_short = lru_cache(_CACHE_SIZE)(self._redact)
 
-    def knowing(self, more: Iterable[str]) -> Redactor:
+    def with_secrets(self, more: Iterable[str]) -> Redactor:
         """Return one that knows these values, too; this one where there are none."""
         values = set(more)
         return Redactor({*self._values, *values}) if values else self
 
     def redact(self, text: str) -> str:
         """Return a text without its secrets."""
-        return self._redact_short(text) if len(text) <= _SHORT else self._redact(text)
+        return self._redact_short(text) if len(text) <= _MAX_CACHED_LENGTH else self._redact(text)
 
     def _redact(self, text: str) -> str:
-        return _also_spelled_out(lambda written: replace_shapes(self._redact_known(written)), text)
+        return _redact_unescaped(lambda written: redact_patterns(self._redact_known(written)), text)
 
-    def may_know(self, text: str) -> bool:
+    def may_contain_secret(self, text: str) -> bool:
         """Whether a text may hold a known secret, in whatever way it is written: a quick look, before a careful one."""
-        plain = _spelled_out(text)
+        plain = _unescape_text(text)
         return any(form.clue in text or form.clue in plain for form in self._forms)
 
     def redact_known(self, text: str) -> str:
         """Return a text without the known secrets; what only looks like one stays as it is."""
-        return _also_spelled_out(self._redact_known, text) if self._forms else text
+        return _redact_unescaped(self._redact_known, text) if self._forms else text
 
     def _redact_known(self, text: str) -> str:
         for form in self._forms:
             if form.clue in text:
                 # What was replaced before separates the pieces: no secret is found across it.
-                text = MARK.join(form.pattern.sub(MARK, piece) for piece in text.split(MARK))
+                text = REDACTED.join(form.pattern.sub(REDACTED, piece) for piece in text.split(REDACTED))
         return text
 
     def redact_json(self, value: _Json, *, keep_numbers: bool = False) -> _Json:
@@ -96,7 +98,7 @@ class Redactor:
                 return [self._json(item, lines, keep_numbers=keep_numbers) for item in value]
             case dict():
                 return {
-                    self.redact(name): MARK
+                    self.redact(name): REDACTED
                     if _is_named_secret(name, item, keep_numbers=keep_numbers)
                     else self._json(item, lines, keep_numbers=keep_numbers)
                     for name, item in value.items()
@@ -114,7 +116,7 @@ def _is_named_secret(name: str, value: _Json, *, keep_numbers: bool) -> bool:
         case bool():
             return False
         case int() | float() if not keep_numbers:
-            return len(str(value)) >= _LEAST_DIGITS and SENSITIVE_NAME.search(name) is not None
+            return len(str(value)) >= _MIN_DIGITS and SENSITIVE_NAME.search(name) is not None
         case _:
             return False
 
@@ -192,11 +194,11 @@ def _passwords(address: str) -> Iterator[str]:
 
 
 def _is_secret(value: str) -> bool:
-    return len(value) >= LEAST_LENGTH and value.lower() not in PLACEHOLDERS and value not in MARK
+    return len(value) >= MIN_SECRET_LENGTH and value.lower() not in PLACEHOLDERS and value not in REDACTED
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _SecretForm:
     """One way in which a known value may be written."""
 
     clue: str
@@ -204,17 +206,17 @@ class _Form:
     pattern: re.Pattern[str]
 
 
-def _forms(value: str) -> Iterator[_Form]:
+def _secret_forms(value: str) -> Iterator[_SecretForm]:
     # Letters and digits are written as themselves everywhere.
     clue = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
-    if len(value) < WHOLE_WORD_BELOW:
+    if len(value) < MIN_SUBSTRING_LENGTH:
         before = r"(?<![A-Za-z0-9])" if _is_plain(value[0]) else ""
         after = r"(?![A-Za-z0-9])" if _is_plain(value[-1]) else ""
-        yield _Form(clue, re.compile(before + _spellings(value) + after))
+        yield _SecretForm(clue, re.compile(before + _spellings(value) + after))
         return
-    yield _Form(clue, re.compile(_spellings(value)))
+    yield _SecretForm(clue, re.compile(_spellings(value)))
     for core in _in_base64(value):
-        yield _Form(core, re.compile(re.escape(core)))
+        yield _SecretForm(core, re.compile(re.escape(core)))
 
 
 def _spellings(value: str) -> str:
@@ -250,20 +252,20 @@ def _spellings_of(character: str) -> str:
     return f"(?:{'|'.join(spellings)})"
 
 
-def _also_spelled_out(redact: Callable[[str], str], text: str) -> str:
+def _redact_unescaped(redact: Callable[[str], str], text: str) -> str:
     """Redact a text as it is written, and as it reads once escapes that nobody needs are undone.
 
     They stay where that brings no further secret to light.
     """
     redacted = redact(text)
-    plain = _spelled_out(redacted)
+    plain = _unescape_text(redacted)
     if plain == redacted:
         return redacted
     clean = redact(plain)
     return redacted if clean == plain else clean
 
 
-def _spelled_out(text: str) -> str:
+def _unescape_text(text: str) -> str:
     """Return a text with letters, digits and plain signs in place of their escapes; JSON stays JSON."""
     while ("\\" in text or "%" in text or "&#" in text) and (
         plain := _NEEDLESS_ESCAPE.sub(_unescaped, text)

@@ -15,9 +15,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-MARK = "[redacted]"
+REDACTED = "[redacted]"
 
-_MARK = r"\[redacted\]"
+_REDACTED_PATTERN = r"\[redacted\]"
 _KEY_NAME = r"(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?"
 _HAS_DIGIT = r"(?=[A-Za-z._~+/=-]{0,200}[0-9])"
 """Where the rest could be words with hyphens (`sk-learn-compatible`), a digit is asked for."""
@@ -27,7 +27,7 @@ _END_OF_TEXT = r"\Z"
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class _SecretPattern:
     clues: tuple[str, ...]
     """One of them is in every text that the pattern matches, with its letters in lower case: a search for it costs
     a hundredth of the pattern's."""
@@ -44,11 +44,11 @@ class _Shape:
         kept = match["kept"]
         if self.accepts is not None and not self.accepts(match[0][len(kept) :]):
             return match[0]
-        return kept + MARK
+        return kept + REDACTED
 
 
-def _shape(clues: str, pattern: str, accepts: Callable[[str], bool] | None = None) -> _Shape:
-    return _Shape(tuple(clues.split(" ")), re.compile(pattern), accepts)
+def _secret_pattern(clues: str, pattern: str, accepts: Callable[[str], bool] | None = None) -> _SecretPattern:
+    return _SecretPattern(tuple(clues.split(" ")), re.compile(pattern), accepts)
 
 
 def _is_login(text: str) -> bool:
@@ -57,147 +57,151 @@ def _is_login(text: str) -> bool:
         login = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), b"-_").decode()
     except ValueError:
         login = ""
-    is_random = len(text) >= _RANDOM_FROM and all(
+    is_random = len(text) >= _MIN_RANDOM_LENGTH and all(
         re.search(kind, text) for kind in ("[a-z]", "[A-Z]", "[0-9]")
     )
     return text.endswith("=") or is_random or (":" in login and login.isprintable())
 
 
-_RANDOM_FROM = 20
+_MIN_RANDOM_LENGTH = 20
 """Characters from which a word of letters in both cases and of digits is not taken for a name."""
 
 
 _COOKIE_ATTRIBUTES = ("path", "domain", "expires", "max-age", "httponly", "secure", "samesite")
 
-_SHAPES = (
+_SECRET_PATTERNS = (
     # Cut off, it goes as far as it is base64, with line ends that may be escaped.
-    _shape(
+    _secret_pattern(
         "-----begin",
         rf"-----BEGIN {_KEY_NAME}-----"
         rf"(?:[^-]*+(?:-(?!----)[^-]*+)*-----END {_KEY_NAME}-----"
-        rf"|(?:[A-Za-z0-9+/=\s\\]++|{_MARK})*)(?P<kept>)",
+        rf"|(?:[A-Za-z0-9+/=\s\\]++|{_REDACTED_PATTERN})*)(?P<kept>)",
     ),
     # The end of one whose beginning is elsewhere.
-    _shape(
+    _secret_pattern(
         "-----end",
         rf"(?<![A-Za-z0-9+/=\\\r\n])[A-Za-z0-9+/=\\\r\n]{{4,}}+-----END {_KEY_NAME}-----(?P<kept>)",
     ),
     # How pydantic quotes the value it refuses: some hundred characters of one line at most.
-    _shape("input_value=", r"(?P<kept>input_value=)(?:[^\n]{1,1000}?(?=, input_type=)|[^\n]+)"),
+    _secret_pattern("input_value=", r"(?P<kept>input_value=)(?:[^\n]{1,1000}?(?=, input_type=)|[^\n]+)"),
     # The same, in the list of its errors.
-    _shape(
+    _secret_pattern(
         "'input': \"input\":",
         r"(?P<kept>['\"]loc['\"]: [(\[][^)\]\n]{0,400}+[)\]], ['\"]msg['\"]: "
         r"(?:'[^'\n]{0,1000}+'|\"[^\"\n]{0,1000}+\"), ['\"]input['\"]: )"
         r"(?:[^\n]{1,1000}?(?=, ['\"](?:ctx|url)['\"]:|\}[\],\s]|\}\Z)|[^\n]+)",
     ),
-    _shape(
+    _secret_pattern(
         "cookie",
         r"(?i)(?P<kept>(?<![a-z0-9])(?:set-)?cookie2?['\"]?\s{0,4}:\s{0,4}b?['\"]?)(?=[\w.-]{1,64}=)[^\n'\"]+",
     ),
-    _Shape(
+    _SecretPattern(
         tuple(f";{space}{name}" for name in _COOKIE_ATTRIBUTES for space in ("", " ", "  ")),
         re.compile(
             r"(?P<kept>(?<![A-Za-z0-9_])[A-Za-z0-9_.-]{1,64}+=)[^\s;,=\[\]\"']{4,4096}+"
             rf"(?=; {{0,2}}(?i:{'|'.join(_COOKIE_ATTRIBUTES)})\b)"
         ),
     ),
-    _shape(
+    _secret_pattern(
         "session= sessionid= session_id= sid= sessid=",
         r"(?i)(?P<kept>(?<![a-z0-9])(?:j?sessionid|session_id|session|sid|phpsessid)=)[^\s\"'\\,;&<>(){}\[\]]{8,}+",
     ),
     # With one slash, too: that is left of an address which was taken for a path. `USER:PASSWORD@` is a form to fill in.
-    _shape(
+    _secret_pattern(
         ":/ :\\/",
         r"(?P<kept>:(?:\\?/){1,2}[^\s/@:?#'\"<>\\]{0,200}:)(?!PASSWORD@)[^\s/?#'\"<>\\]{1,400}(?=@)",
     ),
     # A broker or a database is not reached by a path with an `@` in it: the password may hold anything.
-    _shape(
+    _secret_pattern(
         ":// :\\/\\/",
         r"(?P<kept>(?<![a-z])(?:amqps?|mongodb(?:\+srv)?|mysql|postgres(?:ql)?|rediss?)(?:\+[a-z]{1,20})?:(?:\\?/){2}"
         r"[^\s/@:?#'\"<>\\]{0,200}:)(?!PASSWORD@)[^\s'\"<>\\]{1,400}(?=@)",
     ),
-    _shape("auth=(", r"(?P<kept>auth=\(['\"][^'\"\n]{0,64}['\"], {0,2}['\"])[^'\"\n]{1,400}"),
-    _shape(
+    _secret_pattern("auth=(", r"(?P<kept>auth=\(['\"][^'\"\n]{0,64}['\"], {0,2}['\"])[^'\"\n]{1,400}"),
+    _secret_pattern(
         "-u --user",
         r"(?P<kept>(?<!\S)(?:-u|--user)[ =]{1,2}['\"]?[\w.@-]{1,64}:)(?![0-9]{1,20}(?:[\s'\"]|\Z))[^\s'\"]{4,400}+",
     ),
-    _shape(
+    _secret_pattern(
         "--",
         r"(?P<kept>(?<!\S)--(?:[a-z]{1,20}-){0,3}(?:api-?key|key|passphrase|password|secret|token)\s{1,2}['\"]?)"
         rf"{_HAS_NO_WORDS}[A-Za-z0-9._~+/=-]{{8,}}+",
     ),
-    _shape(
+    _secret_pattern(
         "pass secret token",
         r"(?P<kept>(?<![A-Za-z])(?i:password|passphrase|secret|token) (?:is|was) ['\"]?)"
         r"(?=[0-9]{0,200}[A-Za-z])(?=[A-Za-z]{0,200}[0-9])[A-Za-z0-9._~+/=-]{8,}+",
     ),
-    _shape("pwd=", r"(?i)(?P<kept>;\s{0,2}pwd=)[^;\s\"'\\]++"),
-    _shape(":// :\\/\\/", rf"(?P<kept>:(?:\\?/){{2}}){_HAS_DIGIT}[A-Za-z0-9_-]{{20,200}}+(?=@)"),
-    _shape(
+    _secret_pattern("pwd=", r"(?i)(?P<kept>;\s{0,2}pwd=)[^;\s\"'\\]++"),
+    _secret_pattern(":// :\\/\\/", rf"(?P<kept>:(?:\\?/){{2}}){_HAS_DIGIT}[A-Za-z0-9_-]{{20,200}}+(?=@)"),
+    _secret_pattern(
         "key= code= sig= signature= auth=",
         r"(?P<kept>[?&](?i:key|code|sig|signature|auth|x-amz-signature)=)[^\s\"'&<>\[\]\\]{8,}+",
     ),
-    _shape("sk- sk_", rf"sk[-_](?<![A-Za-z0-9]sk.){_HAS_DIGIT}[A-Za-z0-9_-]{{16,}}+(?P<kept>)"),
-    _shape("pk- pk_ rk- rk_", rf"(?<![A-Za-z0-9])[pr]k[-_]{_HAS_DIGIT}[A-Za-z0-9_-]{{16,}}+(?P<kept>)"),
-    _shape("aiza", r"AIza(?<![A-Za-z0-9]AIza)[A-Za-z0-9_-]{30,}+(?P<kept>)"),
-    _shape("ghp_ gho_ ghu_ ghs_ ghr_", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{30,}+(?P<kept>)"),
-    _shape("github_pat_", r"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{30,}+(?P<kept>)"),
-    _shape("glpat-", r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{16,}+(?P<kept>)"),
-    _shape("xox", r"xox[abeoprs]-(?<![A-Za-z0-9]xox.-)[A-Za-z0-9-]{12,}+(?P<kept>)"),
-    _shape(
+    _secret_pattern("sk- sk_", rf"sk[-_](?<![A-Za-z0-9]sk.){_HAS_DIGIT}[A-Za-z0-9_-]{{16,}}+(?P<kept>)"),
+    _secret_pattern(
+        "pk- pk_ rk- rk_", rf"(?<![A-Za-z0-9])[pr]k[-_]{_HAS_DIGIT}[A-Za-z0-9_-]{{16,}}+(?P<kept>)"
+    ),
+    _secret_pattern("aiza", r"AIza(?<![A-Za-z0-9]AIza)[A-Za-z0-9_-]{30,}+(?P<kept>)"),
+    _secret_pattern("ghp_ gho_ ghu_ ghs_ ghr_", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{30,}+(?P<kept>)"),
+    _secret_pattern("github_pat_", r"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{30,}+(?P<kept>)"),
+    _secret_pattern("glpat-", r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{16,}+(?P<kept>)"),
+    _secret_pattern("xox", r"xox[abeoprs]-(?<![A-Za-z0-9]xox.-)[A-Za-z0-9-]{12,}+(?P<kept>)"),
+    _secret_pattern(
         "gsk_ hf_ r8_ npm_ pplx- xai-",
         rf"(?<![A-Za-z0-9])(?:gsk_|hf_|r8_|npm_|pplx-|xai-){_HAS_DIGIT}[A-Za-z0-9]{{24,}}+(?P<kept>)",
     ),
-    _shape("sg.", r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+(?P<kept>)"),
-    _shape(
+    _secret_pattern("sg.", r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+(?P<kept>)"),
+    _secret_pattern(
         "pypi- dop_v1_ doo_v1_ shpat_ shpca_ shpss_ whsec_ sq0atp- sq0csp- atatt age-secret-key-",
         r"(?<![A-Za-z0-9])(?:pypi-|do[op]_v1_|shp(?:at|ca|ss)_|whsec_|sq0(?:atp|csp)-|ATATT|AGE-SECRET-KEY-)"
         rf"{_HAS_DIGIT}[A-Za-z0-9_=-]{{16,}}+(?P<kept>)",
     ),
-    _shape("hooks.slack.com", r"(?P<kept>hooks\.slack\.com/services/)[A-Za-z0-9/]{16,}+"),
-    _shape(":aa", r"(?P<kept>(?<![0-9])[0-9]{8,10}:)AA[A-Za-z0-9_-]{30,}+"),
-    _shape("ya29.", r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{20,}+(?P<kept>)"),
+    _secret_pattern("hooks.slack.com", r"(?P<kept>hooks\.slack\.com/services/)[A-Za-z0-9/]{16,}+"),
+    _secret_pattern(":aa", r"(?P<kept>(?<![0-9])[0-9]{8,10}:)AA[A-Za-z0-9_-]{30,}+"),
+    _secret_pattern("ya29.", r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{20,}+(?P<kept>)"),
     # The id of an access key of AWS, and the secret half where it follows.
-    _shape(
+    _secret_pattern(
         "akia asia",
         r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{11,}+"
         r"(?:[\s:,;|'\"/=]{1,8}+[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+]))?(?P<kept>)",
     ),
-    _shape(
+    _secret_pattern(
         "eyj",
         r"eyJ(?<![A-Za-z0-9_-]eyJ)[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?(?P<kept>)",
     ),
-    _shape(
+    _secret_pattern(
         "bearer",
         rf"(?P<kept>(?<![A-Za-z0-9])(?i:bearer)\s{{1,4}}){_HAS_NO_WORDS}[A-Za-z0-9._~+/=-]{{8,}}+",
     ),
-    _shape("basic", r"(?P<kept>(?<![A-Za-z0-9])(?i:basic)\s{1,4})[A-Za-z0-9+/_-]{8,}+={0,2}", _is_login),
+    _secret_pattern(
+        "basic", r"(?P<kept>(?<![A-Za-z0-9])(?i:basic)\s{1,4})[A-Za-z0-9+/_-]{8,}+={0,2}", _is_login
+    ),
 )
 
-_WHOSE = (
+_OWNER_WORDS = (
     "access|admin|api|auth|bearer|bot|client|csrf|deploy|gh|github|gitlab|hf|id|jwt|login|oauth|personal|private"
     "|refresh|secret|security|service|session|slack|user|vault|xsrf"
 )
 SENSITIVE_NAME = re.compile(
     r"(?:(?i:password|passwd|passphrase|secret|credentials?"
     r"|(?:access|account|api|encryption|private|secret|shared|signing|subscription)[_-]?key"
-    rf"|(?:{_WHOSE})[_-]?token|(?<![a-z0-9_-])token|authorization|x-amz-credential)"
+    rf"|(?:{_OWNER_WORDS})[_-]?token|(?<![a-z0-9_-])token|authorization|x-amz-credential)"
     rf"|(?<=_)TOKEN){_END_OF_TEXT}"
 )
 """Names whose value is a secret, and ends of such names."""
-_LONGEST_NAME = 20
+_MAX_NAME_LENGTH = 20
 _NAME_ENDS = (
     *("password", "passwd", "passphrase", "secret", "credential", "credentials"),
     *("key", "token", "authorization"),
 )
 
 _SCHEME = r"(?i:bearer|basic|token|digest|negotiate|apikey|aws4-hmac-sha256)"
-_STAND_IN = r"(?!(?i:none|null|nil|true|false|undefined|str|string|required|optional)\b|\$|%s|\*{3})"
+_NOT_PLACEHOLDER = r"(?!(?i:none|null|nil|true|false|undefined|str|string|required|optional)\b|\$|%s|\*{3})"
 """What stands for a value, or says that there is none: `${KEY}`, `***`, a type."""
 _BARE_CHARACTER = r"[^\s\"'\\,;&<>(){}\[\]]"
-_BARE = rf"(?:{_BARE_CHARACTER}++|{_MARK})+"
-_BARE_UNIT = rf"(?:{_BARE_CHARACTER}|{_MARK})"
+_BARE = rf"(?:{_BARE_CHARACTER}++|{_REDACTED_PATTERN})+"
+_BARE_UNIT = rf"(?:{_BARE_CHARACTER}|{_REDACTED_PATTERN})"
 _ASSIGNED = r"\\{0,8}[\"']?[ \t]{0,4}(?:=>|[:=])[ \t]{0,4}"
 _QUOTE = r"(?P<quote>\\{0,8}[\"'])"
 _CONTENT = (
@@ -207,16 +211,16 @@ _CONTENT = (
 """All up to the same quotation mark with the same escapes, in a JSON text that may lie in a JSON text."""
 
 _VALUES = (
-    re.compile(rf"(?P<kept>{_ASSIGNED}b?{_QUOTE}){_STAND_IN}{_CONTENT}"),
+    re.compile(rf"(?P<kept>{_ASSIGNED}b?{_QUOTE}){_NOT_PLACEHOLDER}{_CONTENT}"),
     # `name=value` without a space, as in queries, environments and connection strings.
-    re.compile(rf"(?P<kept>=(?:{_SCHEME}(?:\s|%20|\+))?){_STAND_IN}{_BARE}"),
+    re.compile(rf"(?P<kept>=(?:{_SCHEME}(?:\s|%20|\+))?){_NOT_PLACEHOLDER}{_BARE}"),
     # `Authorization: Basic value`
     re.compile(rf"(?P<kept>{_ASSIGNED}{_SCHEME}\s{{1,4}})(?={_BARE_UNIT}{{4}}){_BARE}"),
     # `name: value` may be prose: the value needs a digit, or what no word has. After a quoted name it may be a
     # number of JSON.
     re.compile(
         rf"(?P<kept>(?P<around>\\{{0,8}}[\"'])?{_ASSIGNED})(?=[^\s\"',;]{{0,200}}(?:[0-9]|[A-Z]{{2}}[.-][A-Za-z]))"
-        rf"{_STAND_IN}(?={_BARE_UNIT}{{6}}){_BARE}"
+        rf"{_NOT_PLACEHOLDER}(?={_BARE_UNIT}{{6}}){_BARE}"
     ),
     # `('x-api-key', 'value')`, as headers are often kept.
     re.compile(rf"(?P<kept>(?<=[a-z])['\"],\s{{0,4}}b?{_QUOTE}){_CONTENT}(?=(?P=quote)\))"),
@@ -224,10 +228,10 @@ _VALUES = (
 """What may follow the name of a secret, the first that fits."""
 
 
-def replace_shapes(text: str) -> str:
+def redact_patterns(text: str) -> str:
     """Return a text with `[redacted]` in place of all that looks like a secret."""
     lower = _lower(text)
-    for shape in _SHAPES:
+    for shape in _SECRET_PATTERNS:
         if any(clue in lower for clue in shape.clues):
             replaced = shape.replace(text)
             if replaced != text:
@@ -246,12 +250,12 @@ def _replace_named(text: str, lower: str) -> str:
     pieces: list[str] = []
     done = 0
     for end in _ends_of_names(lower):
-        if end < done or not SENSITIVE_NAME.search(text, max(0, end - _LONGEST_NAME), end):
+        if end < done or not SENSITIVE_NAME.search(text, max(0, end - _MAX_NAME_LENGTH), end):
             continue
         match = next((found for value in _VALUES if (found := value.match(text, end))), None)
         if match is not None:
             around = match.groupdict().get("around") or ""
-            pieces += [text[done : match.end("kept")], around + MARK + around]
+            pieces += [text[done : match.end("kept")], around + REDACTED + around]
             done = match.end()
     return "".join(pieces) + text[done:] if pieces else text
 
@@ -286,21 +290,21 @@ class PrivateKeyLines:
         """Return the next text without what belongs to a key that an earlier one began."""
         if self._lines_left:
             text = self._without_rest(text)
-        if "-----BEGIN" in text and _BEGUN_KEY.search(text):
-            self._lines_left = _MOST_KEY_LINES
+        if "-----BEGIN" in text and _OPEN_KEY.search(text):
+            self._lines_left = _MAX_KEY_LINES
         return text
 
     def _without_rest(self, text: str) -> str:
         end = _KEY_END.search(text)
         if end is None:
             self._lines_left = max(0, self._lines_left - text.count("\n") - 1)
-            return _KEY_LINE.sub(MARK, text)
+            return _KEY_LINE.sub(REDACTED, text)
         self._lines_left = 0
-        return _KEY_LINE.sub(MARK, text[: end.start()]) + MARK + text[end.end() :]
+        return _KEY_LINE.sub(REDACTED, text[: end.start()]) + REDACTED + text[end.end() :]
 
 
-_MOST_KEY_LINES = 200
-_BEGUN_KEY = re.compile(rf"-----BEGIN {_KEY_NAME}-----[A-Za-z0-9+/=\r\n\\\"',\[\]]*+[ \t]*+{_END_OF_TEXT}")
+_MAX_KEY_LINES = 200
+_OPEN_KEY = re.compile(rf"-----BEGIN {_KEY_NAME}-----[A-Za-z0-9+/=\r\n\\\"',\[\]]*+[ \t]*+{_END_OF_TEXT}")
 _KEY_END = re.compile(rf"-----END {_KEY_NAME}-----")
 _KEY_LINE = re.compile(
     # nothing but base64, in quotes and with escaped line ends as may be

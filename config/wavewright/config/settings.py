@@ -17,14 +17,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from wavewright.config.addresses import JournalPlace, is_address
+from wavewright.config.addresses import JournalLocation, is_url
 from wavewright.config.daemon_settings import DaemonSection, with_daily_tokens
-from wavewright.config.documents import Document, DocumentError, Fault, ReadLimits, read_document_file
+from wavewright.config.documents import Document, DocumentError, DocumentFault, ReadLimits, read_document_file
 from wavewright.config.durations import Seconds
-from wavewright.config.environment import GivenByEnvironment, read_environment, without_faulty
+from wavewright.config.environment import EnvironmentSettings, drop_invalid_variables, read_environment
 from wavewright.config.model_settings import BudgetsSection, CassetteMode, ModelsSection, Schedule
-from wavewright.config.shape import read_shape
-from wavewright.config.sources import EMPTY_DOCUMENT, together
+from wavewright.config.shape import read_as_model
+from wavewright.config.sources import EMPTY_DOCUMENT, combine_errors
 from wavewright.config.valid_subset import valid_subset
 
 FILE_NAMES = ("wavewright.yaml", "wavewright.yml")
@@ -41,7 +41,7 @@ class SettingsFile(BaseModel):
     """Version of this format."""
     state_dir: str = Field(default=".wavewright", min_length=1)
     """Folder of whatever the engine keeps between runs."""
-    journal: JournalPlace | None = Field(default=None, min_length=1)
+    journal: JournalLocation | None = Field(default=None, min_length=1)
     """SQLite file of the events of all runs, or address of a PostgreSQL database (`postgresql://…`);
     `journal.sqlite` in the state folder where it is absent."""
     output_dir: str | None = Field(default=None, min_length=1)
@@ -144,13 +144,13 @@ def load_settings(
     Raises:
         DocumentError: the settings file or the environment is wrong; the fault names the line or the variable.
     """
-    settings, faulty = sound_settings(start, environment, near=near, default_state=default_state)
+    settings, faulty = load_valid_settings(start, environment, near=near, default_state=default_state)
     if faulty:
-        raise together(faulty)
+        raise combine_errors(faulty)
     return settings
 
 
-def sound_settings(
+def load_valid_settings(
     start: Path,
     environment: Mapping[str, str] = os.environ,
     *,
@@ -162,17 +162,17 @@ def sound_settings(
     file = find_settings_file(folder)
     if file is None and near is not None:
         file = find_settings_file(near.absolute())
-    document, given, from_environment, faulty = _read_both(file, environment)
+    document, given, from_environment, faulty = _read_file_and_environment(file, environment)
     state = default_state if file is None else None
-    return _worked_out(folder, file, document, given, from_environment, state), faulty
+    return _resolve_settings(folder, file, document, given, from_environment, state), faulty
 
 
-def _worked_out(
+def _resolve_settings(
     folder: Path,
     file: Path | None,
     document: Document | None,
     given: SettingsFile,
-    from_environment: GivenByEnvironment,
+    from_environment: EnvironmentSettings,
     default_state: Path | None,
 ) -> Settings:
     root = folder if file is None else file.parent
@@ -186,7 +186,7 @@ def _worked_out(
         journal=_journal_file(given, from_environment, root, folder) or state / "journal.sqlite",
         journal_url=_journal_url(given, from_environment),
         output_dir=_path("output_dir", from_environment, folder)
-        or _below(root, given.output_dir)
+        or _resolve_path(root, given.output_dir)
         or state / "runs",
         retention=from_environment.retention or given.retention,
         schedule=from_environment.schedule or given.schedule,
@@ -196,9 +196,9 @@ def _worked_out(
         models=given.models,
         base_url=from_environment.base_url or given.models.base_url,
         api_key=from_environment.api_key,
-        cassette=_path("cassette", from_environment, folder) or _below(root, given.models.cassette),
+        cassette=_path("cassette", from_environment, folder) or _resolve_path(root, given.models.cassette),
         cassette_mode=from_environment.cassette_mode or given.models.cassette_mode,
-        calibration=_below(root, given.models.calibration),
+        calibration=_resolve_path(root, given.models.calibration),
         budgets=with_daily_tokens(given.budgets, from_environment.daily_tokens),
         daemon=_daemon(given.daemon, from_environment),
         hmac_key=from_environment.hmac_key,
@@ -228,14 +228,14 @@ def settings_schema() -> dict[str, JsonValue]:
     return published_schema(SettingsFile, "settings", "Settings of a project, in wavewright.yaml")
 
 
-def _read_both(
+def _read_file_and_environment(
     file: Path | None, environment: Mapping[str, str]
-) -> tuple[Document | None, SettingsFile, GivenByEnvironment, list[DocumentError]]:
+) -> tuple[Document | None, SettingsFile, EnvironmentSettings, list[DocumentError]]:
     """Return what the file and the environment say, and all that is wrong with either of them."""
     document, given, faulty = None, SettingsFile.model_construct(), list[DocumentError]()
     try:
         if file is not None:
-            document = _mapping(file)
+            document = _read_mapping(file)
             given = read_settings(document)
     except DocumentError as error:
         faulty.append(error)
@@ -245,7 +245,7 @@ def _read_both(
         from_environment = read_environment(environment)
     except DocumentError as error:
         faulty.append(error)
-        from_environment = read_environment(without_faulty(environment, error))
+        from_environment = read_environment(drop_invalid_variables(environment, error))
     return document, given, from_environment, faulty
 
 
@@ -256,9 +256,9 @@ def read_settings(document: Document) -> SettingsFile:
         DocumentError: with every reason why it cannot be used; no excerpt shows a key.
     """
     try:
-        return read_shape(document, SettingsFile)
+        return read_as_model(document, SettingsFile)
     except DocumentError as error:
-        raise _without_keys(error) from None
+        raise _mask_keys(error) from None
 
 
 _KEY_IN_FILE = re.compile(
@@ -266,21 +266,21 @@ _KEY_IN_FILE = re.compile(
 )
 
 
-def _without_keys(error: DocumentError) -> DocumentError:
+def _mask_keys(error: DocumentError) -> DocumentError:
     """Return an error whose excerpts show no key and no password of the file, and say where a key belongs."""
-    masked = _KEY_IN_FILE.sub(_masked, error.source.text)
+    masked = _KEY_IN_FILE.sub(_mask_match, error.source.text)
     if masked == error.source.text:
         return error
-    faults = tuple(_where_keys_belong(one) for one in error.faults)
+    faults = tuple(_with_key_hint(one) for one in error.faults)
     return DocumentError(replace(error.source, text=masked), faults)
 
 
-def _masked(found: re.Match[str]) -> str:
+def _mask_match(found: re.Match[str]) -> str:
     kept, secret = (found[1], found[2]) if found[1] is not None else (found[3], found[4])
     return kept + "*" * len(secret)
 
 
-def _where_keys_belong(fault: Fault) -> Fault:
+def _with_key_hint(fault: DocumentFault) -> DocumentFault:
     if fault.kind == "unknown_field":
         field_name = fault.message.split("'")[1].lower()
         for word, variable in (("api", "WAVEWRIGHT_API_KEY"), ("hmac", "WAVEWRIGHT_HMAC_KEY")):
@@ -289,13 +289,13 @@ def _where_keys_belong(fault: Fault) -> Fault:
     return fault
 
 
-def _mapping(file: Path) -> Document:
+def _read_mapping(file: Path) -> Document:
     """Read a settings file; one that says nothing, or comments only, is an empty mapping."""
     try:
         document = read_document_file(file, limits=_LIMITS)
     except DocumentError as error:
         if [fault.message for fault in error.faults] != [EMPTY_DOCUMENT]:
-            raise _without_keys(error) from None
+            raise _mask_keys(error) from None
         from wavewright.config.nodes import ScalarNode
 
         return Document({}, error.source, root=ScalarNode(None, 0, 0))
@@ -304,28 +304,28 @@ def _mapping(file: Path) -> Document:
     return document
 
 
-def _path(setting: str, environment: GivenByEnvironment, folder: Path) -> Path | None:
-    return _below(folder, getattr(environment, setting))
+def _path(setting: str, environment: EnvironmentSettings, folder: Path) -> Path | None:
+    return _resolve_path(folder, getattr(environment, setting))
 
 
-def _below(folder: Path, path: str | None) -> Path | None:
+def _resolve_path(folder: Path, path: str | None) -> Path | None:
     return None if path is None else folder / Path(path).expanduser()
 
 
-def _daemon(section: DaemonSection, environment: GivenByEnvironment) -> DaemonSection:
+def _daemon(section: DaemonSection, environment: EnvironmentSettings) -> DaemonSection:
     names = ("amqp_url", "slots", "health", "log_level")
     given = {name: value for name in names if (value := getattr(environment, name)) is not None}
     return section.model_copy(update=given) if given else section
 
 
-def _journal_url(given: SettingsFile, environment: GivenByEnvironment) -> str | None:
+def _journal_url(given: SettingsFile, environment: EnvironmentSettings) -> str | None:
     journal = environment.pg_url or environment.journal or given.journal
-    return journal if journal is not None and is_address(journal) else None
+    return journal if journal is not None and is_url(journal) else None
 
 
 def _journal_file(
-    given: SettingsFile, environment: GivenByEnvironment, root: Path, folder: Path
+    given: SettingsFile, environment: EnvironmentSettings, root: Path, folder: Path
 ) -> Path | None:
-    if environment.journal is not None and not is_address(environment.journal):
-        return _below(folder, environment.journal)
-    return None if given.journal is None or is_address(given.journal) else _below(root, given.journal)
+    if environment.journal is not None and not is_url(environment.journal):
+        return _resolve_path(folder, environment.journal)
+    return None if given.journal is None or is_url(given.journal) else _resolve_path(root, given.journal)

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from wavewright.config.documents import Document
-from wavewright.config.sources import DocumentError, Fault, pointer_token
-from wavewright.config.wording import among, described, type_hint
+from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
+from wavewright.config.wording import describe_value, join_alternatives, type_hint
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -63,13 +63,13 @@ _PATTERNS = {
         "begin with a letter and hold letters, digits and underscores only (ASCII, 63 at most)"
     ),
 }
-MOST_FAULTS = 100
+MAX_FAULTS = 100
 """Faults that are told of one document: whoever has more has written something else."""
-_MOST_DETAILS = 4 * MOST_FAULTS
-_LONGEST_LABEL = 100
+_MAX_DETAILS = 4 * MAX_FAULTS
+_MAX_LABEL_LENGTH = 100
 """Of a node that is called by its own name; what is longer is no name, and is called by its place."""
 
-_NEAR = 0.6
+_SIMILARITY = 0.6
 """How like two names are, from 0 to 1, where one may be meant by the other."""
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -78,7 +78,7 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 class _Finding:
     """A fault, with what decides whether another one makes it superfluous."""
 
-    fault: Fault
+    fault: DocumentFault
     path: tuple[str | int, ...]
     expected: str | None
     """The type wanted, where the type is wrong."""
@@ -88,7 +88,7 @@ class _Finding:
     """The path of the field that is missing, where one is."""
 
 
-def read_shape(document: Document, model: type[M]) -> M:
+def read_as_model(document: Document, model: type[M]) -> M:
     """Read a document's value into a model.
 
     Raises:
@@ -97,39 +97,39 @@ def read_shape(document: Document, model: type[M]) -> M:
     try:
         return model.model_validate(document.value, by_alias=True, by_name=False)
     except ValidationError as error:
-        faults = shape_faults(error, document.value, model)
-        raise DocumentError(document.source, in_text_order(document, faults)) from error
+        faults = model_faults(error, document.value, model)
+        raise DocumentError(document.source, sort_by_position(document, faults)) from error
 
 
-def in_text_order(document: Document, faults: Iterable[Fault]) -> tuple[Fault, ...]:
+def sort_by_position(document: Document, faults: Iterable[DocumentFault]) -> tuple[DocumentFault, ...]:
     """Return the faults with their places, in the order of the text; the last one says if there are too many."""
-    placed = [placed_fault(document, fault) for fault in faults]
+    placed = [locate_fault(document, fault) for fault in faults]
     placed.sort(key=lambda fault: fault.span.start if fault.span is not None else 0)
-    if len(placed) <= MOST_FAULTS:
+    if len(placed) <= MAX_FAULTS:
         return tuple(placed)
-    last = placed[MOST_FAULTS - 1]
+    last = placed[MAX_FAULTS - 1]
     last = replace(last, message=f"{last.message} (and more faults after this one)")
-    return (*placed[: MOST_FAULTS - 1], last)
+    return (*placed[: MAX_FAULTS - 1], last)
 
 
-def placed_fault(document: Document, fault: Fault) -> Fault:
+def locate_fault(document: Document, fault: DocumentFault) -> DocumentFault:
     """Return the fault with the place of its node; that of the nearest node around it where it has none."""
     if fault.span is not None:
         return fault
     span = document.nearest_span(fault.pointer, key=fault.kind == "unknown_field")
-    return Fault(fault.kind, fault.message, span, fault.pointer, fault.hint)
+    return DocumentFault(fault.kind, fault.message, span, fault.pointer, fault.hint)
 
 
-def shape_faults(error: ValidationError, value: JsonValue, model: type[BaseModel]) -> list[Fault]:
+def model_faults(error: ValidationError, value: JsonValue, model: type[BaseModel]) -> list[DocumentFault]:
     """Say in the author's words what pydantic found."""
     name = "the " + _WORDS.sub(" ", model.__name__).lower()
-    details = error.errors(include_url=False)[:_MOST_DETAILS]
+    details = error.errors(include_url=False)[:_MAX_DETAILS]
     findings = [_finding(detail, value, model, name) for detail in details]
-    misspelt = set(_misspelt(findings))
-    return list(_merged([one for one in findings if one.missing not in misspelt], value, name))
+    misspelt = set(_misspelled_fields(findings))
+    return list(_merge_findings([one for one in findings if one.missing not in misspelt], value, name))
 
 
-def _misspelt(findings: Sequence[_Finding]) -> Iterator[tuple[str | int, ...]]:
+def _misspelled_fields(findings: Sequence[_Finding]) -> Iterator[tuple[str | int, ...]]:
     """Yield the paths of missing fields that an unknown field beside them is meant for: one mistake, one fault."""
     missing: dict[tuple[str | int, ...], list[str]] = {}
     for finding in findings:
@@ -138,11 +138,11 @@ def _misspelt(findings: Sequence[_Finding]) -> Iterator[tuple[str | int, ...]]:
     for finding in findings if missing else ():
         if finding.fault.kind == "unknown_field":
             absent = missing.get(finding.path[:-1], [])
-            for near in difflib.get_close_matches(str(finding.path[-1]), absent, n=1, cutoff=_NEAR):
+            for near in difflib.get_close_matches(str(finding.path[-1]), absent, n=1, cutoff=_SIMILARITY):
                 yield (*finding.path[:-1], near)
 
 
-def _merged(findings: Sequence[_Finding], value: JsonValue, name: str) -> Iterator[Fault]:
+def _merge_findings(findings: Sequence[_Finding], value: JsonValue, name: str) -> Iterator[DocumentFault]:
     """Leave out what follows from another finding: one place, one fault."""
     by_path: dict[tuple[str | int, ...], list[_Finding]] = {}
     for finding in findings:
@@ -161,7 +161,7 @@ def _merged(findings: Sequence[_Finding], value: JsonValue, name: str) -> Iterat
 
 
 def _finding(detail: ErrorDetails, value: JsonValue, model: type[BaseModel], name: str) -> _Finding:
-    path, node, of_union = _along(detail["loc"], value, missing=detail["type"] == "missing")
+    path, node, of_union = _follow_location(detail["loc"], value, missing=detail["type"] == "missing")
     expected = _TYPES.get(detail["type"])
     if expected is not None:
         fault = _wrong_type(path, value, name, [expected])
@@ -177,7 +177,7 @@ def _finding(detail: ErrorDetails, value: JsonValue, model: type[BaseModel], nam
     return _Finding(fault, path, expected, of_union, missing)
 
 
-def _along(
+def _follow_location(
     location: tuple[str | int, ...], value: JsonValue, *, missing: bool
 ) -> tuple[tuple[str | int, ...], JsonValue, bool]:
     """Follow pydantic's location through the value; what is no key there names a branch of a union."""
@@ -198,46 +198,50 @@ def _along(
 # --- the kinds of faults ------------------------------------------------------------------------------------
 
 
-def _wrong_type(path: tuple[str | int, ...], value: JsonValue, name: str, expected: Sequence[str]) -> Fault:
+def _wrong_type(
+    path: tuple[str | int, ...], value: JsonValue, name: str, expected: Sequence[str]
+) -> DocumentFault:
     node = _node_at(value, path)
-    message = f"{subject(path, value, name)} should be {among(expected)}, and is {described(node)}"
-    return Fault("wrong_type", message, pointer=_pointer(path), hint=type_hint(node, expected))
+    message = f"{node_name(path, value, name)} should be {join_alternatives(expected)}, and is {describe_value(node)}"
+    return DocumentFault("wrong_type", message, pointer=_pointer(path), hint=type_hint(node, expected))
 
 
-def _missing(path: tuple[str | int, ...], value: JsonValue, name: str) -> Fault:
-    message = f"{subject(path[:-1], value, name)} has no {str(path[-1])!r}, which is required"
-    return Fault("missing_field", message, pointer=_pointer(path[:-1]), hint=f"add {str(path[-1])!r}")
+def _missing(path: tuple[str | int, ...], value: JsonValue, name: str) -> DocumentFault:
+    message = f"{node_name(path[:-1], value, name)} has no {str(path[-1])!r}, which is required"
+    return DocumentFault("missing_field", message, pointer=_pointer(path[:-1]), hint=f"add {str(path[-1])!r}")
 
 
-def _unknown(path: tuple[str | int, ...], value: JsonValue, model: type[BaseModel], name: str) -> Fault:
+def _unknown(
+    path: tuple[str | int, ...], value: JsonValue, model: type[BaseModel], name: str
+) -> DocumentFault:
     known = sorted(_fields_at(model, path[:-1]))
     field = str(path[-1])
-    message = f"{field!r} is no field of {subject(path[:-1], value, name)}"
-    return Fault("unknown_field", message, pointer=_pointer(path), hint=nearest_hint(field, known))
+    message = f"{field!r} is no field of {node_name(path[:-1], value, name)}"
+    return DocumentFault("unknown_field", message, pointer=_pointer(path), hint=suggest_nearest(field, known))
 
 
 def _bad_tag(
     detail: ErrorDetails, path: tuple[str | int, ...], value: JsonValue, name: str
-) -> tuple[Fault, tuple[str | int, ...]]:
+) -> tuple[DocumentFault, tuple[str | int, ...]]:
     context = detail.get("ctx", {})
     field = str(context.get("discriminator", "")).strip("'")
     if detail["type"] == "union_tag_not_found":
         return _missing((*path, field), value, name), (*path, field)
     expected = str(context.get("expected_tags", ""))
-    message = f"{subject((*path, field), value, name)} should be one of {expected}"
-    hint = nearest_hint(str(context.get("tag", "")), re.findall(r"'([^']*)'", expected))
-    return Fault("bad_value", message, pointer=_pointer((*path, field)), hint=hint), (*path, field)
+    message = f"{node_name((*path, field), value, name)} should be one of {expected}"
+    hint = suggest_nearest(str(context.get("tag", "")), re.findall(r"'([^']*)'", expected))
+    return DocumentFault("bad_value", message, pointer=_pointer((*path, field)), hint=hint), (*path, field)
 
 
 def _bad_value(
     detail: ErrorDetails, path: tuple[str | int, ...], node: JsonValue, value: JsonValue, name: str
-) -> Fault:
+) -> DocumentFault:
     kind, context = detail["type"], detail.get("ctx", {})
-    what = subject(path, value, name)
+    what = node_name(path, value, name)
     hint: str | None = None
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
-        message = f"{what} should be {words} {_number(context.get(bound))}, and is {described(node)}"
+        message = f"{what} should be {words} {_number(context.get(bound))}, and is {describe_value(node)}"
     elif kind in _LENGTHS:
         words, bound, unit = _LENGTHS[kind]
         limit = context.get(bound)
@@ -248,27 +252,27 @@ def _bad_value(
         message = f"{what} should {wanted}"
     elif kind == "string_pattern_mismatch":
         pattern = str(context.get("pattern", ""))
-        message = f"{what} should {_PATTERNS.get(pattern, f'match {pattern}')}, and is {described(node)}"
+        message = f"{what} should {_PATTERNS.get(pattern, f'match {pattern}')}, and is {describe_value(node)}"
     elif kind == "literal_error":
         expected = str(context.get("expected", ""))
-        message = f"{what} should be {expected}, and is {described(node)}"
-        hint = nearest_hint(node, re.findall(r"'([^']*)'", expected)) if isinstance(node, str) else None
+        message = f"{what} should be {expected}, and is {describe_value(node)}"
+        hint = suggest_nearest(node, re.findall(r"'([^']*)'", expected)) if isinstance(node, str) else None
     elif kind == "value_error":
         message = str(context.get("error", detail["msg"]))
         if path:
             message = f"{what}: {message}"
     else:
         message = f"{what}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
-    return Fault("bad_value", message, pointer=_pointer(path), hint=hint)
+    return DocumentFault("bad_value", message, pointer=_pointer(path), hint=hint)
 
 
 def _number(bound: object) -> str:
     return str(int(bound)) if isinstance(bound, float) and bound.is_integer() else str(bound)
 
 
-def nearest_hint(name: str, known: Sequence[str]) -> str | None:
+def suggest_nearest(name: str, known: Sequence[str]) -> str | None:
     """Suggest the nearest of the names that exist, or list them."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY)
     if near:
         return f"did you mean {near[0]!r}?"
     return f"there is {', '.join(repr(one) for one in known)}" if known else None
@@ -277,7 +281,7 @@ def nearest_hint(name: str, known: Sequence[str]) -> str | None:
 # --- names --------------------------------------------------------------------------------------------------
 
 
-def subject(path: Sequence[str | int], value: JsonValue, name: str) -> str:
+def node_name(path: Sequence[str | int], value: JsonValue, name: str) -> str:
     """Name a node as its author would: `'retry.attempts' of step 'prices'`."""
     node: JsonValue = value
     owner, rest = name, list[str | int]()
@@ -287,7 +291,7 @@ def subject(path: Sequence[str | int], value: JsonValue, name: str) -> str:
         if isinstance(key, int) and isinstance(node, dict):
             label = node.get("id", node.get("name"))
             before = path[position - 1] if position else "items"
-            if isinstance(label, str) and len(label) <= _LONGEST_LABEL:
+            if isinstance(label, str) and len(label) <= _MAX_LABEL_LENGTH:
                 owner, rest = f"{str(before).removesuffix('s')} {label!r}", []
             else:
                 owner, rest = f"{before}[{key}]", []

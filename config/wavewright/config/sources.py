@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DocumentFault:
     """What is wrong: a kind from a fixed list, a message, a place and a way out."""
 
     kind: str
@@ -53,7 +53,7 @@ class DocumentError(Exception):
     """A text that could not be read as a document; `faults` says why, in the order of the text."""
 
     def __init__(
-        self, source: Source, faults: tuple[Fault, ...], others: tuple[DocumentError, ...] = ()
+        self, source: Source, faults: tuple[DocumentFault, ...], others: tuple[DocumentError, ...] = ()
     ) -> None:
         self.source = source
         self.faults = faults
@@ -63,7 +63,7 @@ class DocumentError(Exception):
         super().__init__("; ".join([*texts, *map(str, others)]))
 
 
-def together(errors: Sequence[DocumentError]) -> DocumentError:
+def combine_errors(errors: Sequence[DocumentError]) -> DocumentError:
     """Return one error that tells what is wrong with several texts, the first of them before the others."""
     first, *rest = (
         part for error in errors for part in (DocumentError(error.source, error.faults), *error.others)

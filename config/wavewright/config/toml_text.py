@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from wavewright.config.sources import (
     MAX_EXACT_INTEGER,
     DocumentError,
-    Fault,
+    DocumentFault,
     ReadLimits,
     Source,
     Span,
@@ -40,18 +40,18 @@ def read_toml(source: Source, limits: ReadLimits) -> JsonValue:
         raise DocumentError(source, (_too_deep(limits, ""),)) from error
     except ValueError as error:
         raise DocumentError(source, (_syntax_fault(source, error),)) from error
-    reader = _Values(limits)
+    reader = _TomlConverter(limits)
     plain = reader.value(value, "", 0)
     if reader.faults:
         raise DocumentError(source, tuple(reader.faults))
     return plain
 
 
-class _Values:
+class _TomlConverter:
     """Turns what the interpreter reads into values of JSON."""
 
     def __init__(self, limits: ReadLimits) -> None:
-        self.faults: list[Fault] = []
+        self.faults: list[DocumentFault] = []
         self._limits = limits
 
     def value(self, value: object, pointer: str, depth: int) -> JsonValue:
@@ -76,25 +76,25 @@ class _Values:
     def _check_scalar(self, value: object, pointer: str) -> None:
         if isinstance(value, float) and not math.isfinite(value):
             message, hint = "a number is not finite", "write a finite number"
-            self.faults.append(Fault("nonfinite_number", message, pointer=pointer, hint=hint))
+            self.faults.append(DocumentFault("nonfinite_number", message, pointer=pointer, hint=hint))
         if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
             message, hint = "an integer is beyond 2^53 - 1", "quote it where it should be text"
-            self.faults.append(Fault("number_out_of_range", message, pointer=pointer, hint=hint))
+            self.faults.append(DocumentFault("number_out_of_range", message, pointer=pointer, hint=hint))
         if isinstance(value, str) and "\0" in value:
             message, hint = "a string holds a NUL character", "remove the character"
-            self.faults.append(Fault("bad_unicode", message, pointer=pointer, hint=hint))
+            self.faults.append(DocumentFault("bad_unicode", message, pointer=pointer, hint=hint))
 
 
-def _too_deep(limits: ReadLimits, pointer: str) -> Fault:
+def _too_deep(limits: ReadLimits, pointer: str) -> DocumentFault:
     message = f"lists and objects are nested more than {limits.max_depth} deep"
-    return Fault("too_deep", message, pointer=pointer, hint="flatten the structure")
+    return DocumentFault("too_deep", message, pointer=pointer, hint="flatten the structure")
 
 
-def _syntax_fault(source: Source, error: ValueError) -> Fault:
+def _syntax_fault(source: Source, error: ValueError) -> DocumentFault:
     text = str(error)
     place = _PLACE.search(text)
     if place is None:
-        return Fault("not_toml", text[:1].lower() + text[1:])
+        return DocumentFault("not_toml", text[:1].lower() + text[1:])
     offset = len(source.text)
     if place[1] is not None:
         line_starts = [0, *(found.end() for found in re.finditer("\n", source.text))]
@@ -102,5 +102,7 @@ def _syntax_fault(source: Source, error: ValueError) -> Fault:
     message = text[: place.start()]
     span = Span(offset, min(offset + 1, len(source.text)))
     if message == "Invalid value" and source.text[offset : offset + 1].isalpha():
-        return Fault("not_toml", "this value is text without quotes", span, hint='put it in quotes: "…"')
-    return Fault("not_toml", message[:1].lower() + message[1:], span)
+        return DocumentFault(
+            "not_toml", "this value is text without quotes", span, hint='put it in quotes: "…"'
+        )
+    return DocumentFault("not_toml", message[:1].lower() + message[1:], span)

@@ -20,7 +20,7 @@ from wavewright.config.sources import (
     EMPTY_DOCUMENT,
     MAX_EXACT_INTEGER,
     DocumentError,
-    Fault,
+    DocumentFault,
     ReadLimits,
     Source,
     Span,
@@ -36,12 +36,12 @@ _CONSTANTS: dict[str, Scalar] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
-_DOUBTFUL_BREAK = re.compile("[\x85\u2028\u2029]")
-_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
+_AMBIGUOUS_LINE_BREAK = re.compile("[\x85\u2028\u2029]")
+_FORBIDDEN_CHARACTER = re.compile("[\0\ud800-\udfff]")
 
 
-class _RefusedError(Exception):
-    def __init__(self, fault: Fault) -> None:
+class _UnsupportedYamlError(Exception):
+    def __init__(self, fault: DocumentFault) -> None:
         self.fault = fault
         super().__init__(fault.message)
 
@@ -52,15 +52,17 @@ def read_yaml(source: Source, limits: ReadLimits) -> Node:
     Raises:
         DocumentError: with the faults of the text, in its order.
     """
-    doubtful = _DOUBTFUL_BREAK.search(source.text)
+    doubtful = _AMBIGUOUS_LINE_BREAK.search(source.text)
     if doubtful is not None:
         message = f"the text holds U+{ord(doubtful[0]):04X}, which some readers of YAML take for a line break"
         hint = f'write it as an escape in double quotes: "\\u{ord(doubtful[0]):04x}"'
-        raise DocumentError(source, (Fault("bad_unicode", message, Span(*doubtful.span()), hint=hint),))
-    builder = _Builder(source.text, limits.max_depth)
+        raise DocumentError(
+            source, (DocumentFault("bad_unicode", message, Span(*doubtful.span()), hint=hint),)
+        )
+    builder = _NodeBuilder(source.text, limits.max_depth)
     try:
         node = builder.document()
-    except _RefusedError as stopped:
+    except _UnsupportedYamlError as stopped:
         raise DocumentError(source, (*builder.faults, stopped.fault)) from stopped
     except yaml.YAMLError as error:
         raise DocumentError(source, (*builder.faults, _syntax_fault(source.text, error))) from error
@@ -69,11 +71,11 @@ def read_yaml(source: Source, limits: ReadLimits) -> Node:
     return node
 
 
-class _Builder:
+class _NodeBuilder:
     """Builds nodes from events; recursive, with the depth bounded before it is followed."""
 
     def __init__(self, text: str, max_depth: int) -> None:
-        self.faults: list[Fault] = []
+        self.faults: list[DocumentFault] = []
         self._text = text
         self._max_depth = max_depth
         self._events: Iterator[yaml.Event] = iter(yaml.parse(text, Loader=_Loader))
@@ -82,36 +84,36 @@ class _Builder:
         next(self._events)  # the stream begins
         event = next(self._events)
         if isinstance(event, yaml.StreamEndEvent):
-            raise _RefusedError(Fault("not_yaml", EMPTY_DOCUMENT, Span(0, 0)))
+            raise _UnsupportedYamlError(DocumentFault("not_yaml", EMPTY_DOCUMENT, Span(0, 0)))
         node = self._node(next(self._events), 0)
         next(self._events)  # the document ends
         event = next(self._events)
         if not isinstance(event, yaml.StreamEndEvent):
-            _stop("not_yaml", "a second document begins here", event, hint="keep one document in a file")
+            _refuse("not_yaml", "a second document begins here", event, hint="keep one document in a file")
         return node
 
     def _node(self, event: yaml.Event, depth: int, *, is_key: bool = False) -> Node:
         if isinstance(event, yaml.AliasEvent):
-            _stop("yaml_alias", f"the alias {f'*{event.anchor}'!r} is not read", event, hint=_WRITE_OUT)
+            _refuse("yaml_alias", f"the alias {f'*{event.anchor}'!r} is not read", event, hint=_WRITE_OUT)
         anchor = getattr(event, "anchor", None)
         if anchor is not None:
-            _stop("yaml_alias", f"the anchor {f'&{anchor}'!r} is not read", event, hint=_WRITE_OUT)
+            _refuse("yaml_alias", f"the anchor {f'&{anchor}'!r} is not read", event, hint=_WRITE_OUT)
         tag = getattr(event, "tag", None)
         if tag is not None:
             hint = "remove the tag; quote the value where it should be text"
             short = str(tag).replace("tag:yaml.org,2002:", "!!")
-            _stop("yaml_tag", f"the tag {short!r} is not read", event, hint=hint)
+            _refuse("yaml_tag", f"the tag {short!r} is not read", event, hint=hint)
         if isinstance(event, yaml.ScalarEvent):
-            return ScalarNode(self._scalar(event, is_key=is_key), *_extent(event, self._text))
+            return ScalarNode(self._scalar(event, is_key=is_key), *_event_extent(event, self._text))
         if depth >= self._max_depth:
             message = f"lists and objects are nested more than {self._max_depth} deep"
-            _stop("too_deep", message, event, hint="flatten the structure")
+            _refuse("too_deep", message, event, hint="flatten the structure")
         if isinstance(event, yaml.SequenceStartEvent):
             return self._list(event, depth + 1)
         return self._object(event, depth + 1)
 
     def _list(self, start: yaml.SequenceStartEvent, depth: int) -> ListNode:
-        node = ListNode(*_extent(start, self._text))
+        node = ListNode(*_event_extent(start, self._text))
         event = next(self._events)
         while not isinstance(event, yaml.SequenceEndEvent):
             node.items.append(self._node(event, depth))
@@ -123,7 +125,7 @@ class _Builder:
         return node
 
     def _object(self, start: yaml.Event, depth: int) -> ObjectNode:
-        node = ObjectNode(*_extent(start, self._text))
+        node = ObjectNode(*_event_extent(start, self._text))
         event = next(self._events)
         while not isinstance(event, yaml.MappingEndEvent):
             self._member(node, event, depth)
@@ -138,21 +140,21 @@ class _Builder:
     def _member(self, node: ObjectNode, event: yaml.Event, depth: int) -> None:
         key_node = self._node(event, depth, is_key=True)
         if not isinstance(event, yaml.ScalarEvent) or not isinstance(key_node, ScalarNode):
-            _stop("not_yaml", "a key is a list or an object", event, hint=_QUOTE_REFERENCE)
+            _refuse("not_yaml", "a key is a list or an object", event, hint=_QUOTE_REFERENCE)
         # `on:`, `no:` and `1:` are keys of that name: keys of JSON are texts.
         key, span = event.value, Span(key_node.start, key_node.end)
         value = self._node(next(self._events), depth)
         if key in node.members:
             message = f"the key {key!r} stands twice in one object"
             hint = "remove one of them: which of the two counts would be a guess"
-            self.faults.append(Fault("duplicate_key", message, span, hint=hint))
+            self.faults.append(DocumentFault("duplicate_key", message, span, hint=hint))
         else:
             node.members[key] = Member(span, value)
 
     def _scalar(self, event: yaml.ScalarEvent, *, is_key: bool) -> Scalar:
         text = event.value
         if event.style or is_key:
-            if _NOT_TEXT.search(text):
+            if _FORBIDDEN_CHARACTER.search(text):
                 message = "a string holds a NUL character or half of a surrogate pair"
                 self._note_fault("bad_unicode", message, event, "remove the character")
             return text
@@ -188,7 +190,7 @@ class _Builder:
         return 0.0
 
     def _note_fault(self, kind: str, message: str, event: yaml.Event, hint: str) -> None:
-        self.faults.append(Fault(kind, message, _span(event), hint=hint))
+        self.faults.append(DocumentFault(kind, message, _span(event), hint=hint))
 
 
 _WRITE_OUT = "write the value out where it is used; '*' and '&' in text want quotes"
@@ -204,7 +206,7 @@ def _index(mark: _Mark | None) -> int:
     return 0 if mark is None else mark.index
 
 
-def _extent(event: yaml.Event, text: str) -> tuple[int, int]:
+def _event_extent(event: yaml.Event, text: str) -> tuple[int, int]:
     """Return start and end; a block scalar ends before the line breaks that follow it."""
     start, end = _index(event.start_mark), _index(event.end_mark)
     while end > start and text[end - 1] in "\r\n \t":
@@ -216,21 +218,23 @@ def _span(event: yaml.Event) -> Span:
     return Span(_index(event.start_mark), _index(event.end_mark))
 
 
-def _stop(kind: str, message: str, event: yaml.Event, *, hint: str | None = None) -> NoReturn:
+def _refuse(kind: str, message: str, event: yaml.Event, *, hint: str | None = None) -> NoReturn:
     span = _span(event)
-    raise _RefusedError(Fault(kind, message, Span(span.start, max(span.end, span.start + 1)), hint=hint))
+    raise _UnsupportedYamlError(
+        DocumentFault(kind, message, Span(span.start, max(span.end, span.start + 1)), hint=hint)
+    )
 
 
-def _syntax_fault(text: str, error: yaml.YAMLError) -> Fault:
+def _syntax_fault(text: str, error: yaml.YAMLError) -> DocumentFault:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         offset = min(error.problem_mark.index, len(text))
         context = f" ({error.context})" if error.context else ""
         message = f"{error.problem}{context}"
-        return Fault(
+        return DocumentFault(
             "not_yaml", message, _one_character(offset, text), hint=_syntax_hint(message, text, offset)
         )
     offset = _as_offset(getattr(error, "position", 0), len(text))
-    return Fault("not_yaml", "a character that YAML does not allow", _one_character(offset, text))
+    return DocumentFault("not_yaml", "a character that YAML does not allow", _one_character(offset, text))
 
 
 def _as_offset(value: object, limit: int) -> int:

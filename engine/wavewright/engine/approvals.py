@@ -22,17 +22,17 @@ REFUSE: Final = "refuse"
 APPROVAL_SECONDS: Final = 86_400.0
 """How long a question for an approval may be answered; it is asked anew after that."""
 
-WANTED: Final = "approval_wanted"
+APPROVAL_WANTED: Final = "approval_wanted"
 """Topic of the note that a run waits for a person's word."""
-GIVEN: Final = "approval_given"
+APPROVAL_GIVEN: Final = "approval_given"
 """Topic of the note that a person has given it, for a run that no daemon works on."""
-TAKEN: Final = "approval"
+APPROVAL_USED: Final = "approval"
 """Topic of the note that a run acts on a word."""
 
-_NONCE: Final = "nonce"
+_NONCE_FIELD: Final = "nonce"
 
 
-def asked_approval(wanted: Noted) -> tuple[Literal["plan", "patch"], str]:
+def approval_question(wanted: Noted) -> tuple[Literal["plan", "patch"], str]:
     """Return what a person's word is wanted for, and the question that asks for it."""
     needs = wanted.body.get("needs")
     reasons = "; ".join(map(str, needs)) if isinstance(needs, list) else ""
@@ -40,7 +40,7 @@ def asked_approval(wanted: Noted) -> tuple[Literal["plan", "patch"], str]:
     return subject, f"May this {subject} go ahead? {reasons}".rstrip()
 
 
-def binding_of(run: RunId, plan: Plan, asked: Collection[StepId]) -> JsonObject:
+def approval_binding(run: RunId, plan: Plan, asked: Collection[StepId]) -> JsonObject:
     """Return what a word would be for."""
     steps: JsonObject = {
         step: content_hash(plan.step(step).model_dump(mode="json", by_alias=True)) for step in asked
@@ -50,18 +50,20 @@ def binding_of(run: RunId, plan: Plan, asked: Collection[StepId]) -> JsonObject:
 
 def with_nonce(binding: JsonObject) -> JsonObject:
     """Return a binding that no other question has."""
-    return {**binding, _NONCE: secrets.token_hex(16)}
+    return {**binding, _NONCE_FIELD: secrets.token_hex(16)}
 
 
-def is_for(given: Json, wanted: JsonObject) -> bool:
+def matches_binding(given: Json, wanted: JsonObject) -> bool:
     """Whether a binding is for the same thing, whenever it was asked."""
     return isinstance(given, dict) and _without_nonce(given) == _without_nonce(wanted)
 
 
-def open_approval(state: RunState) -> Noted | None:
+def pending_approval(state: RunState) -> Noted | None:
     """Return the question for an approval that a run waits with; none where its word was taken."""
-    last = next((noted for noted in reversed(state.notes) if noted.topic in {WANTED, TAKEN}), None)
-    return last if last is not None and last.topic == WANTED else None
+    last = next(
+        (noted for noted in reversed(state.notes) if noted.topic in {APPROVAL_WANTED, APPROVAL_USED}), None
+    )
+    return last if last is not None and last.topic == APPROVAL_WANTED else None
 
 
 def has_expired(wanted: Noted, now: float) -> bool:
@@ -69,26 +71,26 @@ def has_expired(wanted: Noted, now: float) -> bool:
     return now >= wanted.at + APPROVAL_SECONDS
 
 
-def given_word(state: RunState, wanted: Noted) -> bool | None:
+def recorded_answer(state: RunState, wanted: Noted) -> bool | None:
     """Return the word that was given for a question of this run, as its journal has it; none where there is none."""
     nonce = nonce_of(wanted)
     for noted in reversed(state.notes):
-        if noted.topic == GIVEN and nonce and noted.body.get(_NONCE) == nonce:
+        if noted.topic == APPROVAL_GIVEN and nonce and noted.body.get(_NONCE_FIELD) == nonce:
             return noted.body.get("choice") == APPROVE
     return None
 
 
-def word(wanted: Noted, choice: str, by: str) -> JsonObject:
+def approval_answer_note(wanted: Noted, choice: str, by: str) -> JsonObject:
     """Return what the note of a person's word says."""
-    return {_NONCE: nonce_of(wanted), "choice": choice, "by": by}
+    return {_NONCE_FIELD: nonce_of(wanted), "choice": choice, "by": by}
 
 
 def nonce_of(wanted: Noted) -> str:
     """Return what tells a question from every other."""
     binding = wanted.body.get("binding")
-    nonce = binding.get(_NONCE) if isinstance(binding, dict) else None
+    nonce = binding.get(_NONCE_FIELD) if isinstance(binding, dict) else None
     return nonce if isinstance(nonce, str) else ""
 
 
 def _without_nonce(binding: JsonObject) -> JsonObject:
-    return {name: value for name, value in binding.items() if name != _NONCE}
+    return {name: value for name, value in binding.items() if name != _NONCE_FIELD}

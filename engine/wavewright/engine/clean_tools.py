@@ -19,14 +19,14 @@ from wavewright.tools.calls import Tool, ToolCall
 from wavewright.tools.registry import Registry
 
 
-def without_known_secrets(tools: Mapping[str, Tool], settings: Settings) -> Registry:
+def tools_with_redacted_outputs(tools: Mapping[str, Tool], settings: Settings) -> Registry:
     """Return the tools with outputs from which the secrets of settings and environment are taken."""
     known = known_secrets(settings, os.environ)
     redactor = _redactor(known)
-    return Registry(_cleaned(tool, redactor) if known else tool for tool in tools.values())
+    return Registry(_with_redacted_output(tool, redactor) if known else tool for tool in tools.values())
 
 
-def redactor_of(settings: Settings) -> Redactor:
+def known_secrets_redactor(settings: Settings) -> Redactor:
     """Return what takes the secrets of settings and environment out of texts."""
     return _redactor(known_secrets(settings, os.environ))
 
@@ -36,25 +36,27 @@ def _redactor(known: tuple[str, ...]) -> Redactor:
     return Redactor(known)
 
 
-def _cleaned(tool: Tool, redactor: Redactor) -> Tool:
+def _with_redacted_output(tool: Tool, redactor: Redactor) -> Tool:
     async def call(request: ToolCall) -> Json:
-        return _clean(await tool.call(request), redactor)
+        return _redact_value(await tool.call(request), redactor)
 
     return replace(tool, call=call)
 
 
-def _clean(value: Json, redactor: Redactor) -> Json:
+def _redact_value(value: Json, redactor: Redactor) -> Json:
     match value:
         case str():
             return redactor.redact_known(value)
         case list():
-            return [_clean(item, redactor) for item in value]
+            return [_redact_value(item, redactor) for item in value]
         case dict():
-            return {_clean_name(name, redactor): _clean(item, redactor) for name, item in value.items()}
+            return {
+                _redact_key(name, redactor): _redact_value(item, redactor) for name, item in value.items()
+            }
         case _:
             return value
 
 
-def _clean_name(name: Any, redactor: Redactor) -> Any:
+def _redact_key(name: Any, redactor: Redactor) -> Any:
     # What is no text here is no JSON, which is the executor's to say.
     return redactor.redact_known(name) if isinstance(name, str) else name

@@ -17,14 +17,14 @@ from pydantic import JsonValue
 
 from wavewright.config.documents import Document
 from wavewright.config.settings import Settings
-from wavewright.engine.feedback import Feedback, Validation
-from wavewright.engine.input_changes import InputChanges
-from wavewright.engine.jobs import Order, PlanDraft
-from wavewright.engine.stopping import Stopper
+from wavewright.engine.feedback import Feedback, PackageValidation
+from wavewright.engine.input_changes import InputOverrides
+from wavewright.engine.jobs import PlanDraft, ResolvedJob
+from wavewright.engine.stopping import CancellationToken
 from wavewright.executor.events import Event, RetryOf
 from wavewright.executor.journal import Journal
 from wavewright.executor.state import RunState
-from wavewright.planner.allowance import OpenPurse
+from wavewright.planner.allowance import InspectableBudgetStore
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan, PlanPatch
@@ -65,13 +65,13 @@ class Asker(Protocol):
         ...
 
 
-PeopleOf: TypeAlias = Callable[[RunId], tuple[Approver, Asker]]
+PeopleForRun: TypeAlias = Callable[[RunId], tuple[Approver, Asker]]
 """Gives whom a run asks."""
-WatchTarget: TypeAlias = Callable[[str], AbstractContextManager[Callable[[Event], None]]]
+TargetObserver: TypeAlias = Callable[[str], AbstractContextManager[Callable[[Event], None]]]
 """Gives whoever is told of the events of one target's run, for as long as it is worked on."""
 
 
-def watch_no_target(target: str) -> AbstractContextManager[Callable[[Event], None]]:
+def ignore_target_events(target: str) -> AbstractContextManager[Callable[[Event], None]]:
     """Watch nothing of what goes on within the run of a target: the root run tells how it begins and ends."""
     del target
 
@@ -83,11 +83,11 @@ def watch_no_target(target: str) -> AbstractContextManager[Callable[[Event], Non
 
 Clock: TypeAlias = Callable[[], dt.datetime]
 
-ToolsThrough: TypeAlias = Callable[[Mapping[str, Tool]], Mapping[str, Tool]]
+ToolWrapper: TypeAlias = Callable[[Mapping[str, Tool]], Mapping[str, Tool]]
 """Puts others (stubs, recordings) in the place of tools, with the same names and signatures."""
 
 
-def as_they_are(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+def keep_tools(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
     """Leave the tools alone."""
     return tools
 
@@ -96,11 +96,11 @@ Publish: TypeAlias = Callable[[Package, Path], tuple[Path, ...]]
 """Lets a package out, into a folder where it becomes files, and returns the files; or raises `Unpublishable`."""
 
 
-class Unpublishable(Exception):
+class PackageNotPublished(Exception):
     """A package that cannot be let out, now or later; its run is left without an end."""
 
 
-def write_files(package: Package, folder: Path) -> tuple[Path, ...]:
+def write_package_files(package: Package, folder: Path) -> tuple[Path, ...]:
     """Write the package and its report."""
     from wavewright.reviewer.packaging import write_package
     from wavewright.reviewer.report.page import write_report
@@ -108,7 +108,7 @@ def write_files(package: Package, folder: Path) -> tuple[Path, ...]:
     return (write_package(package, folder), write_report(package, folder))
 
 
-def keep_back(package: Package, folder: Path) -> tuple[Path, ...]:
+def withhold_package(package: Package, folder: Path) -> tuple[Path, ...]:
     """Let nothing out: the package is built, and whoever has asked for the run looks at it."""
     del package, folder
     return ()
@@ -122,19 +122,19 @@ class Ports:
     settings: Settings
     services: Services
     """Language models, and what goes with them; its `models` is absent where none is configured."""
-    purse: OpenPurse | None
+    budget_store: InspectableBudgetStore | None
     """Keeps the budgets of models."""
     approver: Approver
     asker: Asker | None
     clock: Clock
     on_event: Callable[[Event], None]
-    stopper: Stopper
-    tools_through: ToolsThrough = as_they_are
-    publish: Publish = write_files
-    people_of: PeopleOf | None = None
+    cancellation: CancellationToken
+    wrap_tools: ToolWrapper = keep_tools
+    publish: Publish = write_package_files
+    people_for_run: PeopleForRun | None = None
     """Whom the run of one of several targets asks, where that is not whom the root run asks."""
-    watch_target: WatchTarget = watch_no_target
-    validation: Validation | None = None
+    observe_target: TargetObserver = ignore_target_events
+    validation: PackageValidation | None = None
     """Who looks at the packages of targets; nobody where absent."""
     announces_calls: bool = False
     """Whether the start of every call is journaled: the process of an earlier attempt has died."""
@@ -158,7 +158,7 @@ class RunRequest:
     job_file: Path | None = None
     job: Document | None = None
     """The job where it came otherwise than as a file; it names nothing outside the project's folder."""
-    order: Order | None = None
+    resolved_job: ResolvedJob | None = None
     """What the job comes to, where it was read before: for one target of a job that has several."""
     run: RunId | None = None
     """The run's id: it is resumed, or begins where nothing was journaled of it yet; a new id where absent."""
@@ -168,7 +168,7 @@ class RunRequest:
     """A plan that replaces the job's."""
     schedule: Schedule | None = None
     concurrency: int | None = None
-    inputs: InputChanges = field(default_factory=InputChanges)
+    inputs: InputOverrides = field(default_factory=InputOverrides)
     """What takes the place of the job's inputs."""
     as_of: dt.datetime | None = None
     output_dir: Path | None = None
@@ -182,7 +182,7 @@ class RunContext:
 
     request: RunRequest
     goal: Goal | None = None
-    order: Order | None = None
+    resolved_job: ResolvedJob | None = None
     """What the job comes to, where it has several targets."""
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     state: RunState = RunState()
@@ -202,7 +202,7 @@ class RunContext:
     """Steps that the patch brings and that write or send, which the run did not do so far."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """What the checker said of the latest candidate."""
-    executed: float = 0.0
+    executed_seconds: float = 0.0
     """Seconds that this process has spent on executing so far; the run's time limit is over all rounds."""
     review: ReviewResult | None = None
     package: Package | None = None
@@ -219,7 +219,7 @@ class RunContext:
     def time_left(self) -> float | None:
         """Seconds that are left of the run's time limit; none where it has no limit."""
         limit = self.goal.limits.run_timeout if self.goal is not None else None
-        return None if limit is None else max(0.0, limit - self.executed)
+        return None if limit is None else max(0.0, limit - self.executed_seconds)
 
     @property
     def signatures(self) -> dict[str, ToolSignature]:

@@ -14,7 +14,7 @@ from wavewright.config.settings import FILE_NAMES
 
 _JOB_FIELDS = frozenset({"name", "goal_template", "plan", "variables", "benchmarks", "overrides"})
 """Fields that a job may have and a plan may not."""
-_SEALED = "wavewright/sealed-plan/"
+_SAVED_PLAN_SCHEMA = "wavewright/sealed-plan/"
 """How the format of every sealed plan begins."""
 
 
@@ -23,14 +23,14 @@ def is_job(document: Document) -> bool:
     return (
         isinstance(document.value, dict)
         and "steps" not in document.value
-        and (bool(_JOB_FIELDS & document.value.keys()) or is_sealed_plan(document))
+        and (bool(_JOB_FIELDS & document.value.keys()) or is_saved_plan(document))
     )
 
 
-def is_sealed_plan(document: Document) -> bool:
+def is_saved_plan(document: Document) -> bool:
     """Whether a document is meant as a sealed plan, of this format or another."""
     stated = document.value.get("format") if isinstance(document.value, dict) else None
-    return isinstance(stated, str) and stated.startswith(_SEALED)
+    return isinstance(stated, str) and stated.startswith(_SAVED_PLAN_SCHEMA)
 
 
 def is_template(document: Document) -> bool:

@@ -13,20 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wavewright.config.documents import Source
-from wavewright.engine.dry_run_budget import BudgetVerdict, Demand, judge_budget
+from wavewright.engine.dry_run_budget import BudgetVerdict, ModelDemand, judge_budget
 from wavewright.engine.dry_run_estimates import (
-    NOTHING,
+    ZERO_RANGE,
     CallEstimate,
-    Outlook,
-    Range,
+    EstimateRange,
+    ForecastInputs,
     estimate_call,
 )
 from wavewright.engine.dry_run_known import count_calls, known_value
-from wavewright.engine.dry_run_rerun import RUNNING, Rerun, Standing
-from wavewright.engine.dry_run_reuse import Reuse
+from wavewright.engine.dry_run_rerun import CALLING, BegunRunForecast, RerunStatus
+from wavewright.engine.dry_run_reuse import StepReuse
 from wavewright.engine.dry_run_trust import Trust, judge_trust
-from wavewright.engine.job_faults import no_plan
-from wavewright.engine.jobs import Order
+from wavewright.engine.job_faults import no_plan_error
+from wavewright.engine.jobs import ResolvedJob
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.check_readiness import check_readiness
 from wavewright.planner.checker import check
@@ -38,7 +38,7 @@ from wavewright.planner.models import Cap, Plan, Step
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, Schedule, StepId
 
-_OVER_BUDGET = frozenset({"E701", "E702", "E703", "E704"})
+_OVER_BUDGET_CODES = frozenset({"E701", "E702", "E703", "E704"})
 """What the checker says against budgets: part of the verdict here, where everything else is told all the same."""
 
 _PLANNER_FIRST = (
@@ -73,27 +73,27 @@ class StepForecast:
     p90_seconds: float
     call: CallEstimate
     """What one call takes, and where that figure is from."""
-    tokens: Range
+    tokens: EstimateRange
     """Of all its calls."""
-    usd: Range | None
+    usd: EstimateRange | None
     """Of all its calls; None where the price is not known."""
     needs_approval: bool
-    reuse: Reuse | None
+    reuse: StepReuse | None
     """What the journal answers of its calls; the rest are made."""
-    standing: Standing | None
+    rerun_status: RerunStatus | None
     """What becomes of it, where the run has begun already."""
 
     @property
-    def is_idle(self) -> bool:
+    def makes_no_call(self) -> bool:
         """Whether it calls nothing: skipped for these inputs, done already, or blocked."""
-        return self.is_skipped or (self.standing is not None and self.standing.kind not in RUNNING)
+        return self.is_skipped or (self.rerun_status is not None and self.rerun_status.kind not in CALLING)
 
     @property
     def calls_made(self) -> int:
         """Calls that are really made; one where their number depends on an output."""
-        if self.is_idle:
+        if self.makes_no_call:
             return 0
-        done = self.standing.items_done if self.standing is not None else 0
+        done = self.rerun_status.items_done if self.rerun_status is not None else 0
         reused = self.reuse.calls if self.reuse is not None else 0
         return 1 if self.calls is None else max(0, self.calls - done - reused)
 
@@ -102,18 +102,18 @@ class StepForecast:
 class PlanForecast:
     """What the whole plan is expected to take."""
 
-    seconds: Range
+    seconds: EstimateRange
     """From the first call to the last, with the schedule and the limits."""
     calls: int
     """Calls that are made; what is reused is none of them."""
-    tokens: Range
-    usd: Range | None
+    tokens: EstimateRange
+    usd: EstimateRange | None
     """None where a step's price is not known."""
-    is_least: bool
+    is_lower_bound: bool
     """Whether a step's number of calls depends on an output: one call is counted then."""
     from_history: int
     """Steps whose seconds are drawn from past calls."""
-    from_priors: int
+    from_defaults: int
     """Steps whose seconds, or tokens, are the tool's own figure."""
 
 
@@ -129,7 +129,7 @@ class DryRun:
     concurrency: int
     steps: tuple[StepForecast, ...]
     waves: tuple[tuple[StepId, ...], ...]
-    width: int
+    max_parallelism: int
     critical_path: tuple[StepId, ...]
     critical_seconds: float
     total_seconds: float
@@ -144,28 +144,28 @@ class DryRun:
     trust: Trust
     plan: Plan
     """Bound to its goal, as it would run."""
-    rerun: Rerun | None
+    rerun: BegunRunForecast | None
     """The run that it goes on with, where it does not begin anew."""
     notes: tuple[str, ...]
     """What a reader should know before all else, such as that a run would ask the planner."""
 
 
 def forecast(
-    order: Order,
+    order: ResolvedJob,
     tools: Mapping[str, ToolSignature],
     *,
     now: dt.datetime,
-    outlook: Outlook | None = None,
+    outlook: ForecastInputs | None = None,
 ) -> DryRun:
     """Return what running the order would do; a plan that is over a budget is told with its verdict.
 
     Raises:
         PlanError: there is no plan, or it is not sound.
     """
-    outlook = outlook or Outlook()
+    outlook = outlook or ForecastInputs()
     goal, draft = order.goal, order.draft
     if draft is None:
-        raise no_plan(goal, order.source)
+        raise no_plan_error(goal, order.source)
     plan = bind_plan(draft.plan, goal, tools)
     rerun = outlook.rerun
     checked = check(
@@ -178,9 +178,9 @@ def forecast(
     )
     found = draft.origin.place([*checked, *check_readiness(plan, outlook.obstacles)])
     source = draft.origin.document.source
-    if any(each.severity == "error" and each.code not in _OVER_BUDGET for each in found):
+    if any(each.severity == "error" and each.code not in _OVER_BUDGET_CODES for each in found):
         raise PlanError(found, source)
-    if outlook.has_models and draft.rung == "template" and not draft.is_sealed:
+    if outlook.has_models and draft.rung == "template" and not draft.is_saved:
         outlook = replace(outlook, notes=(_PLANNER_FIRST, *outlook.notes))
     return _Forecaster(plan, goal, tools, outlook, now).record(draft.rung, found, source)
 
@@ -193,13 +193,13 @@ class _Forecaster:
         plan: Plan,
         goal: Goal,
         tools: Mapping[str, ToolSignature],
-        outlook: Outlook,
+        outlook: ForecastInputs,
         now: dt.datetime,
     ) -> None:
         self._plan = plan
         self._goal = goal
         self._tools = tools
-        self._outlook = outlook
+        self._inputs = outlook
         self._now = now
         self._graph = PlanGraph.of(plan)
         self._waves = self._graph.wave_of()
@@ -226,12 +226,12 @@ class _Forecaster:
             concurrency=goal.limits.concurrency,
             steps=steps,
             waves=self._graph.waves,
-            width=self._graph.width,
+            max_parallelism=self._graph.width,
             critical_path=path.steps,
             critical_seconds=path.seconds,
-            total_seconds=math.fsum(_work(step).expected for step in steps),
+            total_seconds=math.fsum(_sequential_seconds(step).expected for step in steps),
             gates=tuple(f"{gate.id} on {gate.on}: {gate.kind}, {gate.severity}s" for gate in plan.gates),
-            caps=tuple(_cap(cap) for cap in plan.caps),
+            caps=tuple(_cap_text(cap) for cap in plan.caps),
             approvals=self._approvals(),
             warnings=tuple(each for each in found if each.severity != "error"),
             source=source,
@@ -242,17 +242,17 @@ class _Forecaster:
                 self._graph,
                 tools,
                 skipped=frozenset(step.id for step in steps if step.is_skipped),
-                silent=frozenset(step.id for step in steps if step.is_idle),
-                prices=self._outlook.prices,
+                silent=frozenset(step.id for step in steps if step.makes_no_call),
+                prices=self._inputs.prices,
             ),
             plan=plan,
-            rerun=self._outlook.rerun,
-            notes=self._outlook.notes,
+            rerun=self._inputs.rerun,
+            notes=self._inputs.notes,
         )
 
     def _approvals(self) -> tuple[str, ...]:
-        if self._outlook.rerun is not None:
-            return self._outlook.rerun.approvals
+        if self._inputs.rerun is not None:
+            return self._inputs.rerun.approvals
         return tuple(
             f"step {step.id!r} calls {step.tool!r}, which needs approval"
             for step in self._plan.steps
@@ -260,7 +260,7 @@ class _Forecaster:
         )
 
     def _step(self, step: Step) -> StepForecast:
-        tool, call, rerun = self._tools[step.tool], self._calls[step.tool], self._outlook.rerun
+        tool, call, rerun = self._tools[step.tool], self._calls[step.tool], self._inputs.rerun
         known = rerun.outputs if rerun is not None else dict[StepId, Json]()
         is_skipped = step.when is not None and known_value(step.when, self._plan, self._now, known) is False
         bare = StepForecast(
@@ -280,23 +280,23 @@ class _Forecaster:
             params=step.params,
             p90_seconds=0.0,
             call=call,
-            tokens=NOTHING,
-            usd=NOTHING,
+            tokens=ZERO_RANGE,
+            usd=ZERO_RANGE,
             needs_approval=tool.needs_approval,
-            reuse=self._outlook.reuse.get(step.id),
-            standing=rerun.standings.get(step.id) if rerun is not None else None,
+            reuse=self._inputs.reuse.get(step.id),
+            rerun_status=rerun.statuses.get(step.id) if rerun is not None else None,
         )
         made = bare.calls_made
-        seconds = call.seconds.times(math.ceil(made / self._at_once(step, tool)))
+        seconds = call.seconds.times(math.ceil(made / self._max_parallelism(step, tool)))
         return replace(
             bare,
             seconds=seconds.expected,
             p90_seconds=seconds.p90,
             tokens=call.tokens.times(made),
-            usd=call.usd.times(made) if call.usd is not None else None if made else NOTHING,
+            usd=call.usd.times(made) if call.usd is not None else None if made else ZERO_RANGE,
         )
 
-    def _at_once(self, step: Step, tool: ToolSignature) -> int:
+    def _max_parallelism(self, step: Step, tool: ToolSignature) -> int:
         limits = self._goal.limits
         bounds = (
             limits.concurrency,
@@ -310,19 +310,24 @@ class _Forecaster:
         running = [step for step in steps if step.calls_made]
         priced = [step.usd for step in running]
         return PlanForecast(
-            seconds=Range(self._run_seconds(steps, is_p90=False), self._run_seconds(steps, is_p90=True)),
+            seconds=EstimateRange(
+                self._run_seconds(steps, is_p90=False), self._run_seconds(steps, is_p90=True)
+            ),
             calls=sum(step.calls_made for step in steps),
-            tokens=sum((step.tokens for step in running), NOTHING),
-            usd=None if None in priced else sum((usd for usd in priced if usd is not None), NOTHING),
-            is_least=any(step.calls is None for step in running),
-            from_history=sum(not _is_prior(step) for step in running),
-            from_priors=sum(_is_prior(step) for step in running),
+            tokens=sum((step.tokens for step in running), ZERO_RANGE),
+            usd=None if None in priced else sum((usd for usd in priced if usd is not None), ZERO_RANGE),
+            is_lower_bound=any(step.calls is None for step in running),
+            from_history=sum(not _is_default_estimate(step) for step in running),
+            from_defaults=sum(_is_default_estimate(step) for step in running),
         )
 
     def _run_seconds(self, steps: Sequence[StepForecast], *, is_p90: bool) -> float:
         """Return how long the run takes at least: no less than its longest chain, nor than its work shared out."""
         seconds = {step.id: step.p90_seconds if is_p90 else step.seconds for step in steps}
-        work = {step.id: _work(step).p90 if is_p90 else _work(step).expected for step in steps}
+        work = {
+            step.id: _sequential_seconds(step).p90 if is_p90 else _sequential_seconds(step).expected
+            for step in steps
+        }
         at_once = self._goal.limits.concurrency
         if self._goal.schedule == "dataflow":
             return max(self._graph.critical_path(seconds).seconds, math.fsum(work.values()) / at_once)
@@ -334,14 +339,14 @@ class _Forecaster:
     def _budget(
         self, steps: Sequence[StepForecast], estimate: PlanForecast, errors: Sequence[Diagnostic]
     ) -> BudgetVerdict:
-        demands = {step.id: _demand(step) for step in steps if step.call.model is not None}
+        demands = {step.id: _step_demand(step) for step in steps if step.call.model is not None}
         return judge_budget(
-            sum(demands.values(), Demand()),
+            sum(demands.values(), ModelDemand()),
             time=estimate.seconds,
             time_limit=self._goal.limits.run_timeout,
-            allowance=self._outlook.allowance,
+            allowance=self._inputs.allowance,
             steps=[
-                (step.id, step.budget, demands.get(step.id, Demand()), _work(told))
+                (step.id, step.budget, demands.get(step.id, ModelDemand()), _sequential_seconds(told))
                 for step, told in zip(self._plan.steps, steps, strict=True)
                 if step.budget is not None and told.calls_made
             ],
@@ -349,22 +354,22 @@ class _Forecaster:
         )
 
 
-def _work(step: StepForecast) -> Range:
+def _sequential_seconds(step: StepForecast) -> EstimateRange:
     """Return the seconds of all calls of a step, one after another."""
     return step.call.seconds.times(step.calls_made)
 
 
-def _cap(cap: Cap) -> str:
+def _cap_text(cap: Cap) -> str:
     when = "" if cap.when == "true" else f" when {cap.when}"
     return f"{cap.field} at most {cap.max:g}{when}: {cap.because}"
 
 
-def _demand(step: StepForecast) -> Demand:
+def _step_demand(step: StepForecast) -> ModelDemand:
     calls = float(step.calls_made)
-    return Demand(Range(calls, calls), step.tokens, step.usd, _work(step))
+    return ModelDemand(EstimateRange(calls, calls), step.tokens, step.usd, _sequential_seconds(step))
 
 
-def _is_prior(step: StepForecast) -> bool:
+def _is_default_estimate(step: StepForecast) -> bool:
     return step.call.seconds_from == "prior" or (
         step.call.model is not None and step.call.tokens_from == "prior"
     )

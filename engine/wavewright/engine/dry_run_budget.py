@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from wavewright.engine.dry_run_estimates import NOTHING, Range
+from wavewright.engine.dry_run_estimates import ZERO_RANGE, EstimateRange
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.models import Budget
 from wavewright.planner.types import StepId
 
-Verdict: TypeAlias = Literal["none", "fits", "tight", "unknown", "over"]
-Measure: TypeAlias = Literal["calls", "tokens", "usd", "seconds", "time"]
+BudgetOutcome: TypeAlias = Literal["none", "fits", "tight", "unknown", "over"]
+BudgetMeasure: TypeAlias = Literal["calls", "tokens", "usd", "seconds", "time"]
 
-_WORST_FIRST: Final[tuple[Verdict, ...]] = ("over", "unknown", "tight", "fits")
-_SPENT: Final[tuple[Literal["calls", "tokens", "usd", "seconds"], ...]] = (
+_WORST_FIRST: Final[tuple[BudgetOutcome, ...]] = ("over", "unknown", "tight", "fits")
+_MODEL_MEASURES: Final[tuple[Literal["calls", "tokens", "usd", "seconds"], ...]] = (
     "tokens",
     "usd",
     "calls",
@@ -29,18 +29,18 @@ _SPENT: Final[tuple[Literal["calls", "tokens", "usd", "seconds"], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class ModelDemand:
     """What models are asked for, by a step or by all of them."""
 
-    calls: Range = NOTHING
-    tokens: Range = NOTHING
-    usd: Range | None = NOTHING
+    calls: EstimateRange = ZERO_RANGE
+    tokens: EstimateRange = ZERO_RANGE
+    usd: EstimateRange | None = ZERO_RANGE
     """None where a price is not known."""
-    seconds: Range = NOTHING
+    seconds: EstimateRange = ZERO_RANGE
     """Time of model calls."""
 
-    def __add__(self, other: Demand) -> Demand:
-        return Demand(
+    def __add__(self, other: ModelDemand) -> ModelDemand:
+        return ModelDemand(
             self.calls + other.calls,
             self.tokens + other.tokens,
             None if self.usd is None or other.usd is None else self.usd + other.usd,
@@ -54,12 +54,12 @@ class BudgetRow:
 
     scope: Literal["run", "job", "day", "step"]
     step: StepId | None
-    measure: Measure
+    measure: BudgetMeasure
     """`seconds` is time of model calls, `time` that of the whole run or step."""
     left: float
     expected: float | None
     p90: float | None
-    verdict: Verdict
+    verdict: BudgetOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class BudgetVerdict:
     """Why `run` would refuse the plan before it begins."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> BudgetOutcome:
         """The worst of the rows."""
         if self.refusals:
             return "over"
@@ -83,12 +83,12 @@ class BudgetVerdict:
 
 
 def judge_budget(
-    total: Demand,
+    total: ModelDemand,
     *,
-    time: Range,
+    time: EstimateRange,
     time_limit: float | None,
     allowance: Allowance | None,
-    steps: Iterable[tuple[StepId, Budget, Demand, Range]],
+    steps: Iterable[tuple[StepId, Budget, ModelDemand, EstimateRange]],
     refusals: tuple[str, ...] = (),
 ) -> BudgetVerdict:
     """Return the verdict.
@@ -103,35 +103,35 @@ def judge_budget(
     """
     rows: list[BudgetRow] = []
     if time_limit is not None:
-        rows.append(_row("run", None, "time", time_limit, time))
+        rows.append(_budget_row("run", None, "time", time_limit, time))
     if allowance is not None:
-        rows += [*_rows("run", allowance.run, total), *_rows("job", allowance.job, total)]
-        rows += _rows("day", allowance.day, total)
+        rows += [*_scope_rows("run", allowance.run, total), *_scope_rows("job", allowance.job, total)]
+        rows += _scope_rows("day", allowance.day, total)
     for step, budget, demand, seconds in steps:
-        rows += _rows("step", budget, demand, step)
+        rows += _scope_rows("step", budget, demand, step)
         if budget.seconds is not None:
-            rows.append(_row("step", step, "time", budget.seconds, seconds))
+            rows.append(_budget_row("step", step, "time", budget.seconds, seconds))
     return BudgetVerdict(tuple(rows), refusals)
 
 
-def _rows(
-    scope: Literal["run", "job", "day", "step"], left: object, demand: Demand, step: StepId | None = None
+def _scope_rows(
+    scope: Literal["run", "job", "day", "step"], left: object, demand: ModelDemand, step: StepId | None = None
 ) -> Iterator[BudgetRow]:
-    for measure in _SPENT:
+    for measure in _MODEL_MEASURES:
         bound: float | None = getattr(left, measure)
         # A step's seconds are those of its calls, whatever they ask.
         if bound is not None and not (step is not None and measure == "seconds"):
-            yield _row(scope, step, measure, float(bound), getattr(demand, measure))
+            yield _budget_row(scope, step, measure, float(bound), getattr(demand, measure))
 
 
-def _row(
+def _budget_row(
     scope: Literal["run", "job", "day", "step"],
     step: StepId | None,
-    measure: Measure,
+    measure: BudgetMeasure,
     left: float,
-    figure: Range | None,
+    figure: EstimateRange | None,
 ) -> BudgetRow:
     if figure is None:
         return BudgetRow(scope, step, measure, left, None, None, "unknown")
-    verdict: Verdict = "over" if figure.expected > left else "tight" if figure.p90 > left else "fits"
+    verdict: BudgetOutcome = "over" if figure.expected > left else "tight" if figure.p90 > left else "fits"
     return BudgetRow(scope, step, measure, left, figure.expected, figure.p90, verdict)

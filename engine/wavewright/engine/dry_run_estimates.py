@@ -12,38 +12,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from wavewright.engine.dry_run_rerun import Rerun
-from wavewright.engine.dry_run_reuse import Reuse
+from wavewright.engine.dry_run_rerun import BegunRunForecast
+from wavewright.engine.dry_run_reuse import StepReuse
 from wavewright.engine.past_calls import NO_HISTORY, History, PastCalls
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.check_readiness import Obstacle
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import StepId
 
-Basis: TypeAlias = Literal["history", "prior"]
+EstimateSource: TypeAlias = Literal["history", "prior"]
 
-LEAST_CALLS: Final = 3
+MIN_CALLS: Final = 3
 """Calls from which a history is believed."""
-_PRIOR_SPREAD: Final = 2.0
+_DEFAULT_SPREAD: Final = 2.0
 """A prior's p90 over its expected figure."""
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class EstimateRange:
     """An expected figure and the one that nine of ten stay below."""
 
     expected: float = 0.0
     p90: float = 0.0
 
-    def __add__(self, other: Range) -> Range:
-        return Range(self.expected + other.expected, self.p90 + other.p90)
+    def __add__(self, other: EstimateRange) -> EstimateRange:
+        return EstimateRange(self.expected + other.expected, self.p90 + other.p90)
 
-    def times(self, factor: float) -> Range:
+    def times(self, factor: float) -> EstimateRange:
         """Return so many of it; of many calls each is taken to reach its p90, which errs on the safe side."""
-        return Range(self.expected * factor, self.p90 * factor)
+        return EstimateRange(self.expected * factor, self.p90 * factor)
 
 
-NOTHING: Final = Range()
+ZERO_RANGE: Final = EstimateRange()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class ModelPrice:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class ForecastInputs:
     """What a forecast knows beside the plan and the tools."""
 
     history: History = field(default_factory=lambda: NO_HISTORY)
@@ -64,9 +64,9 @@ class Outlook:
     """By tool that asks a model; none where no model is configured, and then none is asked."""
     allowance: Allowance | None = None
     """What is left of the budgets; None where no model is configured, and then nothing is spent."""
-    reuse: Mapping[StepId, Reuse] = field(default_factory=dict[StepId, Reuse])
+    reuse: Mapping[StepId, StepReuse] = field(default_factory=dict[StepId, StepReuse])
     """By step, what the journal answers."""
-    rerun: Rerun | None = None
+    rerun: BegunRunForecast | None = None
     """The run that the plan is part of, where it has begun."""
     has_models: bool = False
     """Whether a model is configured, so that a run would ask the planner where the plan is the template's."""
@@ -80,33 +80,33 @@ class Outlook:
 class CallEstimate:
     """What one call takes."""
 
-    seconds: Range
-    seconds_from: Basis
+    seconds: EstimateRange
+    seconds_from: EstimateSource
     calls_seen: int
     """How many past calls the seconds are drawn from."""
-    tokens: Range = NOTHING
-    tokens_from: Basis = "prior"
+    tokens: EstimateRange = ZERO_RANGE
+    tokens_from: EstimateSource = "prior"
     spends_seen: int = 0
     """How many past calls of this model the tokens are drawn from."""
-    usd: Range | None = NOTHING
+    usd: EstimateRange | None = ZERO_RANGE
     """None where the price is not known."""
     model: str | None = None
     """Who would be asked; None for a tool that asks no model."""
 
 
-def estimate_call(tool: ToolSignature, outlook: Outlook) -> CallEstimate:
+def estimate_call(tool: ToolSignature, outlook: ForecastInputs) -> CallEstimate:
     """Return what one call of the tool is expected to take."""
     past = outlook.history.get(tool.name, PastCalls())
-    has_history = len(past.seconds) >= LEAST_CALLS
-    seconds = _observed(past.seconds) if has_history else _prior(tool.expected_seconds)
+    has_history = len(past.seconds) >= MIN_CALLS
+    seconds = _observed_range(past.seconds) if has_history else _default_range(tool.expected_seconds)
     price = outlook.prices.get(tool.name)
     seen = len(past.seconds) if has_history else 0
-    basis: Basis = "history" if has_history else "prior"
+    basis: EstimateSource = "history" if has_history else "prior"
     if price is None:
         return CallEstimate(seconds, basis, seen)
     spends = past.of_model(price.model)
-    if len(spends) < LEAST_CALLS:
-        tokens = _prior(float(tool.expected_tokens))
+    if len(spends) < MIN_CALLS:
+        tokens = _default_range(float(tool.expected_tokens))
         usd = None if price.usd_per_1000_tokens is None else tokens.times(price.usd_per_1000_tokens / 1000)
         return CallEstimate(seconds, basis, seen, tokens, "prior", 0, usd, price.model)
     known = [spend.usd for spend in spends if spend.usd is not None]
@@ -114,21 +114,21 @@ def estimate_call(tool: ToolSignature, outlook: Outlook) -> CallEstimate:
         seconds,
         basis,
         seen,
-        _observed([float(spend.tokens) for spend in spends]),
+        _observed_range([float(spend.tokens) for spend in spends]),
         "history",
         len(spends),
-        _observed(known) if len(known) == len(spends) else None,
+        _observed_range(known) if len(known) == len(spends) else None,
         price.model,
     )
 
 
-def _prior(figure: float) -> Range:
-    return Range(figure, figure * _PRIOR_SPREAD)
+def _default_range(figure: float) -> EstimateRange:
+    return EstimateRange(figure, figure * _DEFAULT_SPREAD)
 
 
-def _observed(figures: Sequence[float]) -> Range:
+def _observed_range(figures: Sequence[float]) -> EstimateRange:
     """Return mean and p90 (by nearest rank: a figure that did occur)."""
     ordered = sorted(figures)
     mean = math.fsum(ordered) / len(ordered)
     # Of few calls the mean can be above nine of ten; what is expected is never above the p90.
-    return Range(mean, max(mean, ordered[math.ceil(0.9 * len(ordered)) - 1]))
+    return EstimateRange(mean, max(mean, ordered[math.ceil(0.9 * len(ordered)) - 1]))

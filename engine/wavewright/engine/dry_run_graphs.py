@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wavewright.engine.dry_run import DryRun, StepForecast
-from wavewright.engine.dry_run_text import times_of
+from wavewright.engine.dry_run_text import repetition_text
 
 
 def as_mermaid(dry_run: DryRun) -> str:
@@ -12,7 +12,7 @@ def as_mermaid(dry_run: DryRun) -> str:
     steps = {step.id: step for step in dry_run.steps}
     for number, wave in enumerate(dry_run.waves, 1):
         lines.append(f"    subgraph wave_{number} [wave {number}]")
-        lines += [f"        {_mermaid_node(steps[step_id])}" for step_id in wave]
+        lines += [f"        {_mermaid_node_line(steps[step_id])}" for step_id in wave]
         lines.append("    end")
     critical = _critical_edges(dry_run)
     lines += [
@@ -23,8 +23,8 @@ def as_mermaid(dry_run: DryRun) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _mermaid_node(step: StepForecast) -> str:
-    label = f"{step.id}<br/>{step.tool}{times_of(step)}"
+def _mermaid_node_line(step: StepForecast) -> str:
+    label = f"{step.id}<br/>{step.tool}{repetition_text(step)}"
     return f's_{step.id}{{{{"{label}"}}}}' if step.effects else f's_{step.id}["{label}"]'
 
 
@@ -39,7 +39,7 @@ def as_dot(dry_run: DryRun) -> str:
         style = ', style="rounded,dashed"' if step.optional else ""
         shape = ", shape=hexagon" if step.effects else ""
         faint = ", color=gray, fontcolor=gray" if step.is_skipped else ""
-        label = f"{step.id}\\n{step.tool}{times_of(step)}"
+        label = f"{step.id}\\n{step.tool}{repetition_text(step)}"
         lines.append(f'    "{step.id}" [label="{label}"{style}{shape}{faint}];')
     for wave in dry_run.waves:
         names = " ".join(f'"{step_id}";' for step_id in wave)

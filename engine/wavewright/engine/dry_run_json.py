@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from wavewright.engine.dry_run import DryRun, PlanForecast, StepForecast
 from wavewright.engine.dry_run_budget import BudgetRow
-from wavewright.engine.dry_run_estimates import Range
+from wavewright.engine.dry_run_estimates import EstimateRange
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.times import iso_of_epoch
 
 
-def as_json(dry_run: DryRun) -> dict[str, object]:
+def dry_run_json(dry_run: DryRun) -> dict[str, object]:
     """Return the record as JSON."""
     return {
         "job": dry_run.job,
@@ -19,7 +19,7 @@ def as_json(dry_run: DryRun) -> dict[str, object]:
         "schedule": dry_run.schedule,
         "concurrency": dry_run.concurrency,
         "waves": [list(wave) for wave in dry_run.waves],
-        "width": dry_run.width,
+        "width": dry_run.max_parallelism,
         "critical_path": {"steps": list(dry_run.critical_path), "seconds": dry_run.critical_seconds},
         "total_seconds": dry_run.total_seconds,
         "estimate": estimate_json(dry_run.estimate),
@@ -50,7 +50,7 @@ def as_json(dry_run: DryRun) -> dict[str, object]:
                 "tool": flow.tool,
                 "read_by": list(flow.read_by),
                 "reaches": list(flow.reaches),
-                "acting": list(flow.acting),
+                "acting": list(flow.acting_steps),
             }
             for flow in dry_run.trust.untrusted
         ],
@@ -66,13 +66,13 @@ def as_json(dry_run: DryRun) -> dict[str, object]:
 def estimate_json(estimate: PlanForecast) -> JsonObject:
     """Return what the whole plan is expected to take, as JSON."""
     return {
-        "seconds": _range(estimate.seconds),
+        "seconds": _range_json(estimate.seconds),
         "calls": estimate.calls,
-        "tokens": _range(estimate.tokens),
-        "usd": _range(estimate.usd),
-        "is_least": estimate.is_least,
+        "tokens": _range_json(estimate.tokens),
+        "usd": _range_json(estimate.usd),
+        "is_least": estimate.is_lower_bound,
         "from_history": estimate.from_history,
-        "from_priors": estimate.from_priors,
+        "from_priors": estimate.from_defaults,
     }
 
 
@@ -87,7 +87,7 @@ def _step_json(step: StepForecast) -> dict[str, object]:
         "calls": step.calls,
         "calls_made": step.calls_made,
         "reuse": _reuse_json(step),
-        "standing": _standing_json(step),
+        "standing": _rerun_status_json(step),
         "skipped": step.is_skipped,
         "when": step.when,
         "optional": step.optional,
@@ -98,8 +98,8 @@ def _step_json(step: StepForecast) -> dict[str, object]:
         "seconds_from": step.call.seconds_from,
         "calls_seen": step.call.calls_seen,
         "model": step.call.model,
-        "tokens": _range(step.tokens),
-        "usd": _range(step.usd),
+        "tokens": _range_json(step.tokens),
+        "usd": _range_json(step.usd),
         "tokens_from": step.call.tokens_from if step.call.model is not None else None,
         "spends_seen": step.call.spends_seen,
         "gates": list(step.gates),
@@ -117,13 +117,13 @@ def _reuse_json(step: StepForecast) -> dict[str, object] | None:
     }
 
 
-def _standing_json(step: StepForecast) -> dict[str, object] | None:
-    if step.standing is None:
+def _rerun_status_json(step: StepForecast) -> dict[str, object] | None:
+    if step.rerun_status is None:
         return None
     return {
-        "kind": step.standing.kind,
-        "reason": step.standing.reason,
-        "items_done": step.standing.items_done,
+        "kind": step.rerun_status.kind,
+        "reason": step.rerun_status.reason,
+        "items_done": step.rerun_status.items_done,
     }
 
 
@@ -131,11 +131,15 @@ def _rerun_json(dry_run: DryRun) -> dict[str, object] | None:
     if dry_run.rerun is None:
         return None
     runs = [step.id for step in dry_run.steps if step.calls_made]
-    kept = [step.id for step in dry_run.steps if step.standing is not None and step.standing.kind == "kept"]
+    kept = [
+        step.id
+        for step in dry_run.steps
+        if step.rerun_status is not None and step.rerun_status.kind == "kept"
+    ]
     return {"run": dry_run.rerun.run, "patch": dry_run.rerun.patch, "runs": runs, "kept": kept}
 
 
-def _range(figure: Range | None) -> JsonObject | None:
+def _range_json(figure: EstimateRange | None) -> JsonObject | None:
     # What is left over of adding floats is nobody's microsecond.
     return None if figure is None else {"expected": round(figure.expected, 9), "p90": round(figure.p90, 9)}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
-from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.expressions import ExpressionError, evaluate
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.reads import Read
-from wavewright.planner.references import parse_text, reads, render
+from wavewright.planner.references import reads, render, split_references
 from wavewright.planner.types import Json, JsonObject, StepId
 
 
@@ -24,11 +24,11 @@ def count_calls(step: Step, plan: Plan, now: dt.datetime, outputs: Mapping[StepI
 
 def known_value(text: str, plan: Plan, now: dt.datetime, outputs: Mapping[StepId, Json]) -> Json:
     """Return the value of a condition or a `${…}` text that reads inputs and known outputs alone, else `None`."""
-    parts = parse_text(text)
+    parts = split_references(text)
     embedded = [part.expression for part in parts if not isinstance(part, str)]
     expressions = embedded or [text]
     for expression in expressions:
-        if any(not (one.root == "inputs" or _is_output(one, outputs)) for one in reads(expression)):
+        if any(not (one.root == "inputs" or _is_known_output(one, outputs)) for one in reads(expression)):
             return None
     steps: JsonObject = {str(step): output for step, output in outputs.items()}
     variables: JsonObject = {"inputs": plan.inputs, "steps": steps}
@@ -38,9 +38,9 @@ def known_value(text: str, plan: Plan, now: dt.datetime, outputs: Mapping[StepId
 
     try:
         return render(text, value_of) if embedded else value_of(text)
-    except ExpressionFault:
+    except ExpressionError:
         return None
 
 
-def _is_output(read: Read, outputs: Mapping[StepId, Json]) -> bool:
+def _is_known_output(read: Read, outputs: Mapping[StepId, Json]) -> bool:
     return read.root == "steps" and read.name is not None and read.name in outputs

@@ -12,12 +12,12 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from wavewright.config.settings import Settings
-from wavewright.engine.dry_run_estimates import ModelPrice, Outlook
-from wavewright.engine.dry_run_rerun import Rerun
+from wavewright.engine.dry_run_estimates import ForecastInputs, ModelPrice
+from wavewright.engine.dry_run_rerun import BegunRunForecast
 from wavewright.engine.dry_run_reuse import FindStored, find_reuse
 from wavewright.engine.obstacles import find_obstacles
 from wavewright.engine.past_calls import History
-from wavewright.engine.unspent import price_of_role, unspent
+from wavewright.engine.unspent import price_of_role, read_remaining_allowance
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
@@ -26,15 +26,15 @@ from wavewright.tools.models import model_configured
 from wavewright.tools.workers.services import AGENT
 
 
-def gather_outlook(
+def gather_forecast_inputs(
     plan: Plan,
     goal: Goal,
     tools: Mapping[str, ToolSignature],
     settings: Settings,
     *,
     now: dt.datetime,
-    rerun: Rerun | None = None,
-) -> Outlook:
+    rerun: BegunRunForecast | None = None,
+) -> ForecastInputs:
     """Return the outlook of a plan; `rerun` is the run that it is part of, where that has begun already.
 
     Raises:
@@ -42,7 +42,7 @@ def gather_outlook(
         ToolDefinitionError: a worker's file is faulty.
     """
     called = {step.tool for step in plan.steps}
-    history, find = _journaled(called, settings)
+    history, find = _journal_history(called, settings)
     reuse = find_reuse(
         bind_plan(plan, goal, tools),
         goal,
@@ -52,20 +52,22 @@ def gather_outlook(
         find=find,
     )
     if not model_configured(settings):
-        return Outlook(history, reuse=reuse, rerun=rerun, obstacles=find_obstacles(plan, tools, settings))
+        return ForecastInputs(
+            history, reuse=reuse, rerun=rerun, obstacles=find_obstacles(plan, tools, settings)
+        )
     asking = [tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens]
-    prices, stops = _prices(asking, goal, settings)
+    prices, stops = _model_prices(asking, goal, settings)
     if rerun is None:
-        allowance = unspent(plan, goal, settings, job=goal.job)
+        allowance = read_remaining_allowance(plan, goal, settings, job=goal.job)
     else:
-        allowance = unspent(plan, goal, settings, job=goal.job, run=rerun.run)
+        allowance = read_remaining_allowance(plan, goal, settings, job=goal.job, run=rerun.run)
     obstacles = find_obstacles(plan, tools, settings)
-    return Outlook(
+    return ForecastInputs(
         history, prices, allowance, reuse, rerun, has_models=True, notes=stops, obstacles=obstacles
     )
 
 
-def _journaled(tools: Collection[str], settings: Settings) -> tuple[History, FindStored]:
+def _journal_history(tools: Collection[str], settings: Settings) -> tuple[History, FindStored]:
     """Return the history of these tools, and what looks stored calls up."""
     if settings.journal_url is None:
         from wavewright.engine.history import find_stored, read_history
@@ -77,11 +79,11 @@ def _journaled(tools: Collection[str], settings: Settings) -> tuple[History, Fin
     return history, partial(history_in_database.find_stored, settings.journal_url)
 
 
-def _prices(
+def _model_prices(
     asking: list[ToolSignature], goal: Goal, settings: Settings
 ) -> tuple[dict[str, ModelPrice], tuple[str, ...]]:
     """Return whom each tool would ask, and what would keep a run from asking."""
-    own = _own_preferences(settings) if asking else {}
+    own = _worker_preferences(settings) if asking else {}
     found: dict[str, ModelPrice] = {}
     notes: dict[str, None] = {}
     for tool in asking:
@@ -94,7 +96,7 @@ def _prices(
     return found, tuple(notes)
 
 
-def _own_preferences(settings: Settings) -> dict[str, str]:
+def _worker_preferences(settings: Settings) -> dict[str, str]:
     """Return which model the project's workers prefer, where they do not leave it to the goal."""
     from wavewright.tools.workers.files import load_workers
 

@@ -17,37 +17,37 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from wavewright.engine.dry_run import DryRun
-from wavewright.engine.dry_run_details import details
-from wavewright.engine.dry_run_picture import MOST_LINES, draw
-from wavewright.engine.dry_run_sections import dollars, sections, tokens_text
-from wavewright.engine.dry_run_text import times_of
+from wavewright.engine.dry_run_details import page_data
+from wavewright.engine.dry_run_picture import MAX_LINES, layout_dry_run
+from wavewright.engine.dry_run_sections import dollars_text, sections, tokens_text
+from wavewright.engine.dry_run_text import repetition_text
 from wavewright.planner.signatures import ToolSignature
 from wavewright.prompts.pages import page_environment
 from wavewright.reviewer.times import duration_text
 
-_UNSAFE = str.maketrans(
+_SCRIPT_ESCAPES = str.maketrans(
     {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
 )
 """Characters that would end the data early, as JSON spells them otherwise."""
-_MOST_OPEN = 60
+_MAX_EXPANDED = 60
 """Steps of which the list stands open."""
 
 
-def as_html(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = None) -> str:
+def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = None) -> str:
     """Return the page; the types of parameters and outputs are shown of the tools that are given."""
-    picture = draw(dry_run)
-    shown = json.dumps(details(dry_run, tools or {}), ensure_ascii=False, separators=(",", ":"))
+    picture = layout_dry_run(dry_run)
+    shown = json.dumps(page_data(dry_run, tools or {}), ensure_ascii=False, separators=(",", ":"))
     critical = set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False))
-    has_all_lines = len(picture.lines) <= MOST_LINES
-    times = {step.id: times_of(step) for step in dry_run.steps}
+    has_all_lines = len(picture.lines) <= MAX_LINES
+    times = {step.id: repetition_text(step) for step in dry_run.steps}
     called = {step.id: f"{step.tool}{times[step.id]}" for step in dry_run.steps}
-    style, script = _part("dry_run.css"), _part("dry_run.js")
+    style, script = _asset("dry_run.css"), _asset("dry_run.js")
     return (
         _environment()
         .get_template("dry_run.html.j2")
         .render(
             run=dry_run,
-            facts=_facts(dry_run),
+            facts=_headline_figures(dry_run),
             sections=list(sections(dry_run)),
             picture=picture,
             lines=[line for line in picture.lines if has_all_lines or (line.source, line.target) in critical],
@@ -55,16 +55,16 @@ def as_html(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = None) -
             numbers={step.id: number for number, step in enumerate(dry_run.steps)},
             times=times,
             labels={
-                box.step: (_fitting(box.step, box.room), _fitting(called[box.step], box.room))
+                box.step: (_shortened(box.step, box.room), _shortened(called[box.step], box.room))
                 for box in picture.boxes
             },
             critical=critical,
             critical_steps=set(dry_run.critical_path),
-            is_open=len(dry_run.steps) <= _MOST_OPEN,
-            data=Markup(shown.translate(_UNSAFE)),  # noqa: S704 - every character that HTML reads is spelt otherwise
+            is_open=len(dry_run.steps) <= _MAX_EXPANDED,
+            data=Markup(shown.translate(_SCRIPT_ESCAPES)),  # noqa: S704 - every character that HTML reads is spelt otherwise
             style=Markup(style),  # noqa: S704 - the project's own file
             script=Markup(script),  # noqa: S704 - the project's own file
-            policy=Markup(_policy(style, script)),  # noqa: S704 - words of this file and digests
+            policy=Markup(_content_security_policy(style, script)),  # noqa: S704 - words of this file and digests
         )
     )
 
@@ -73,24 +73,24 @@ def as_html(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = None) -
 def _environment() -> Environment:
     environment = page_environment("wavewright.engine", "pages", trims=True)
     environment.filters["duration"] = duration_text
-    environment.filters["px"] = _px
+    environment.filters["px"] = _pixels
     return environment
 
 
-def _px(figure: float) -> str:
+def _pixels(figure: float) -> str:
     return f"{figure:.0f}"
 
 
-def _fitting(text: str, room: int) -> str:
+def _shortened(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 @cache
-def _part(name: str) -> str:
+def _asset(name: str) -> str:
     return (files("wavewright.engine") / "pages" / name).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str) -> str:
+def _content_security_policy(style: str, script: str) -> str:
     return (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -101,17 +101,17 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _facts(dry_run: DryRun) -> list[tuple[str, str]]:
+def _headline_figures(dry_run: DryRun) -> list[tuple[str, str]]:
     """Return what stands above the graph: a name and a figure each."""
     estimate = dry_run.estimate
-    least = "at least " if estimate.is_least else ""
+    least = "at least " if estimate.is_lower_bound else ""
     asks = any(step.call.model is not None for step in dry_run.steps)
-    cost = "not known" if estimate.usd is None else f"{least}{dollars(estimate.usd.expected)}"
+    cost = "not known" if estimate.usd is None else f"{least}{dollars_text(estimate.usd.expected)}"
     seconds = estimate.seconds
     return [
         ("steps", str(len(dry_run.steps))),
         ("waves", str(len(dry_run.waves))),
-        ("width", str(dry_run.width)),
+        ("width", str(dry_run.max_parallelism)),
         ("calls", f"{least}{tokens_text(estimate.calls)}"),
         ("expected", f"{least}{duration_text(seconds.expected)}"),
         ("p90", f"{least}{duration_text(seconds.p90)}"),

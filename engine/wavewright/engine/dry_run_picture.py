@@ -17,11 +17,11 @@ from wavewright.reviewer.records import StepReport
 from wavewright.reviewer.report.dag import draw_plan
 
 BOX_WIDTH, BOX_HEIGHT = 180.0, 44.0
-MOST_LINES = 500
+MAX_LINES = 500
 """Lines that are drawn at once; of more, those of the critical path and of the chosen step."""
 
-_MOST_STEPS = 150
-_MOST_STRETCHED = 6.0
+_MAX_STEPS = 150
+_MAX_STRETCH = 6.0
 """Sides of a picture that is not packed: the longer one over the shorter one."""
 _COLUMN = BOX_WIDTH + 24.0
 _ROW = BOX_HEIGHT + 12.0
@@ -31,12 +31,12 @@ _PAD = 20.0
 _TITLE = 28.0
 _ROWS = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 50, 70)
 """Rows of waves that are tried."""
-_FORM = 1.6
+_ASPECT_RATIO = 1.6
 """Width over height that a packed picture comes near to."""
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class PositionedStep:
     """A step, by its upper left corner."""
 
     step: StepId
@@ -51,7 +51,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DependencyLine:
     """From a step to one that waits for it, as an SVG path."""
 
     source: StepId
@@ -60,7 +60,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Title:
+class WaveTitle:
     """The name of a wave, above it."""
 
     text: str
@@ -69,37 +69,37 @@ class Title:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PlanDrawing:
     """Everything to draw, in pixels."""
 
     width: float
     height: float
-    boxes: tuple[Box, ...]
-    lines: tuple[Line, ...]
+    boxes: tuple[PositionedStep, ...]
+    lines: tuple[DependencyLine, ...]
     """By the step that waits, in the plan's order, each in the order of what it waits for."""
-    titles: tuple[Title, ...]
+    titles: tuple[WaveTitle, ...]
 
 
-def draw(dry_run: DryRun) -> Picture:
+def layout_dry_run(dry_run: DryRun) -> PlanDrawing:
     """Return the picture of a dry run's plan."""
-    if len(dry_run.steps) <= _MOST_STEPS:
-        drawn = draw_plan([_report(step) for step in dry_run.steps])
+    if len(dry_run.steps) <= _MAX_STEPS:
+        drawn = draw_plan([_step_report(step) for step in dry_run.steps])
         if (
-            max(drawn.width, drawn.height) <= _MOST_STRETCHED * min(drawn.width, drawn.height)
+            max(drawn.width, drawn.height) <= _MAX_STRETCH * min(drawn.width, drawn.height)
             or len(dry_run.steps) < 12
         ):
             paths = {(edge.source, edge.target): edge.path for edge in drawn.edges}
-            return Picture(
+            return PlanDrawing(
                 drawn.width,
                 drawn.height,
-                tuple(Box(node.step.id, node.x, node.y, node.width) for node in drawn.nodes),
-                tuple(Line(*ends, paths[ends]) for ends in _ends(dry_run)),
-                tuple(Title(band.name, band.x + 4, band.y + 14) for band in drawn.bands),
+                tuple(PositionedStep(node.step.id, node.x, node.y, node.width) for node in drawn.nodes),
+                tuple(DependencyLine(*ends, paths[ends]) for ends in _dependency_edges(dry_run)),
+                tuple(WaveTitle(band.name, band.x + 4, band.y + 14) for band in drawn.bands),
             )
-    return _packed(dry_run)
+    return _packed_layout(dry_run)
 
 
-def _report(step: StepForecast) -> StepReport:
+def _step_report(step: StepForecast) -> StepReport:
     return StepReport(
         id=step.id,
         tool=step.tool,
@@ -111,37 +111,39 @@ def _report(step: StepForecast) -> StepReport:
     )
 
 
-def _ends(dry_run: DryRun) -> list[tuple[StepId, StepId]]:
+def _dependency_edges(dry_run: DryRun) -> list[tuple[StepId, StepId]]:
     return [(before, step.id) for step in dry_run.steps for before in step.depends_on]
 
 
-def _packed(dry_run: DryRun) -> Picture:
+def _packed_layout(dry_run: DryRun) -> PlanDrawing:
     sizes = [len(wave) for wave in dry_run.waves]
-    deep, sheet = _best_form(sizes)
-    boxes: list[Box] = []
-    titles: list[Title] = []
+    deep, sheet = _best_aspect(sizes)
+    boxes: list[PositionedStep] = []
+    titles: list[WaveTitle] = []
     x, y, width = _PAD, _PAD, 0.0
     for number, wave in enumerate(dry_run.waves, 1):
         wide = _wave_width(len(wave), deep)
         if x > _PAD and x + wide > sheet:
             x, y = _PAD, y + _TITLE + min(deep, max(sizes)) * _ROW + _PAD
-        titles.append(Title(f"wave {number}", x, y + 14))
+        titles.append(WaveTitle(f"wave {number}", x, y + 14))
         for place, step in enumerate(wave):
             column, row = divmod(place, deep)
-            boxes.append(Box(step, x + column * _COLUMN, y + _TITLE + row * _ROW))
+            boxes.append(PositionedStep(step, x + column * _COLUMN, y + _TITLE + row * _ROW))
         width = max(width, x + wide)
         x += wide + _GAP
     height = max((box.y for box in boxes), default=0.0) + BOX_HEIGHT + _PAD
     where = {box.step: box for box in boxes}
-    lines = tuple(Line(*ends, _curve(where[ends[0]], where[ends[1]])) for ends in _ends(dry_run))
-    return Picture(width + _PAD, height, tuple(boxes), lines, tuple(titles))
+    lines = tuple(
+        DependencyLine(*ends, _curve(where[ends[0]], where[ends[1]])) for ends in _dependency_edges(dry_run)
+    )
+    return PlanDrawing(width + _PAD, height, tuple(boxes), lines, tuple(titles))
 
 
 def _wave_width(steps: int, deep: int) -> float:
     return math.ceil(steps / deep) * _COLUMN - (_COLUMN - BOX_WIDTH)
 
 
-def _best_form(sizes: Sequence[int]) -> tuple[int, float]:
+def _best_aspect(sizes: Sequence[int]) -> tuple[int, float]:
     """Return how many steps stand below each other, and how wide the sheet is, for a form near to a screen's."""
     best = (math.inf, 1, _COLUMN)
     for deep in sorted({1, 2, 4, 6, 8, 12, 16, 24, 32, 48, min(80, max(sizes, default=1))}):
@@ -150,18 +152,20 @@ def _best_form(sizes: Sequence[int]) -> tuple[int, float]:
         high = _TITLE + min(deep, max(sizes, default=1)) * _ROW + _PAD
         for wanted in (rows for rows in _ROWS if rows <= len(sizes)):
             sheet = max(whole / wanted, *widths) + _PAD
-            rows, wide = _filled(widths, sheet)
+            rows, wide = _rows_filled(widths, sheet)
             area = wide * rows * high
             # A form that is off is as bad as room that is wasted, and waves in one row are followed best.
             cost = (
-                abs(math.log(wide / (rows * high) / _FORM)) + math.log(area) / 2 + (0.3 if rows > 1 else 0.0)
+                abs(math.log(wide / (rows * high) / _ASPECT_RATIO))
+                + math.log(area) / 2
+                + (0.3 if rows > 1 else 0.0)
             )
             if cost < best[0]:
                 best = (cost, deep, sheet)
     return best[1], best[2]
 
 
-def _filled(widths: Sequence[float], sheet: float) -> tuple[int, float]:
+def _rows_filled(widths: Sequence[float], sheet: float) -> tuple[int, float]:
     """Return how many rows the waves take on a sheet, and how wide the widest is."""
     rows, x, widest = 1, _PAD, 0.0
     for width in widths:
@@ -172,7 +176,7 @@ def _filled(widths: Sequence[float], sheet: float) -> tuple[int, float]:
     return rows, widest
 
 
-def _curve(source: Box, target: Box) -> str:
+def _curve(source: PositionedStep, target: PositionedStep) -> str:
     """Return a line from the right side of one box to the left side of another."""
     x1, y1 = source.x + source.width, source.y + BOX_HEIGHT / 2
     x2, y2 = target.x, target.y + BOX_HEIGHT / 2

@@ -18,31 +18,31 @@ from wavewright.planner.models import Plan, Step
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, RunId, StepId
 
-StandingKind: TypeAlias = Literal["kept", "failed", "blocked", "skipped", "runs", "rest"]
+RerunStatusKind: TypeAlias = Literal["kept", "failed", "blocked", "skipped", "runs", "rest"]
 
-RUNNING: Final[frozenset[StandingKind]] = frozenset({"runs", "rest"})
+CALLING: Final[frozenset[RerunStatusKind]] = frozenset({"runs", "rest"})
 """Standings with which a step calls its tool."""
-_STOPS: Final[frozenset[StandingKind]] = frozenset({"failed", "blocked"})
+_STOPPING: Final[frozenset[RerunStatusKind]] = frozenset({"failed", "blocked"})
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RerunStatus:
     """What becomes of one step."""
 
-    kind: StandingKind
+    kind: RerunStatusKind
     reason: str
     items_done: int = 0
     """Items that are kept of a step that runs once an item."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rerun:
+class BegunRunForecast:
     """A run that has begun, and what becomes of each step of its plan from here on."""
 
     run: RunId
     patch: str | None
     """Why the patch is made; None where the run is only resumed."""
-    standings: Mapping[StepId, Standing]
+    statuses: Mapping[StepId, RerunStatus]
     outputs: Mapping[StepId, Json]
     """Of the steps that are kept, as their readers see them."""
     approvals: tuple[str, ...] = ()
@@ -52,84 +52,88 @@ class Rerun:
     def items_done(self) -> dict[StepId, int]:
         """Return how many items are kept, of the steps that are not kept whole."""
         return {
-            step: standing.items_done for step, standing in self.standings.items() if standing.kind == "rest"
+            step: standing.items_done for step, standing in self.statuses.items() if standing.kind == "rest"
         }
 
     @property
     def finished(self) -> frozenset[StepId]:
         """Steps that take nothing any more."""
         return frozenset(
-            step for step, standing in self.standings.items() if standing.kind in {"kept", "failed"}
+            step for step, standing in self.statuses.items() if standing.kind in {"kept", "failed"}
         )
 
 
-def judge_standings(
+def rerun_statuses(
     plan: Plan, state: RunState, tools: Mapping[str, ToolSignature]
-) -> dict[StepId, Standing]:
+) -> dict[StepId, RerunStatus]:
     """Return the standing of each step of a plan, the run's own or the one that a patch makes of it."""
     graph = PlanGraph.of(plan)
     versions = state.started.versions if state.started is not None else {}
-    found: dict[StepId, Standing] = {}
+    found: dict[StepId, RerunStatus] = {}
     for step_id in graph.order():
         step = graph.steps[step_id]
         tool = tools.get(step.tool)
         before = versions.get(f"tool {step.tool}")
         is_other = tool is not None and before is not None and before != tool.version
-        found[step_id] = _standing(step, graph, state, found, is_other_tool=is_other)
+        found[step_id] = _rerun_status(step, graph, state, found, is_other_tool=is_other)
     return found
 
 
-def _standing(
+def _rerun_status(
     step: Step,
     graph: PlanGraph,
     state: RunState,
-    found: Mapping[StepId, Standing],
+    found: Mapping[StepId, RerunStatus],
     *,
     is_other_tool: bool,
-) -> Standing:
+) -> RerunStatus:
     again = next(
-        (name for name in graph.reads[step.id] if name in found and found[name].kind in RUNNING), None
+        (name for name in graph.reads[step.id] if name in found and found[name].kind in CALLING), None
     )
     ended = state.steps.get(step.id)
     if ended is not None and ended.status in {*SUCCESSES, "failed"} and again is None and not is_other_tool:
-        return _kept(ended)
-    stopped = _stop(step, graph, state, found)
+        return _kept_status(ended)
+    stopped = _blocking_reason(step, graph, state, found)
     if stopped is not None:
-        return Standing("blocked", stopped)
+        return RerunStatus("blocked", stopped)
     if ended is not None and ended.status == "skipped" and again is None:
-        return Standing("skipped", "its condition was false")
+        return RerunStatus("skipped", "its condition was false")
     items = state.items.get(step.id)
     done = sum(item.status in SUCCESSES for item in items.values()) if items else 0
     if is_other_tool:
-        return Standing("runs", f"tool {step.tool!r} has changed since")
+        return RerunStatus("runs", f"tool {step.tool!r} has changed since")
     if ended is not None and again is not None and ended.status in SUCCESSES:
-        return Standing("runs", f"it reads {again}, which runs again and may give something else")
+        return RerunStatus("runs", f"it reads {again}, which runs again and may give something else")
     if done:
-        return Standing("rest", f"{done} items are kept", done)
-    return Standing("runs", _WHY_NOT_YET.get(ended.status if ended is not None else "", "it has not run yet"))
+        return RerunStatus("rest", f"{done} items are kept", done)
+    return RerunStatus(
+        "runs", _RERUN_REASONS.get(ended.status if ended is not None else "", "it has not run yet")
+    )
 
 
-_WHY_NOT_YET = {
+_RERUN_REASONS = {
     "blocked": "it was blocked, and is so no longer",
     "cancelled": "it was cancelled",
     "skipped": "what its condition reads is made again",
 }
 
 
-def _kept(ended: StepFinished) -> Standing:
+def _kept_status(ended: StepFinished) -> RerunStatus:
     if ended.status == "failed":
-        return Standing("failed", "its failure stands until a patch replaces it")
-    red = next((gate for gate in ended.gates if gate.is_red and gate.severity == "block"), None)
-    return Standing("kept", "it is done" if red is None else f"it is done; gate {red.gate!r} on it is red")
+        return RerunStatus("failed", "its failure stands until a patch replaces it")
+    red = next((gate for gate in ended.gates if gate.has_failed and gate.severity == "block"), None)
+    return RerunStatus("kept", "it is done" if red is None else f"it is done; gate {red.gate!r} on it is red")
 
 
-def _stop(step: Step, graph: PlanGraph, state: RunState, found: Mapping[StepId, Standing]) -> str | None:
+def _blocking_reason(
+    step: Step, graph: PlanGraph, state: RunState, found: Mapping[StepId, RerunStatus]
+) -> str | None:
     """Return why a step cannot start: something that it needs is not there and will not come."""
     for name in dict.fromkeys((*step.depends_on, *graph.reads[step.id])):
         standing = found.get(name)
         if standing is None or graph.steps[name].optional:
             continue
-        if standing.kind in _STOPS:
+        if standing.kind in _STOPPING:
             return f"{name} {'failed' if standing.kind == 'failed' else 'is blocked'}"
         if standing.kind == "kept" and not state.is_present(name):
             return f"a gate on {name} is red"

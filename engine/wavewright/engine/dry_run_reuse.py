@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from wavewright.executor.direct import compile_params
-from wavewright.executor.keys import KeyMaker
-from wavewright.planner.expressions import ExpressionFault
+from wavewright.executor.keys import StepKeyBuilder
+from wavewright.planner.expressions import ExpressionError
 from wavewright.planner.goals import Goal
 from wavewright.planner.known_values import known_items
 from wavewright.planner.models import Plan, Step
@@ -21,7 +21,7 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.planner.uses import step_texts
 
-_NO_RUN = RunId("")
+_NO_RUN_ID = RunId("")
 """No part of the keys that are looked up: what only its own run may reuse has none here."""
 
 
@@ -35,7 +35,7 @@ class StoredCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Reuse:
+class StepReuse:
     """What the journal answers of one step."""
 
     calls: int
@@ -57,7 +57,7 @@ def find_reuse(
     now: dt.datetime,
     wall: float,
     find: FindStored,
-) -> dict[StepId, Reuse]:
+) -> dict[StepId, StepReuse]:
     """Return what would be reused, by step.
 
     Args:
@@ -69,20 +69,20 @@ def find_reuse(
         find: Looks keys up.
     """
     keys = {
-        step.id: list(_keys(step, plan, goal, tools[step.tool], now))
+        step.id: list(_step_keys(step, plan, goal, tools[step.tool], now))
         for step in plan.steps
         if _may_reuse(step, tools.get(step.tool))
     }
     wanted = {key for found in keys.values() for key in found}
     stored = find(wanted) if wanted else dict[StepKey, StoredCall]()
-    reused: dict[StepId, Reuse] = {}
+    reused: dict[StepId, StepReuse] = {}
     for step in plan.steps:
         kept_for = tools[step.tool].cache_for if step.id in keys else None
         calls = [stored[key] for key in keys.get(step.id, ()) if key in stored]
         young = [call for call in calls if kept_for is not None and wall - call.at <= kept_for]
         if young:
             runs = tuple(dict.fromkeys(call.run for call in young))
-            reused[step.id] = Reuse(len(young), runs, min(call.at for call in young))
+            reused[step.id] = StepReuse(len(young), runs, min(call.at for call in young))
     return reused
 
 
@@ -91,12 +91,14 @@ def _may_reuse(step: Step, tool: ToolSignature | None) -> bool:
     return tool is not None and tool.cache_for is not None and tool.only_reads and step.supersedes is None
 
 
-def _keys(step: Step, plan: Plan, goal: Goal, tool: ToolSignature, now: dt.datetime) -> Iterator[StepKey]:
-    if not _is_known(step, goal):
+def _step_keys(
+    step: Step, plan: Plan, goal: Goal, tool: ToolSignature, now: dt.datetime
+) -> Iterator[StepKey]:
+    if not _has_known_params(step, goal):
         return
     items = [None] if step.for_each is None else known_items(plan, step)
     config = next((said.config for said in goal.tools if said.name == tool.name), None)
-    maker = KeyMaker(tool, config=config, now=now.timestamp(), run=_NO_RUN)
+    maker = StepKeyBuilder(tool, config=config, now=now.timestamp(), run=_NO_RUN_ID)
     params_of = compile_params(step.params)
     for index, item in enumerate(items or ()):
         variables: JsonObject = {"inputs": plan.inputs, "steps": {}}
@@ -106,17 +108,17 @@ def _keys(step: Step, plan: Plan, goal: Goal, tool: ToolSignature, now: dt.datet
             params: Json = params_of(variables, now)
             if isinstance(params, dict):
                 yield maker.key(params, step.id, None if step.for_each is None else index)
-        except (ExpressionFault, ValueError):
+        except (ExpressionError, ValueError):
             continue  # the run says what is wrong with it
 
 
-def _is_known(step: Step, goal: Goal) -> bool:
+def _has_known_params(step: Step, goal: Goal) -> bool:
     """Whether the parameters of a step follow from the inputs, and its items too."""
     for text in step_texts(step, 0):
         if text.role == "when":
             continue
         for use, read in text.reads.items():
-            if isinstance(read, ExpressionFault) or any(one.root == "steps" for one in read):
+            if isinstance(read, ExpressionError) or any(one.root == "steps" for one in read):
                 return False
             if "now" in use.expression and goal.as_of is None:
                 return False

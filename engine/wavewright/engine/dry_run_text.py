@@ -4,67 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from wavewright.engine.columns import wrapped
+from wavewright.engine.columns import wrap_paragraph
 from wavewright.engine.dry_run import DryRun, StepForecast
-from wavewright.engine.dry_run_estimates import LEAST_CALLS, Range
-from wavewright.engine.dry_run_rerun import RUNNING
-from wavewright.engine.dry_run_reuse import Reuse
-from wavewright.engine.dry_run_sections import dollars, sections, tokens_text
-from wavewright.planner.types import GATE_JOINT
+from wavewright.engine.dry_run_estimates import MIN_CALLS, EstimateRange
+from wavewright.engine.dry_run_rerun import CALLING
+from wavewright.engine.dry_run_reuse import StepReuse
+from wavewright.engine.dry_run_sections import dollars_text, sections, tokens_text
+from wavewright.planner.types import GATE_ID_SEPARATOR
 from wavewright.reviewer.times import duration_text
 
 WIDTH = 80
 """Columns of the text, as on the narrowest common terminal."""
-_LABEL = 11
-_FIGURE = 9
-_MOST_NAMES = 12
-_PRIOR = "~"
+_LABEL_WIDTH = 11
+_FIGURE_WIDTH = 9
+_MAX_NAMES = 12
+_DEFAULT_MARK = "~"
 """Stands before a figure that is the tool's own."""
 
 
-def as_text(dry_run: DryRun) -> str:
+def dry_run_text(dry_run: DryRun) -> str:
     """Return the dry run as a reader needs it before saying yes: at a glance, wave by wave, then in detail."""
     return "\n".join(_lines(dry_run)) + "\n"
 
 
 def _lines(dry_run: DryRun) -> Iterator[str]:
-    yield from wrapped(f"{dry_run.job}: {dry_run.goal}")
+    yield from wrap_paragraph(f"{dry_run.job}: {dry_run.goal}")
     yield f"plan {dry_run.rung}, {dry_run.plan_hash[:19]}, {dry_run.schedule}, {dry_run.concurrency} calls at once"
     for note in dry_run.notes:
-        yield from wrapped(f"note: {note}", rest="  ")
+        yield from wrap_paragraph(f"note: {note}", rest="  ")
     yield ""
-    for label, told in _glance(dry_run):
-        yield from wrapped(told, indent=f"  {label:<{_LABEL}}", rest=" " * (_LABEL + 2))
-    yield from _waves(dry_run)
+    for label, told in _summary_lines(dry_run):
+        yield from wrap_paragraph(told, indent=f"  {label:<{_LABEL_WIDTH}}", rest=" " * (_LABEL_WIDTH + 2))
+    yield from _wave_lines(dry_run)
     for title, entries in sections(dry_run):
         yield ""
         yield f"{title}:"
         for entry in entries:
-            yield from wrapped(entry, indent="  ", rest="    ")
+            yield from wrap_paragraph(entry, indent="  ", rest="    ")
 
 
-def _glance(dry_run: DryRun) -> Iterator[tuple[str, str]]:
+def _summary_lines(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     """Yield one line for each question that a reader has, answered in a few words."""
     estimate, trust = dry_run.estimate, dry_run.trust
-    least = "at least " if estimate.is_least else ""
-    shape = f"{len(dry_run.steps)} in {_count(len(dry_run.waves), 'wave')}, width {dry_run.width}"
-    yield "steps", f"{shape}, {least}{_count(estimate.calls, 'call')}"
-    yield "time", f"{_times(estimate.seconds, least)}; one by one {duration_text(dry_run.total_seconds)}"
-    yield "longest", f"{duration_text(dry_run.critical_seconds)}: {' → '.join(_some(dry_run.critical_path))}"
+    least = "at least " if estimate.is_lower_bound else ""
+    shape = f"{len(dry_run.steps)} in {_counted(len(dry_run.waves), 'wave')}, width {dry_run.max_parallelism}"
+    yield "steps", f"{shape}, {least}{_counted(estimate.calls, 'call')}"
+    yield (
+        "time",
+        f"{_seconds_text(estimate.seconds, least)}; one by one {duration_text(dry_run.total_seconds)}",
+    )
+    yield (
+        "longest",
+        f"{duration_text(dry_run.critical_seconds)}: {' → '.join(_first_names(dry_run.critical_path))}",
+    )
     if dry_run.rerun is not None:
-        yield from _rerun(dry_run)
-    yield "figures", _figures(dry_run)
-    yield "cost", _cost(dry_run, least)
-    yield "reuse", _reuse(dry_run)
-    yield "budget", _BUDGET[dry_run.budget.verdict]
-    yield "effects", _named([step.id for step in dry_run.steps if step.effects and not step.is_idle])
-    yield "approvals", _approvals(len(dry_run.approvals))
+        yield from _rerun_text(dry_run)
+    yield "figures", _estimate_sources_text(dry_run)
+    yield "cost", _cost_text(dry_run, least)
+    yield "reuse", _reuse_text(dry_run)
+    yield "budget", _BUDGET_OUTCOMES[dry_run.budget.verdict]
+    yield (
+        "effects",
+        _names_text([step.id for step in dry_run.steps if step.effects and not step.makes_no_call]),
+    )
+    yield "approvals", _approvals_text(len(dry_run.approvals))
     sending = [one.step for one in trust.leaves]
-    yield "leaves", f"data of {_named(sending)}" if sending else "nothing leaves the run"
-    yield "untrusted", _named([flow.step for flow in trust.untrusted])
+    yield "leaves", f"data of {_names_text(sending)}" if sending else "nothing leaves the run"
+    yield "untrusted", _names_text([flow.step for flow in trust.untrusted])
 
 
-_BUDGET = {
+_BUDGET_OUTCOMES = {
     "none": "none is set",
     "fits": "fits, at p90 too",
     "tight": "TIGHT: fits as expected, not at p90",
@@ -73,61 +82,63 @@ _BUDGET = {
 }
 
 
-def _rerun(dry_run: DryRun) -> Iterator[tuple[str, str]]:
+def _rerun_text(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     assert dry_run.rerun is not None
     what = "after the patch" if dry_run.rerun.patch is not None else "on resume"
-    yield "runs", f"{_named([step.id for step in dry_run.steps if step.calls_made])} ({what})"
+    yield "runs", f"{_names_text([step.id for step in dry_run.steps if step.calls_made])} ({what})"
     by_kind: dict[str, list[str]] = {}
     for step in dry_run.steps:
-        if step.standing is not None and step.standing.kind not in RUNNING:
-            by_kind.setdefault(step.standing.kind, []).append(step.id)
+        if step.rerun_status is not None and step.rerun_status.kind not in CALLING:
+            by_kind.setdefault(step.rerun_status.kind, []).append(step.id)
     for kind, names in by_kind.items():
-        yield kind, _named(names)
+        yield kind, _names_text(names)
 
 
-def _reuse(dry_run: DryRun) -> str:
-    reused = [step for step in dry_run.steps if step.reuse is not None and not step.is_idle]
+def _reuse_text(dry_run: DryRun) -> str:
+    reused = [step for step in dry_run.steps if step.reuse is not None and not step.makes_no_call]
     if not reused:
         return "nothing of earlier runs"
     calls = sum(step.reuse.calls for step in reused if step.reuse is not None)
-    return f"{_count(calls, 'call')} of earlier runs: {_named([step.id for step in reused])}"
+    return f"{_counted(calls, 'call')} of earlier runs: {_names_text([step.id for step in reused])}"
 
 
-def _approvals(steps: int) -> str:
-    return f"asked once, before anything runs, for {_count(steps, 'step')}" if steps else "none"
+def _approvals_text(steps: int) -> str:
+    return f"asked once, before anything runs, for {_counted(steps, 'step')}" if steps else "none"
 
 
-def _figures(dry_run: DryRun) -> str:
-    history, priors = dry_run.estimate.from_history, dry_run.estimate.from_priors
+def _estimate_sources_text(dry_run: DryRun) -> str:
+    history, priors = dry_run.estimate.from_history, dry_run.estimate.from_defaults
     if not priors and not history:
         return "none: nothing is called"
     if not priors:
-        return f"all of {_count(history, 'step')} from past calls"
-    told = f"{_PRIOR} for {_count(priors, 'step')}: the tool's own, fewer than {LEAST_CALLS} past calls"
+        return f"all of {_counted(history, 'step')} from past calls"
+    told = (
+        f"{_DEFAULT_MARK} for {_counted(priors, 'step')}: the tool's own, fewer than {MIN_CALLS} past calls"
+    )
     return f"{told}; {history} from past calls" if history else told
 
 
-def _cost(dry_run: DryRun, least: str) -> str:
+def _cost_text(dry_run: DryRun, least: str) -> str:
     tokens, usd = dry_run.estimate.tokens, dry_run.estimate.usd
     if not any(step.call.model for step in dry_run.steps):
         return "nothing: no step asks a model"
     told = f"{least}{tokens_text(tokens.expected)} tokens, at p90 {tokens_text(tokens.p90)}"
     if usd is None:
         return f"{told}; in dollars not known: a model has no known price"
-    return f"{least}{dollars(usd.expected)}, at p90 {dollars(usd.p90)}; {told}"
+    return f"{least}{dollars_text(usd.expected)}, at p90 {dollars_text(usd.p90)}; {told}"
 
 
-def _times(seconds: Range, least: str) -> str:
+def _seconds_text(seconds: EstimateRange, least: str) -> str:
     return f"{least}{duration_text(seconds.expected)}, at p90 {duration_text(seconds.p90)}"
 
 
-def _waves(dry_run: DryRun) -> Iterator[str]:
+def _wave_lines(dry_run: DryRun) -> Iterator[str]:
     steps = {step.id: step for step in dry_run.steps}
-    columns = _columns(dry_run)
-    figures = len(columns) * _FIGURE
+    columns = _shown_columns(dry_run)
+    figures = len(columns) * _FIGURE_WIDTH
     room = WIDTH - 3 - figures
     id_width = min(max(map(len, steps), default=0), room // 2) + 2
-    head = "".join(f"{name:>{_FIGURE}}" for name in columns)
+    head = "".join(f"{name:>{_FIGURE_WIDTH}}" for name in columns)
     for number, wave in enumerate(dry_run.waves, 1):
         yield ""
         title = f"wave {number}"
@@ -139,15 +150,15 @@ def _waves(dry_run: DryRun) -> Iterator[str]:
             yield from (f"{'  ' if last else '│ '} {line}" for line in lines[1:])
 
 
-def _columns(dry_run: DryRun) -> tuple[str, ...]:
+def _shown_columns(dry_run: DryRun) -> tuple[str, ...]:
     if not any(step.call.model for step in dry_run.steps):
         return ("expected", "p90")
     return ("expected", "p90", "tokens", "dollars")
 
 
 def _step_lines(step: StepForecast, id_width: int, room: int, columns: Sequence[str]) -> Iterator[str]:
-    tool = f"{step.tool}{times_of(step)}"
-    figures = "" if step.is_idle else _figures_of(step, columns)
+    tool = f"{step.tool}{repetition_text(step)}"
+    figures = "" if step.makes_no_call else _step_figures(step, columns)
     if len(step.id) < id_width and id_width + len(tool) <= room:
         yield f"{step.id:<{id_width}}{tool:<{room - id_width}}{figures}".rstrip()
     else:
@@ -164,48 +175,50 @@ def _step_lines(step: StepForecast, id_width: int, room: int, columns: Sequence[
         *(["optional"] if step.optional else []),
         *(["skipped"] if step.is_skipped else []),
     ]
-    details = [f"after {', '.join(_some(step.depends_on))}"] if step.depends_on else []
+    details = [f"after {', '.join(_first_names(step.depends_on))}"] if step.depends_on else []
     details += [f"when {step.when}{false}"] if step.when else []
     details += [", ".join(marks)] if marks else []
-    details += [f"{step.standing.kind}: {step.standing.reason}"] if step.standing is not None else []
-    details += [_reused(step.reuse, step)] if step.reuse is not None and not step.is_idle else []
-    gates = [gate.removesuffix(f"{GATE_JOINT}{step.id}") for gate in step.gates]
+    details += (
+        [f"{step.rerun_status.kind}: {step.rerun_status.reason}"] if step.rerun_status is not None else []
+    )
+    details += [_reused_text(step.reuse, step)] if step.reuse is not None and not step.makes_no_call else []
+    gates = [gate.removesuffix(f"{GATE_ID_SEPARATOR}{step.id}") for gate in step.gates]
     details += [f"gates {', '.join(gates)}"] if gates else []
     for detail in details:
-        yield from wrapped(detail, indent="  ", rest="  ", width=WIDTH - 3)
+        yield from wrap_paragraph(detail, indent="  ", rest="  ", width=WIDTH - 3)
 
 
-def _reused(reuse: Reuse, step: StepForecast) -> str:
+def _reused_text(reuse: StepReuse, step: StepForecast) -> str:
     which = f"{reuse.calls} of {step.calls} calls" if step.for_each else "its call"
-    return f"{which} reused from run {', '.join(_some(reuse.runs))}"
+    return f"{which} reused from run {', '.join(_first_names(reuse.runs))}"
 
 
-def _figures_of(step: StepForecast, columns: Sequence[str]) -> str:
-    mark = _PRIOR if step.call.seconds_from == "prior" and step.calls_made else ""
+def _step_figures(step: StepForecast, columns: Sequence[str]) -> str:
+    mark = _DEFAULT_MARK if step.call.seconds_from == "prior" and step.calls_made else ""
     cells = [f"{mark}{duration_text(step.seconds)}", f"{mark}{duration_text(step.p90_seconds)}"]
     if len(columns) > len(cells) and step.call.model is not None:
-        mark = _PRIOR if step.call.tokens_from == "prior" and step.calls_made else ""
-        usd = "?" if step.usd is None else f"{mark}{dollars(step.usd.expected)}"
+        mark = _DEFAULT_MARK if step.call.tokens_from == "prior" and step.calls_made else ""
+        usd = "?" if step.usd is None else f"{mark}{dollars_text(step.usd.expected)}"
         cells += [f"{mark}{tokens_text(step.tokens.expected)}", usd]
-    return "".join(f"{cell:>{_FIGURE}}" for cell in cells)
+    return "".join(f"{cell:>{_FIGURE_WIDTH}}" for cell in cells)
 
 
-def times_of(step: StepForecast) -> str:
+def repetition_text(step: StepForecast) -> str:
     """Return how often a `for_each` step calls its tool, as ` ×5`; nothing for any other."""
     return "" if not step.for_each else f" ×{step.calls if step.calls is not None else '?'}"
 
 
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(_some(names)) or "none"
+def _names_text(names: Sequence[str]) -> str:
+    return ", ".join(_first_names(names)) or "none"
 
 
-def _some(names: Sequence[str]) -> Iterable[str]:
-    if len(names) <= _MOST_NAMES:
+def _first_names(names: Sequence[str]) -> Iterable[str]:
+    if len(names) <= _MAX_NAMES:
         return names
     # The ends of a long chain say more than its middle.
-    half = _MOST_NAMES // 2
+    half = _MAX_NAMES // 2
     return (*names[:half], f"… {len(names) - 2 * half} more …", *names[-half:])
 
 
-def _count(number: int, word: str) -> str:
+def _counted(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from wavewright.engine.dry_run_estimates import ModelPrice
-from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_faults import ExpressionError
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.signatures import ToolSignature
@@ -48,7 +48,7 @@ class UntrustedFlow:
     """Steps that read it themselves."""
     reaches: tuple[StepId, ...]
     """All steps that it reaches, also by way of others; in the plan's order."""
-    acting: tuple[StepId, ...]
+    acting_steps: tuple[StepId, ...]
     """Of these: steps that will write or send."""
 
 
@@ -78,10 +78,12 @@ def judge_trust(
     acting = {
         step.id for step in steps if tools[step.tool].effects & {"write", "egress"} and step.id not in silent
     }
-    flows = tuple(_flow(step, steps, readers, acting) for step in steps if tools[step.tool].untrusted_output)
+    flows = tuple(
+        _untrusted_flow(step, steps, readers, acting) for step in steps if tools[step.tool].untrusted_output
+    )
     tainted = {step_id for flow in flows for step_id in flow.reaches}
     leaves = tuple(
-        _egress(step, graph, prices.get(step.tool), is_tainted=step.id in tainted)
+        _egress_of(step, graph, prices.get(step.tool), is_tainted=step.id in tainted)
         for step in steps
         if "egress" in tools[step.tool].effects and step.id not in silent
     )
@@ -97,7 +99,7 @@ def _readers(graph: PlanGraph, steps: frozenset[StepId]) -> dict[StepId, list[St
     return readers
 
 
-def _flow(
+def _untrusted_flow(
     source: Step,
     steps: list[Step],
     readers: Mapping[StepId, list[StepId]],
@@ -116,11 +118,11 @@ def _flow(
         tool=source.tool,
         read_by=tuple(readers.get(source.id, ())),
         reaches=tuple(step.id for step in ordered),
-        acting=tuple(step.id for step in ordered if step.id in acting),
+        acting_steps=tuple(step.id for step in ordered if step.id in acting),
     )
 
 
-def _egress(step: Step, graph: PlanGraph, price: ModelPrice | None, *, is_tainted: bool) -> Egress:
+def _egress_of(step: Step, graph: PlanGraph, price: ModelPrice | None, *, is_tainted: bool) -> Egress:
     return Egress(
         step=step.id,
         tool=step.tool,
@@ -136,6 +138,6 @@ def _inputs_read(step: Step) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for text in step_texts(step, 0):
         for read in text.reads.values():
-            if not isinstance(read, ExpressionFault):
+            if not isinstance(read, ExpressionError):
                 found |= {one.name or "all": None for one in read if one.root == "inputs"}
     return tuple(found)

@@ -14,11 +14,11 @@ from wavewright.executor.events import Noted
 from wavewright.executor.state import RunState
 from wavewright.planner.goals import Goal
 from wavewright.planner.types import Json, JsonObject
-from wavewright.reviewer.feedback import with_feedback
+from wavewright.reviewer.feedback import with_feedback_input
 
-TOPIC: Final = "feedback"
+FEEDBACK_TOPIC: Final = "feedback"
 """Of the note that a package was rejected."""
-_NOTHING_SAID: Final = ("The package was rejected.",)
+_DEFAULT_FEEDBACK: Final = ("The package was rejected.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,17 @@ class Feedback:
     iteration: int
     """Which package of the job it was, from 1."""
     texts: tuple[str, ...]
-    most: int
+    max_packages: int
     """Packages of one job, at most."""
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def texts_for_steps(self) -> tuple[str, ...]:
         """What steps read; a rejection without a word is one all the same."""
-        return self.texts or _NOTHING_SAID
+        return self.texts or _DEFAULT_FEEDBACK
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PackageVerdict:
     """What somebody says of the package of one of a job's targets."""
 
     accepted: bool
@@ -50,23 +50,23 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class PackageValidation:
     """Somebody looks at the packages of a job's targets, each for itself."""
 
-    most: int
+    max_packages: int
     """Packages of one target, at most; none is looked at where it is 0, and the goal's own word comes first."""
-    verdict_on: Callable[[str, int], Verdict | None]
+    verdict_on: Callable[[str, int], PackageVerdict | None]
     """Gives the verdict on a target's package of that number; none as long as there is none."""
 
 
-def noted_feedback(state: RunState) -> list[Noted]:
+def feedback_notes(state: RunState) -> list[Noted]:
     """Return the rejections that a run has taken, the latest last."""
-    return [noted for noted in state.notes if noted.topic == TOPIC]
+    return [noted for noted in state.notes if noted.topic == FEEDBACK_TOPIC]
 
 
-def note_of(feedback: Feedback, state: RunState) -> JsonObject:
+def feedback_note(feedback: Feedback, state: RunState) -> JsonObject:
     """Return what the note of a rejection says."""
-    texts: list[Json] = [*feedback.told]
+    texts: list[Json] = [*feedback.texts_for_steps]
     return {
         "package": feedback.package,
         "iteration": feedback.iteration,
@@ -75,10 +75,10 @@ def note_of(feedback: Feedback, state: RunState) -> JsonObject:
     }
 
 
-def goal_after(goal: Goal, state: RunState) -> Goal:
+def goal_with_feedback(goal: Goal, state: RunState) -> Goal:
     """Return the goal of a run with the feedback that it has taken."""
-    for noted in noted_feedback(state):
+    for noted in feedback_notes(state):
         package, texts = noted.body.get("iteration"), noted.body.get("texts")
         if isinstance(package, int) and isinstance(texts, list):
-            goal = with_feedback(goal, package, [str(text) for text in texts])
+            goal = with_feedback_input(goal, package, [str(text) for text in texts])
     return goal

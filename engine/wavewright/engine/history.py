@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from wavewright.engine.dry_run_reuse import StoredCall
-from wavewright.engine.past_calls import NO_HISTORY, WINDOW, Ending, History, LatestCalls, RunSteps, Use
+from wavewright.engine.past_calls import (
+    HISTORY_WINDOW,
+    NO_HISTORY,
+    CallEnding,
+    CallModelUse,
+    History,
+    LatestCalls,
+    RunSteps,
+)
 from wavewright.executor.journal_faults import explain_use
 from wavewright.executor.journal_file import open_journal_file
 from wavewright.planner.types import RunId, StepKey
@@ -42,8 +50,8 @@ _USES: Final = """
     FROM event WHERE id > ? AND kind = 'model_called' AND json_valid(body)"""
 
 _INDEXED: Final = "SELECT max(event) FROM result WHERE key = ?"
-_LATEST_KEYS: Final = "SELECT id, key FROM event WHERE id > ? AND key IS NOT NULL ORDER BY id"
-_WHOSE: Final = "SELECT run.run, event.at FROM event JOIN run ON run.no = event.run WHERE event.id = ?"
+_LATEST_KEYS_QUERY: Final = "SELECT id, key FROM event WHERE id > ? AND key IS NOT NULL ORDER BY id"
+_OWNER_QUERY: Final = "SELECT run.run, event.at FROM event JOIN run ON run.no = event.run WHERE event.id = ?"
 
 
 def read_history(journal: Path, tools: Collection[str]) -> History:
@@ -54,7 +62,7 @@ def read_history(journal: Path, tools: Collection[str]) -> History:
     """
     if not journal.exists():
         return NO_HISTORY
-    with _reading(journal) as connection:
+    with _open_for_reading(journal) as connection:
         return _history(connection, tools)
 
 
@@ -66,12 +74,12 @@ def find_stored(journal: Path, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
     """
     if not keys or not journal.exists():
         return {}
-    with _reading(journal) as connection:
-        return _stored(connection, keys)
+    with _open_for_reading(journal) as connection:
+        return _find_stored(connection, keys)
 
 
 @contextmanager
-def _reading(journal: Path) -> Generator[sqlite3.Connection]:
+def _open_for_reading(journal: Path) -> Generator[sqlite3.Connection]:
     with closing(open_journal_file(journal, patience=2.0, is_read_only=True)) as connection:
         try:
             yield connection
@@ -79,32 +87,32 @@ def _reading(journal: Path) -> Generator[sqlite3.Connection]:
             raise explain_use(error, journal, connection) from error
 
 
-def _stored(connection: sqlite3.Connection, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
+def _find_stored(connection: sqlite3.Connection, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
     newest: dict[StepKey, int] = {}
     for key in keys:
         (event,) = connection.execute(_INDEXED, (key,)).fetchone()
         if event is not None:
             newest[key] = event
     (upto,) = connection.execute("SELECT upto FROM indexed").fetchone()
-    latest = connection.execute(_LATEST_KEYS, (max(upto, _last(connection) - WINDOW),))
+    latest = connection.execute(_LATEST_KEYS_QUERY, (max(upto, _last_event(connection) - HISTORY_WINDOW),))
     newest |= {key: event for event, key in latest if key in keys}
-    rows = {key: connection.execute(_WHOSE, (event,)).fetchone() for key, event in newest.items()}
+    rows = {key: connection.execute(_OWNER_QUERY, (event,)).fetchone() for key, event in newest.items()}
     return {key: StoredCall(RunId(run), at) for key, (run, at) in rows.items()}
 
 
 def _history(connection: sqlite3.Connection, tools: Collection[str]) -> History:
-    after = _last(connection) - WINDOW
+    after = _last_event(connection) - HISTORY_WINDOW
     calls = LatestCalls(tools)
     steps = dict[int, RunSteps]()
-    for ending in map(Ending._make, connection.execute(_ENDINGS, (after,))):
+    for ending in map(CallEnding._make, connection.execute(_ENDINGS, (after,))):
         if ending.run not in steps:
             steps[ending.run] = _steps_of(connection, ending.run, after)
-        if calls.look_at(ending, steps[ending.run]):
+        if calls.add_ending(ending, steps[ending.run]):
             break
     if not calls.events:
         return NO_HISTORY
     rows = {event: connection.execute(_CALL, (event,)).fetchone() for event in calls.events}
-    uses = map(Use._make, connection.execute(_USES, (after,)))
+    uses = map(CallModelUse._make, connection.execute(_USES, (after,)))
     return calls.history({event: row for event, row in rows.items() if row is not None}, uses)
 
 
@@ -116,6 +124,6 @@ def _steps_of(connection: sqlite3.Connection, run: int, after: int) -> RunSteps:
     return steps
 
 
-def _last(connection: sqlite3.Connection) -> int:
+def _last_event(connection: sqlite3.Connection) -> int:
     (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()
     return int(last)

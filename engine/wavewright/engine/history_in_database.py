@@ -16,14 +16,22 @@ from typing import Any, Final, TypeVar
 import anyio
 
 from wavewright.engine.dry_run_reuse import StoredCall
-from wavewright.engine.past_calls import NO_HISTORY, WINDOW, Ending, History, LatestCalls, RunSteps, Use
+from wavewright.engine.past_calls import (
+    HISTORY_WINDOW,
+    NO_HISTORY,
+    CallEnding,
+    CallModelUse,
+    History,
+    LatestCalls,
+    RunSteps,
+)
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.planner.types import RunId, StepKey
 
 _T = TypeVar("_T")
 
-_AT_ONCE: Final = 1000
+_BATCH_SIZE: Final = 1000
 """Endings whose plans are asked for together."""
 _ENDINGS: Final = """
     SELECT id, run, kind, step FROM event
@@ -61,7 +69,7 @@ def read_history(url: str, tools: Collection[str]) -> History:
     Raises:
         JournalError: the database cannot be read.
     """
-    return _ask(url, partial(_history, tools=tools))
+    return _read_journal(url, partial(_history, tools=tools))
 
 
 def find_stored(url: str, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
@@ -70,10 +78,10 @@ def find_stored(url: str, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
     Raises:
         JournalError: the database cannot be read.
     """
-    return _ask(url, partial(_stored, keys=keys)) if keys else {}
+    return _read_journal(url, partial(_find_stored, keys=keys)) if keys else {}
 
 
-def _ask(url: str, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
+def _read_journal(url: str, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
     async def answer() -> _T:
         async with PostgresJournal(url) as journal:
             return await journal.read(ask)
@@ -83,13 +91,13 @@ def _ask(url: str, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
         return alone.submit(anyio.run, answer).result()
 
 
-async def _stored(connection: Connection, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
+async def _find_stored(connection: Connection, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
     rows = await connection.fetch(_STORED, list(keys))
     return {StepKey(key): StoredCall(RunId(run), at) for key, run, at in rows}
 
 
 async def _history(connection: Connection, tools: Collection[str]) -> History:
-    after = await connection.fetchval("SELECT coalesce(max(id), 0) FROM event") - WINDOW
+    after = await connection.fetchval("SELECT coalesce(max(id), 0) FROM event") - HISTORY_WINDOW
     calls = await _latest_calls(connection, tools, after)
     if not calls.events:
         return NO_HISTORY
@@ -97,27 +105,27 @@ async def _history(connection: Connection, tools: Collection[str]) -> History:
     uses = await connection.fetch(_USES, after)
     return calls.history(
         {event: (_value(seconds) or 0.0, _value(index)) for event, seconds, index in rows},
-        (_use(run, list(map(_value, columns))) for run, *columns in map(tuple, uses)),
+        (_model_use(run, list(map(_value, columns))) for run, *columns in map(tuple, uses)),
     )
 
 
 async def _latest_calls(connection: Connection, tools: Collection[str], after: int) -> LatestCalls:
     calls = LatestCalls(tools)
     steps = dict[int, RunSteps]()
-    endings = (Ending(*row) for row in await connection.fetch(_ENDINGS, after))
-    while chunk := list(itertools.islice(endings, _AT_ONCE)):
+    endings = (CallEnding(*row) for row in await connection.fetch(_ENDINGS, after))
+    while chunk := list(itertools.islice(endings, _BATCH_SIZE)):
         unknown = {ending.run for ending in chunk} - steps.keys()
         steps |= {run: RunSteps() for run in unknown}
         for run, step, tool, is_fan in await connection.fetch(_STEPS, list(unknown), after):
             steps[run].add(_value(step), _value(tool), is_fan=is_fan)
-        if any(calls.look_at(ending, steps[ending.run]) for ending in chunk):
+        if any(calls.add_ending(ending, steps[ending.run]) for ending in chunk):
             break
     return calls
 
 
-def _use(run: int, columns: Sequence[Any]) -> Use:
+def _model_use(run: int, columns: Sequence[Any]) -> CallModelUse:
     step, index, model, read, written, usd = columns
-    return Use(run, step, index, model, (read or 0) + (written or 0), usd)
+    return CallModelUse(run, step, index, model, (read or 0) + (written or 0), usd)
 
 
 def _value(text: str | None) -> Any:

@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath, PureWindowsPath
 
 from wavewright.config.daemon_settings import MaxLimitsSection
-from wavewright.config.documents import Document, DocumentError, Fault
+from wavewright.config.documents import Document, DocumentError, DocumentFault
 from wavewright.config.settings import Settings
 from wavewright.config.sources import pointer_token
-from wavewright.engine.document_kinds import is_sealed_plan
-from wavewright.engine.jobs import Order, order_of
+from wavewright.engine.document_kinds import is_saved_plan
+from wavewright.engine.jobs import ResolvedJob, resolve_job
 from wavewright.planner.types import Json
 
 _NAMES_FILES = ("plan", "goal_template", "tools")
 """Fields of a job that may hold paths."""
 
 
-def read_inline_order(document: Document, settings: Settings) -> Order:
+def resolve_inline_job(document: Document, settings: Settings) -> ResolvedJob:
     """Return what an inline job comes to; paths in it are relative to the project's folder.
 
     Raises:
@@ -33,10 +33,10 @@ def read_inline_order(document: Document, settings: Settings) -> Order:
     """
     if faults := (*_faults(document), *_raised_limits(document, settings.daemon.max_limits)):
         raise DocumentError(document.source, faults)
-    return order_of(document, settings.root / "job", None, settings)
+    return resolve_job(document, settings.root / "job", None, settings)
 
 
-def leads_out(path: str) -> bool:
+def leaves_folder(path: str) -> bool:
     """Whether a text, taken for a path within a folder, would lead out of it."""
     windows = PureWindowsPath(path)
     return (
@@ -47,17 +47,17 @@ def leads_out(path: str) -> bool:
     )
 
 
-def _faults(document: Document) -> Iterator[Fault]:
-    if is_sealed_plan(document):
+def _faults(document: Document) -> Iterator[DocumentFault]:
+    if is_saved_plan(document):
         # Its paths are those of the machine that it was sealed on.
-        yield Fault(
+        yield DocumentFault(
             "bad_value", "a sealed plan is run from its file", hint="send the job that it was made of"
         )
     elif isinstance(document.value, dict):
         for name in _NAMES_FILES:
-            for pointer, text in _texts(document.value.get(name), pointer_token(name)):
-                if leads_out(text):
-                    yield Fault(
+            for pointer, text in _strings(document.value.get(name), pointer_token(name)):
+                if leaves_folder(text):
+                    yield DocumentFault(
                         "bad_value",
                         f"{text!r} leads out of the project's folder",
                         document.nearest_span(pointer),
@@ -66,7 +66,7 @@ def _faults(document: Document) -> Iterator[Fault]:
                     )
 
 
-def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[Fault]:
+def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[DocumentFault]:
     """Yield a fault for each limit that is above what the settings allow; a goal template has its own at the top."""
     whole: dict[str, Json] = document.value if isinstance(document.value, dict) else {}
     overrides = whole.get("overrides")
@@ -80,7 +80,7 @@ def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[Fault
             value = given.get(name)
             if isinstance(value, int) and value > bound:
                 pointer = parent + pointer_token(name)
-                yield Fault(
+                yield DocumentFault(
                     "bad_value",
                     f"limits.{name} is {value:,}, and a job that is sent may have {bound:,} at most",
                     document.nearest_span(pointer),
@@ -89,16 +89,16 @@ def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[Fault
                 )
 
 
-def _texts(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
+def _strings(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
     """Return each text in a value with its pointer; of an inline plan none, for its values are no paths."""
     match value:
         case str():
             yield pointer, value
         case list():
             for number, item in enumerate(value):
-                yield from _texts(item, pointer + pointer_token(number))
+                yield from _strings(item, pointer + pointer_token(number))
         case dict() if pointer != "/plan":
             for key, item in value.items():
-                yield from _texts(item, pointer + pointer_token(key))
+                yield from _strings(item, pointer + pointer_token(key))
         case _:
             return

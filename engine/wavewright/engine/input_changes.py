@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wavewright.config.documents import DocumentError, Fault, Source
+from wavewright.config.documents import DocumentError, DocumentFault, Source
 from wavewright.config.sources import Span
 from wavewright.planner.suggestions import did_you_mean
 from wavewright.planner.types import Json, JsonObject
@@ -41,19 +41,19 @@ _EXAMPLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class InputChanges:
+class InputOverrides:
     """What takes the place of a job's inputs, or is added to them."""
 
-    given: JsonObject = field(default_factory=dict[str, Json])
+    from_file: JsonObject = field(default_factory=dict[str, Json])
     """Inputs by name, from a file."""
-    single: tuple[str, ...] = ()
+    assignments: tuple[str, ...] = ()
     """Values as `path=value`, in their order; each goes before `given`."""
 
     def __bool__(self) -> bool:
         """Whether there is any."""
-        return bool(self.given or self.single)
+        return bool(self.from_file or self.assignments)
 
-    def of_job(self, job: Job, template: GoalTemplate, plan: Plan | None) -> Job:
+    def applied_to_job(self, job: Job, template: GoalTemplate, plan: Plan | None) -> Job:
         """Return a job with these inputs.
 
         Args:
@@ -69,7 +69,7 @@ class InputChanges:
         named = () if plan is None else plan.inputs
         return job.model_copy(update={"inputs": self.applied(job.inputs, template.inputs_schema, named)})
 
-    def of_plan(self, plan: Plan) -> Plan:
+    def applied_to_plan(self, plan: Plan) -> Plan:
         """Return a plan with these inputs, for one that is checked by itself.
 
         Raises:
@@ -90,26 +90,28 @@ class InputChanges:
         Raises:
             DocumentError: as in `of_job`.
         """
-        found: JsonObject = {**inputs, **self.given}
+        found: JsonObject = {**inputs, **self.from_file}
         properties = schema.get("properties")
         known = {*found, *named, *(properties if isinstance(properties, dict) else ())}
-        for text in self.single:
+        for text in self.assignments:
             path, _, value = text.partition("=")
             names = path.split(".")
             if "=" not in text or not all(names):
-                raise _fault(text, 0, f"{text!r} sets no input", "write --set NAME=VALUE, or NAME.NAME=VALUE")
+                raise _input_fault(
+                    text, 0, f"{text!r} sets no input", "write --set NAME=VALUE, or NAME.NAME=VALUE"
+                )
             if names[0] not in known and (near := did_you_mean(names[0], known)):
-                raise _fault(
+                raise _input_fault(
                     text, 0, f"no input is called {names[0]!r}", f"{near} --inputs FILE adds new ones"
                 )
-            changed = _with(found, names, _Value(text, value), schema)
+            changed = _with_value(found, names, _TypedValue(text, value), schema)
             assert isinstance(changed, dict)
             found = changed
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class _Value:
+class _TypedValue:
     """A value as it was typed."""
 
     whole: str
@@ -124,19 +126,19 @@ class _Value:
             found: Json = json.loads(self.text)
         except ValueError:
             found = self.text
-        if wanted and not any(_is_of(found, name) for name in wanted):
+        if wanted and not any(_has_type(found, name) for name in wanted):
             if "string" in wanted:
                 return self.text
             hint = f"write it as in JSON, as {_EXAMPLES[wanted[0]]}"
-            raise self.fault(f"{self.text!r} is not of type {' or '.join(wanted)}", hint)
+            raise self.error(f"{self.text!r} is not of type {' or '.join(wanted)}", hint)
         return found
 
-    def fault(self, message: str, hint: str) -> DocumentError:
+    def error(self, message: str, hint: str) -> DocumentError:
         """Return the error of this value, to be raised."""
-        return _fault(self.whole, len(self.whole) - len(self.text), message, hint)
+        return _input_fault(self.whole, len(self.whole) - len(self.text), message, hint)
 
 
-def _with(value: Json, names: list[str], new: _Value, schema: Json) -> Json:
+def _with_value(value: Json, names: list[str], new: _TypedValue, schema: Json) -> Json:
     """Return a value with another in the place that the names lead to; objects on the way are made."""
     if not names:
         return new.typed(schema, value)
@@ -144,23 +146,28 @@ def _with(value: Json, names: list[str], new: _Value, schema: Json) -> Json:
     if isinstance(value, list):
         if not name.isdecimal() or int(name) >= len(value):
             message = f"there is no item {name!r} in a list of {len(value)}"
-            raise new.fault(message, "items are counted from 0; --inputs FILE sets a whole list")
+            raise new.error(message, "items are counted from 0; --inputs FILE sets a whole list")
         return [
-            _with(item, rest, new, _below(schema, "items")) if at == int(name) else item
+            _with_value(item, rest, new, _schema_below(schema, "items")) if at == int(name) else item
             for at, item in enumerate(value)
         ]
     if value is not None and not isinstance(value, dict):
-        raise new.fault(f"{name!r} lies in {json.dumps(value)}, which is no object", "shorten the path")
+        raise new.error(f"{name!r} lies in {json.dumps(value)}, which is no object", "shorten the path")
     held = value or {}
-    return {**held, name: _with(held.get(name), rest, new, _below(_below(schema, "properties"), name))}
+    return {
+        **held,
+        name: _with_value(
+            held.get(name), rest, new, _schema_below(_schema_below(schema, "properties"), name)
+        ),
+    }
 
 
-def _below(schema: Json, name: str) -> Json:
+def _schema_below(schema: Json, name: str) -> Json:
     return schema.get(name) if isinstance(schema, dict) else None
 
 
 def _types_in(schema: Json) -> list[str]:
-    given = _below(schema, "type")
+    given = _schema_below(schema, "type")
     names = given if isinstance(given, list) else [given]
     return [name for name in names if isinstance(name, str) and name in _TYPES]
 
@@ -172,7 +179,7 @@ def _types_like(value: Json) -> list[str]:
     return ["string"] if isinstance(value, str) else ["number"] if isinstance(value, int | float) else []
 
 
-def _is_of(value: Json, name: str) -> bool:
+def _has_type(value: Json, name: str) -> bool:
     if isinstance(value, bool):
         return name == "boolean"
     return isinstance(value, _TYPES[name]) or (
@@ -180,6 +187,6 @@ def _is_of(value: Json, name: str) -> bool:
     )
 
 
-def _fault(text: str, start: int, message: str, hint: str) -> DocumentError:
-    found = Fault("bad_value", message, Span(start, max(len(text), start + 1)), hint=hint)
+def _input_fault(text: str, start: int, message: str, hint: str) -> DocumentError:
+    found = DocumentFault("bad_value", message, Span(start, max(len(text), start + 1)), hint=hint)
     return DocumentError(Source("--set", text), (found,))

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
-from wavewright.config.documents import Document, DocumentError, Fault, Source
+from wavewright.config.documents import Document, DocumentError, DocumentFault, Source
 from wavewright.config.settings import Settings
-from wavewright.config.shape import read_shape
-from wavewright.config.sources import pointer_keys, together
+from wavewright.config.shape import read_as_model
+from wavewright.config.sources import combine_errors, pointer_keys
 from wavewright.config.valid_subset import valid_subset
-from wavewright.planner.diagnostics import Diagnostic, PlanError, diagnostic_of, place
+from wavewright.planner.diagnostics import Diagnostic, PlanError, diagnostic_from_fault, locate_diagnostics
 from wavewright.planner.goals import Goal, GoalTemplate, Job
 from wavewright.planner.models import Plan
-from wavewright.planner.partial_plan import PartialPlan, partial_plan
-from wavewright.planner.pointers import child
-from wavewright.planner.suggestions import choice
+from wavewright.planner.partial_plan import PartialPlan, read_partial_plan
+from wavewright.planner.pointers import child_pointer
+from wavewright.planner.suggestions import suggest_name
 from wavewright.tools.packs import pack_names
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
 
-class JobFaults:
+class JobErrors:
     """Collects the faults of several documents."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class JobFaults:
         """Whether there are any."""
         return bool(self._errors)
 
-    def attempt(self, read: Callable[[], T]) -> T | None:
+    def collect(self, read: Callable[[], T]) -> T | None:
         """Return what a function returns; nothing where it raises faults, which are taken up."""
         try:
             return read()
@@ -53,7 +53,7 @@ class JobFaults:
     def add(self, diagnostics: Sequence[Diagnostic], document: Document) -> None:
         """Take up the diagnostics of a document."""
         if diagnostics:
-            self._errors.append(PlanError(place(diagnostics, document), document.source))
+            self._errors.append(PlanError(locate_diagnostics(diagnostics, document), document.source))
 
     def read(self, document: Document, model: type[M]) -> tuple[M | None, frozenset[str]]:
         """Return a document as a model, or what is valid of it where it has faults.
@@ -62,9 +62,9 @@ class JobFaults:
         that are at fault, and those that a field that does not exist may be meant for.
         """
         try:
-            return read_shape(document, model), frozenset()
+            return read_as_model(document, model), frozenset()
         except DocumentError as error:
-            self.add([diagnostic_of(fault) for fault in error.faults], document)
+            self.add([diagnostic_from_fault(fault) for fault in error.faults], document)
             given = document.value if isinstance(document.value, dict) else {}
             absent = model.model_fields.keys() - given.keys()
             unread: set[str] = set()
@@ -88,7 +88,7 @@ class JobFaults:
             return
         unreadable = [error for error in self._errors if isinstance(error, DocumentError)]
         if len(unreadable) == len(self._errors):
-            raise together(unreadable)
+            raise combine_errors(unreadable)
         by_source: dict[str, tuple[Source, list[Diagnostic]]] = {}
         for error in self._errors:
             for source, found in _by_source(error):
@@ -102,7 +102,7 @@ def _by_source(error: PlanError | DocumentError) -> Iterator[tuple[Source, tuple
         if isinstance(one, PlanError):
             yield one.source, one.diagnostics
         else:
-            yield one.source, tuple(diagnostic_of(fault) for fault in one.faults)
+            yield one.source, tuple(diagnostic_from_fault(fault) for fault in one.faults)
 
 
 def _in_order(found: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -110,19 +110,19 @@ def _in_order(found: Iterable[Diagnostic]) -> list[Diagnostic]:
     return sorted(dict.fromkeys(found), key=lambda each: each.span.start if each.span is not None else -1)
 
 
-def partial_of(document: Document, pointer: str = "") -> PartialPlan | None:
+def valid_part_of_plan(document: Document, pointer: str = "") -> PartialPlan | None:
     """Return the valid part of the plan that stands at a pointer of a document."""
     value: JsonValue = document.value
     for key in pointer.split("/")[1:]:
         value = value.get(key) if isinstance(value, dict) else None
     try:
-        read_shape(Document(value, document.source, keeps_places=False), Plan)
+        read_as_model(Document(value, document.source, keeps_places=False), Plan)
     except DocumentError as error:
-        return partial_plan(value, error.faults)
+        return read_partial_plan(value, error.faults)
     return None
 
 
-def without_unknown_packs(job: Job, document: Document, faults: JobFaults) -> Job:
+def without_unknown_packs(job: Job, document: Document, faults: JobErrors) -> Job:
     """Return the job without settings of packs that are not installed, each of which is a fault."""
     if not job.tools:
         return job
@@ -131,8 +131,8 @@ def without_unknown_packs(job: Job, document: Document, faults: JobFaults) -> Jo
         Diagnostic(
             code="E107",
             message=f"there is no pack {name!r}",
-            pointer=child("/tools", name),
-            hint=choice(name, known, what="installed packs"),
+            pointer=child_pointer("/tools", name),
+            hint=suggest_name(name, known, what="installed packs"),
         )
         for name in job.tools
         if name not in known
@@ -157,25 +157,26 @@ def refuse_unknown_preference(
 
     words = preference_words(settings)
     if word not in words:
-        hint = choice(word, words, what="preferences") or "there are none"
+        hint = suggest_name(word, words, what="preferences") or "there are none"
         unknown = Diagnostic(
             code="E107",
             message=f"{word!r} is no model preference",
             pointer=pointer,
             hint=f"{hint}; a model's name as PROVIDER:NAME will do as well",
         )
-        raise PlanError(tuple(place([unknown], place_in)), place_in.source)
+        raise PlanError(tuple(locate_diagnostics([unknown], place_in)), place_in.source)
 
 
-def misuse_of(error: PlanError) -> DocumentError:
+def misuse_error(error: PlanError) -> DocumentError:
     """Return the faults of a document that a plan is checked against: they are none of the plan's."""
     faults = (
-        Fault(found.kind, found.message, found.span, found.pointer, found.hint) for found in error.diagnostics
+        DocumentFault(found.kind, found.message, found.span, found.pointer, found.hint)
+        for found in error.diagnostics
     )
     return DocumentError(error.source, tuple(faults))
 
 
-def no_plan(goal: Goal, source: Source) -> PlanError:
+def no_plan_error(goal: Goal, source: Source) -> PlanError:
     """Return the error of a job without a plan, to be raised."""
     missing = Diagnostic(
         code="E114",

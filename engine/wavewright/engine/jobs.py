@@ -21,29 +21,29 @@ from wavewright.config.documents import (
     read_document,
 )
 from wavewright.config.settings import Settings
-from wavewright.engine.document_kinds import is_job, is_sealed_plan, is_template
-from wavewright.engine.input_changes import InputChanges
+from wavewright.engine.document_kinds import is_job, is_saved_plan, is_template
+from wavewright.engine.input_changes import InputOverrides
 from wavewright.engine.job_faults import (
-    JobFaults,
-    misuse_of,
-    partial_of,
+    JobErrors,
+    misuse_error,
     refuse_unknown_preference,
+    valid_part_of_plan,
     without_unknown_packs,
 )
-from wavewright.engine.named_templates import DEFAULT_LIMITS, read_named, read_template_document
-from wavewright.engine.sealed_plan import SealError, read_sealed_plan
+from wavewright.engine.named_templates import DEFAULT_LIMITS, read_named_document, read_template_document
+from wavewright.engine.sealed_plan import SavedPlanError, read_saved_plan
 from wavewright.engine.toolbox import agent_tools, signatures_to_check
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check, check_partial
-from wavewright.planner.diagnostics import Diagnostic, PlanError, place
+from wavewright.planner.diagnostics import Diagnostic, PlanError, locate_diagnostics
 from wavewright.planner.goals import AvailableTool, Goal, GoalTemplate, Job, JobTarget, JobTargets
 from wavewright.planner.models import Plan
 from wavewright.planner.partial_plan import PartialPlan
-from wavewright.planner.reader import plan_of, read_model
+from wavewright.planner.reader import read_model, read_plan_document
 from wavewright.planner.resolving import resolve_goal
 from wavewright.planner.types import JsonObject, Schedule
 
-_AS_WRITTEN = InputChanges()
+_NO_OVERRIDES = InputOverrides()
 
 TARGET = "target"
 """Name of the input that holds the target of a run, where a job has several."""
@@ -57,7 +57,7 @@ class PlanOrigin:
     pointer: str = ""
 
     @classmethod
-    def of_plan(cls, plan: Plan, document: Document | None) -> PlanOrigin:
+    def with_plan_value(cls, plan: Plan, document: Document | None) -> PlanOrigin:
         """Return the origin of a plan that a model made: its answer, or the plan written down where that is no text."""
         if document is not None:
             return cls(document)
@@ -67,7 +67,7 @@ class PlanOrigin:
     def place(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         """Return the diagnostics of the plan with their places in the document."""
         moved = [replace(found, pointer=f"{self.pointer}{found.pointer}") for found in diagnostics]
-        return tuple(place(moved, self.document))
+        return tuple(locate_diagnostics(moved, self.document))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,18 @@ class PlanDraft:
     plan: Plan
     origin: PlanOrigin
     rung: str
-    is_sealed: bool = False
+    is_saved: bool = False
     """Whether it is run as it is: no planner makes another, whichever rung it is."""
     partial: PartialPlan | None = None
     """Of a plan with faults of shape, whose valid part `plan` is: it is checked, and never run."""
 
 
-PlanJudge: TypeAlias = Callable[[PlanDraft, Goal], Iterable[Diagnostic]]
+DraftChecker: TypeAlias = Callable[[PlanDraft, Goal], Iterable[Diagnostic]]
 """Returns what is wrong with a plan, with pointers into it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Expansion:
+class TargetExpansion:
     """What gives further targets, with where it is written."""
 
     text: str
@@ -97,7 +97,7 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ResolvedJob:
     """What a job comes to: the goal, and the plan that answers it, if there is one."""
 
     goal: Goal
@@ -107,17 +107,17 @@ class Order:
     """Of a job that runs once for each of several targets; the goal is then that of its first one."""
     text: str = ""
     """The goal's text before inputs were put into it."""
-    expansion: Expansion | None = None
+    expansion: TargetExpansion | None = None
     """How further targets are found, of a job that may have some."""
 
-    def with_schedule(self, schedule: Schedule) -> Order:
+    def with_schedule(self, schedule: Schedule) -> ResolvedJob:
         """Return the same order with another schedule."""
         return replace(self, goal=self.goal.model_copy(update={"schedule": schedule}))
 
 
-def read_order(
-    file: Path, plan_file: Path | None, settings: Settings, inputs: InputChanges = _AS_WRITTEN
-) -> Order:
+def resolve_job_file(
+    file: Path, plan_file: Path | None, settings: Settings, inputs: InputOverrides = _NO_OVERRIDES
+) -> ResolvedJob:
     """Read a job (or a plan, a sealed plan, or a goal template with a plan, in its place).
 
     Raises:
@@ -125,19 +125,19 @@ def read_order(
         PlanError: a document does not say what it must, each fault at its place.
         SealError: a sealed plan was changed, or a tool that it calls has changed since.
     """
-    return order_of(read_file(file), file, plan_file, settings, inputs=inputs)
+    return resolve_job(read_file(file), file, plan_file, settings, inputs=inputs)
 
 
-def order_of(
+def resolve_job(
     document: Document,
     file: Path,
     plan_file: Path | None,
     settings: Settings,
     *,
     inputs_follow: bool = False,
-    judge: PlanJudge | None = None,
-    inputs: InputChanges = _AS_WRITTEN,
-) -> Order:
+    judge: DraftChecker | None = None,
+    inputs: InputOverrides = _NO_OVERRIDES,
+) -> ResolvedJob:
     """Return what a job document comes to.
 
     Args:
@@ -153,9 +153,9 @@ def order_of(
     Raises:
         DocumentError, PlanError, SealError: as in `read_order`.
     """
-    if is_sealed_plan(document):
-        return _sealed_order(document, plan_file, settings, inputs)
-    faults = JobFaults()
+    if is_saved_plan(document):
+        return _resolve_saved_plan(document, plan_file, settings, inputs)
+    faults = JobErrors()
     parts = _read_parts(document, file, plan_file, settings, faults)
     job, draft = parts.job, parts.draft
     if parts.template is None and draft is None and not parts.names_any:
@@ -163,20 +163,23 @@ def order_of(
     if parts.template is None and draft is None:
         faults.raise_all()
     template = parts.template or _template_of_plan(job, draft)
-    job = faults.attempt(lambda: inputs.of_job(parts.job, template, draft.plan if draft else None)) or job
-    faults.attempt(
+    job = (
+        faults.collect(lambda: inputs.applied_to_job(parts.job, template, draft.plan if draft else None))
+        or job
+    )
+    faults.collect(
         lambda: refuse_unknown_preference(job, document, template, parts.template_document, settings)
     )
-    targets = _targets_of(job, template)
+    targets = _job_targets(job, template)
     if targets is not None:
-        job = job.model_copy(update={"inputs": {**job.inputs, TARGET: first_of(targets).name}})
+        job = job.model_copy(update={"inputs": {**job.inputs, TARGET: first_target(targets).name}})
     follow = (inputs_follow and is_template(document)) or not parts.knows_inputs
-    goal = faults.attempt(lambda: resolve_goal(job, template, document, inputs_follow=follow))
-    goal = goal if goal is not None else _goal_despite(job, template)
+    goal = faults.collect(lambda: resolve_goal(job, template, document, inputs_follow=follow))
+    goal = goal if goal is not None else _partial_goal(job, template)
     if goal is not None:
         goal = _with_packs(goal, job, file, settings)
     if faults and goal is not None and draft is not None:
-        found = (judge or _judge_with(settings))(draft, goal)
+        found = (judge or _draft_checker(settings))(draft, goal)
         certain = [each for each in found if parts.knows_inputs or each.code != "E302"]
         faults.add(draft.origin.place(certain), draft.origin.document)
     faults.raise_all()
@@ -186,12 +189,12 @@ def order_of(
     expand = template.targets.expand if own is None else own
     written = PlanOrigin(parts.template_document if own is None else document)
     asks = is_template(document) or (targets is not None and targets.depth > 0)
-    expansion = Expansion(expand, written) if asks and expand is not None else None
-    return Order(goal, draft, document.source, targets, text, expansion)
+    expansion = TargetExpansion(expand, written) if asks and expand is not None else None
+    return ResolvedJob(goal, draft, document.source, targets, text, expansion)
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class _JobParts:
     """The documents of a job as far as they are valid."""
 
     job: Job
@@ -205,44 +208,48 @@ class _Parts:
 
 
 def _read_parts(
-    document: Document, file: Path, plan_file: Path | None, settings: Settings, faults: JobFaults
-) -> _Parts:
+    document: Document, file: Path, plan_file: Path | None, settings: Settings, faults: JobErrors
+) -> _JobParts:
     draft: PlanDraft | None = None
     if plan_file is not None:
-        draft = faults.attempt(lambda: _plan_draft(read_file(plan_file), faults))
+        draft = faults.collect(lambda: _plan_draft(read_file(plan_file), faults))
     if is_template(document):
         template, _ = faults.read(document, GoalTemplate)
-        draft = draft or _embedded(template.plan if template is not None else None, document, "template")
-        return _Parts(
+        draft = draft or _embedded_draft(
+            template.plan if template is not None else None, document, "template"
+        )
+        return _JobParts(
             Job(name=_name_of(template, file)), template, document, draft, True, template is not None
         )
     if not is_job(document):
         draft = draft or _plan_draft(document, faults)
         goal, inputs = (draft.plan.goal, draft.plan.inputs) if draft is not None else (None, {})
-        return _Parts(Job(name=stem(file), goal=goal, inputs=inputs), None, document, draft, True, True)
+        return _JobParts(
+            Job(name=file_stem(file), goal=goal, inputs=inputs), None, document, draft, True, True
+        )
     read, unread = faults.read(document, Job)
     job = read or Job()
     job = without_unknown_packs(job, document, faults)
     if draft is None:
-        draft = faults.attempt(lambda: _plan_of_job(job, file, document, faults))
+        draft = faults.collect(lambda: _plan_of_job(job, file, document, faults))
     template, template_document = None, document
     if job.goal_template is not None:
         name = job.goal_template
-        found = faults.attempt(lambda: read_template_document(name, file.parent, document, settings))
+        found = faults.collect(lambda: read_template_document(name, file.parent, document, settings))
         if found is not None:
             template_document = found
             template, _ = faults.read(found, GoalTemplate)
-            draft = draft or _embedded(
+            draft = draft or _embedded_draft(
                 template.plan if template is not None else None, template_document, "template"
             )
     if job.name is None:
         job = job.model_copy(update={"name": _name_of(template, file)})
     names_any = bool(job.goal_template or job.plan or unread & {"goal_template", "plan"})
-    knows_inputs = not unread & _GIVE_INPUTS and (template is not None or job.goal_template is None)
-    return _Parts(job, template, template_document, draft, names_any, knows_inputs)
+    knows_inputs = not unread & _INPUT_FIELDS and (template is not None or job.goal_template is None)
+    return _JobParts(job, template, template_document, draft, names_any, knows_inputs)
 
 
-_GIVE_INPUTS = frozenset({"inputs", "variables", "benchmarks", "targets", "goal_template"})
+_INPUT_FIELDS = frozenset({"inputs", "variables", "benchmarks", "targets", "goal_template"})
 """Fields of a job on which the inputs depend."""
 _NAMES_NOTHING = Diagnostic(
     code="E105",
@@ -254,11 +261,11 @@ _NAMES_NOTHING = Diagnostic(
 def _name_of(template: GoalTemplate | None, file: Path) -> str:
     """Return the name of a job that gives none: its file's, or that of its goal template where it was sent."""
     if file.suffix or template is None:
-        return stem(file)
+        return file_stem(file)
     return template.name
 
 
-def _goal_despite(job: Job, template: GoalTemplate) -> Goal | None:
+def _partial_goal(job: Job, template: GoalTemplate) -> Goal | None:
     """Return the goal as far as it is known of a job with faults, for its plan to be checked against."""
     try:
         bare = job.model_copy(update={"overrides": {}, "goal": "unknown"})
@@ -267,7 +274,7 @@ def _goal_despite(job: Job, template: GoalTemplate) -> Goal | None:
         return None
 
 
-def _judge_with(settings: Settings) -> PlanJudge:
+def _draft_checker(settings: Settings) -> DraftChecker:
     def judge(draft: PlanDraft, goal: Goal) -> Iterable[Diagnostic]:
         tools = signatures_to_check(draft.plan, goal, settings)
         if draft.partial is not None:
@@ -278,21 +285,21 @@ def _judge_with(settings: Settings) -> PlanJudge:
     return judge
 
 
-def first_of(targets: JobTargets) -> JobTarget:
+def first_target(targets: JobTargets) -> JobTarget:
     """Return the target that is written first."""
     first = targets.first[0]
     return first if isinstance(first, JobTarget) else JobTarget(name=first)
 
 
-def _targets_of(job: Job, template: GoalTemplate) -> JobTargets | None:
+def _job_targets(job: Job, template: GoalTemplate) -> JobTargets | None:
     if job.targets is None or job.targets.expand is not None:
         return job.targets
     return job.targets.model_copy(update={"expand": template.targets.expand})
 
 
-def _sealed_order(
-    document: Document, plan_file: Path | None, settings: Settings, inputs: InputChanges
-) -> Order:
+def _resolve_saved_plan(
+    document: Document, plan_file: Path | None, settings: Settings, inputs: InputOverrides
+) -> ResolvedJob:
     """Return what a sealed plan comes to: its own goal and plan, whatever the job's files say by now."""
     if plan_file is not None or inputs:
         given = (
@@ -301,13 +308,13 @@ def _sealed_order(
             else f"--plan {str(plan_file)!r} cannot replace it"
         )
         message = f"a sealed plan runs as it is; {given}"
-        raise SealError(
+        raise SavedPlanError(
             message, place=document.source.name, hint="name the job instead, or leave the option out"
         )
-    sealed = read_sealed_plan(document, settings.root)
-    sealed.refuse_other_tools(signatures_to_check(sealed.plan, sealed.goal, settings))
-    draft = PlanDraft(sealed.plan, PlanOrigin(document, "/plan"), sealed.rung, is_sealed=True)
-    return Order(sealed.goal, draft, document.source)
+    sealed = read_saved_plan(document, settings.root)
+    sealed.check_tools(signatures_to_check(sealed.plan, sealed.goal, settings))
+    draft = PlanDraft(sealed.plan, PlanOrigin(document, "/plan"), sealed.rung, is_saved=True)
+    return ResolvedJob(sealed.goal, draft, document.source)
 
 
 def goal_of_file(file: Path, plan: Plan, plan_document: Document | None, settings: Settings) -> Goal:
@@ -320,10 +327,10 @@ def goal_of_file(file: Path, plan: Plan, plan_document: Document | None, setting
     document = read_file(file)
     try:
         if not is_template(document):
-            return order_of(document, file, None, settings).goal
+            return resolve_job(document, file, None, settings).goal
         template = read_model(document, GoalTemplate)
     except PlanError as error:
-        raise misuse_of(error) from error
+        raise misuse_error(error) from error
     job = Job(name=template.name, inputs=plan.inputs)
     goal = resolve_goal(job, template, plan_document, inputs_follow=not plan.inputs)
     return _with_packs(goal, job, file, settings)
@@ -338,26 +345,26 @@ def read_file(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
     return read_document(read_bytes(path, limits), str(path), limits=limits)
 
 
-def _plan_of_job(job: Job, file: Path, document: Document, faults: JobFaults) -> PlanDraft | None:
+def _plan_of_job(job: Job, file: Path, document: Document, faults: JobErrors) -> PlanDraft | None:
     if isinstance(job.plan, str):
-        return _plan_draft(read_named(file.parent / job.plan, "/plan", document), faults)
-    return _embedded(job.plan, document, "given")
+        return _plan_draft(read_named_document(file.parent / job.plan, "/plan", document), faults)
+    return _embedded_draft(job.plan, document, "given")
 
 
-def _embedded(plan: Plan | None, document: Document, rung: str) -> PlanDraft | None:
+def _embedded_draft(plan: Plan | None, document: Document, rung: str) -> PlanDraft | None:
     """Return the plan that stands in a job or a goal template, or what is valid of it."""
     origin = PlanOrigin(document, "/plan")
     if plan is not None:
         return PlanDraft(plan, origin, rung)
-    partial = partial_of(document, origin.pointer)
+    partial = valid_part_of_plan(document, origin.pointer)
     return None if partial is None else PlanDraft(partial.plan, origin, rung, partial=partial)
 
 
-def _plan_draft(document: Document, faults: JobFaults) -> PlanDraft | None:
-    if is_sealed_plan(document):
+def _plan_draft(document: Document, faults: JobErrors) -> PlanDraft | None:
+    if is_saved_plan(document):
         message = "a sealed plan brings its own goal and is no plan for another job"
-        raise SealError(message, place=document.source.name, hint="name it in place of the job")
-    text = plan_of(document)
+        raise SavedPlanError(message, place=document.source.name, hint="name it in place of the job")
+    text = read_plan_document(document)
     faults.add(text.diagnostics, document)
     if text.plan is not None:
         return PlanDraft(text.plan, PlanOrigin(document), "given")
@@ -389,6 +396,6 @@ def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
     return goal.model_copy(update={"packs": {**project, **own}})
 
 
-def stem(file: Path) -> str:
+def file_stem(file: Path) -> str:
     """Return the name of a job's or a plan's file without its endings."""
     return file.name.removesuffix(file.suffix).removesuffix(".plan").removesuffix(".job")

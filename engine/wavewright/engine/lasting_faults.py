@@ -5,27 +5,27 @@ from __future__ import annotations
 from typing import Final
 
 from wavewright.config.documents import DocumentError
-from wavewright.engine.context import Unpublishable
-from wavewright.engine.sealed_plan import SealError
+from wavewright.engine.context import PackageNotPublished
+from wavewright.engine.sealed_plan import SavedPlanError
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.model_port import ModelError
 from wavewright.prompts import PromptError
 from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.packs import PackError
 
-LASTING_FAULTS: Final = (
+PERMANENT_ERRORS: Final = (
     DocumentError,
     PlanError,
-    SealError,
+    SavedPlanError,
     ToolDefinitionError,
     PackError,
     PromptError,
     ModelError,
-    Unpublishable,
+    PackageNotPublished,
 )
 
 
-def told(fault: Exception) -> str:
+def permanent_error_text(fault: Exception) -> str:
     """Return what a fault says of a job, without the place in the code."""
     if isinstance(fault, DocumentError):
         return "; ".join(one.message for one in fault.faults)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from threading import Thread
 
 
-_YOUNG_OBJECTS = 50_000
+_GC_THRESHOLD = 50_000
 """So many new objects make Python look for cycles; a run of many steps has few."""
 
 
@@ -45,8 +45,8 @@ def run_process() -> NoReturn:
             # A file's name, or a sign that the terminal's encoding lacks, is written as well as can be.
             stream.reconfigure(errors="backslashreplace")
     # What is imported stays: looking for garbage among it takes a tenth of the time of a short command.
-    gc.set_threshold(_YOUNG_OBJECTS)
-    _look_for_no_plugins()
+    gc.set_threshold(_GC_THRESHOLD)
+    _disable_pydantic_plugins()
     try:
         code = main()
     except KeyboardInterrupt:
@@ -61,7 +61,7 @@ def run_process() -> NoReturn:
     sys.exit(code)
 
 
-def _look_for_no_plugins() -> None:
+def _disable_pydantic_plugins() -> None:
     """Answer pydantic's one question to its plug-ins, which is whether there are any, before it looks for them.
 
     Even where it is told to load none, it loads importlib.metadata to look, and with it the parser of e-mail: a

@@ -25,7 +25,7 @@ from wavewright.planner.types import RunId
 T = TypeVar("T")
 
 
-class Recorder:
+class ModelEventRecorder:
     """Takes what is let be known, without waiting; a task behind it journals that."""
 
     def __init__(self, ports: Ports) -> None:
@@ -34,15 +34,15 @@ class Recorder:
         self._ports = ports
         self._send, self._events = anyio.create_memory_object_stream[Event](math.inf)
 
-    def use(self, use: ModelUse) -> None:
+    def record_use(self, use: ModelUse) -> None:
         """Record what a model call cost."""
-        self._tell(ModelCalled(self._ports.clock().timestamp(), use))
+        self._send_event(ModelCalled(self._ports.clock().timestamp(), use))
 
-    def rung(self, rung: RungRecord) -> None:
+    def record_rung(self, rung: RungRecord) -> None:
         """Record a rung that was tried."""
-        self._tell(RungTaken(self._ports.clock().timestamp(), rung))
+        self._send_event(RungTaken(self._ports.clock().timestamp(), rung))
 
-    def _tell(self, event: Event) -> None:
+    def _send_event(self, event: Event) -> None:
         # Where the program ends at once, every task is cancelled, and the one that journals may be gone already: then
         # the purse alone knows what the call cost.
         with suppress(anyio.BrokenResourceError):
@@ -63,9 +63,9 @@ class Recorder:
 
 
 @asynccontextmanager
-async def recording(ports: Ports, run: RunId) -> AsyncGenerator[Recorder]:
+async def open_recorder(ports: Ports, run: RunId) -> AsyncGenerator[ModelEventRecorder]:
     """Give a recorder; on leaving, everything that it was told is durable."""
-    recorder = Recorder(ports)
+    recorder = ModelEventRecorder(ports)
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(recorder.journal, run)
@@ -74,11 +74,11 @@ async def recording(ports: Ports, run: RunId) -> AsyncGenerator[Recorder]:
             finally:
                 recorder.close()
     except BaseExceptionGroup as failures:
-        raise only_failure(failures) from None
+        raise single_exception(failures) from None
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[T]):
+class ModelPhaseResult(Generic[T]):
     """What the work came to."""
 
     context: RunContext
@@ -89,19 +89,23 @@ class Asked(Generic[T]):
     """Whether somebody outside stopped it; otherwise the run's time was up."""
 
 
-async def ask_models(ports: Ports, context: RunContext, work: Callable[[Recorder], Awaitable[T]]) -> Asked[T]:
+async def run_model_phase(
+    ports: Ports, context: RunContext, work: Callable[[ModelEventRecorder], Awaitable[T]]
+) -> ModelPhaseResult[T]:
     """Do the work, journal what it lets be known, and cut it off at a stop from outside or at the run's limit."""
     started = time.monotonic()
     value: T | None = None
-    async with recording(ports, context.run) as recorder:
-        with ports.stopper.scope(), anyio.move_on_after(context.time_left):
+    async with open_recorder(ports, context.run) as recorder:
+        with ports.cancellation.scope(), anyio.move_on_after(context.time_left):
             value = await work(recorder)
     state = fold(recorder.journaled, context.state)
-    executed = context.executed + time.monotonic() - started
-    return Asked(replace(context, state=state, executed=executed), value, ports.stopper.is_stopped)
+    executed = context.executed_seconds + time.monotonic() - started
+    return ModelPhaseResult(
+        replace(context, state=state, executed_seconds=executed), value, ports.cancellation.is_cancelled
+    )
 
 
-def only_failure(failure: BaseException) -> BaseException:
+def single_exception(failure: BaseException) -> BaseException:
     """Return the one exception in a group of one: callers know what the work raises, not that a task stood beside."""
     while isinstance(failure, BaseExceptionGroup):
         failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]

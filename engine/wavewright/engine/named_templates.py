@@ -10,17 +10,17 @@ from typing import Final
 from wavewright.config.documents import (
     Document,
     DocumentError,
-    Fault,
+    DocumentFault,
     ReadLimits,
     Source,
     read_bytes,
     read_document,
 )
 from wavewright.config.settings import Settings
-from wavewright.planner.diagnostics import Diagnostic, PlanError, place
+from wavewright.planner.diagnostics import Diagnostic, PlanError, locate_diagnostics
 from wavewright.planner.goals import GoalTemplate
 from wavewright.planner.reader import read_model
-from wavewright.planner.suggestions import choice
+from wavewright.planner.suggestions import suggest_name
 from wavewright.planner.types import JsonObject
 from wavewright.tools.packs import find_template
 
@@ -33,13 +33,13 @@ def named_template(name: str, settings: Settings) -> Path | None:
     Raises:
         DocumentError: there is neither a template nor a file of that name.
     """
-    if _is_path(name) or Path(name).exists():
+    if _is_template_path(name) or Path(name).exists():
         return None
     path = _template_path(name, Path(), settings)
     if path is None:
         known = template_names(settings)
-        hint = choice(name, known, what="goal templates")
-        fault = Fault("unreadable_file", f"there is no goal template and no file {name!r}", hint=hint)
+        hint = suggest_name(name, known, what="goal templates")
+        fault = DocumentFault("unreadable_file", f"there is no goal template and no file {name!r}", hint=hint)
         raise DocumentError(Source(name, ""), (fault,))
     return path
 
@@ -60,8 +60,8 @@ def read_template_document(name: str, folder: Path, document: Document, settings
             pointer="/goal_template",
             hint=f"there are {known}; or give the path of a file beside the job",
         )
-        raise PlanError(tuple(place([missing], document)), document.source)
-    return read_named(path, "/goal_template", document)
+        raise PlanError(tuple(locate_diagnostics([missing], document)), document.source)
+    return read_named_document(path, "/goal_template", document)
 
 
 def read_template(name: str, folder: Path, document: Document, settings: Settings) -> GoalTemplate:
@@ -81,7 +81,7 @@ def template_names(settings: Settings) -> list[str]:
 
 
 def _template_path(name: str, folder: Path, settings: Settings) -> Path | None:
-    if _is_path(name):
+    if _is_template_path(name):
         return folder / name
     for home in (*settings.templates, _shipped_templates()):
         for suffix in (".yaml", ".yml", ".json", ".toml"):
@@ -90,7 +90,7 @@ def _template_path(name: str, folder: Path, settings: Settings) -> Path | None:
     return find_template(name, _pack_settings(settings), settings.root)
 
 
-def _is_path(name: str) -> bool:
+def _is_template_path(name: str) -> bool:
     return "/" in name or name.endswith((".yaml", ".yml", ".json", ".toml"))
 
 
@@ -99,7 +99,7 @@ def _shipped_templates() -> Path:
         return folder
 
 
-def read_named(path: Path, pointer: str, document: Document) -> Document:
+def read_named_document(path: Path, pointer: str, document: Document) -> Document:
     """Read a file that a document names; one that cannot be read is a fault at the place of the name."""
     try:
         content = read_bytes(path, DEFAULT_LIMITS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wavewright.engine.toolbox import project_workers
 from wavewright.planner.check_readiness import WHOLE_RUN, Obstacle
-from wavewright.tools.workers.services import AGENT, MODEL_MEND
+from wavewright.tools.workers.services import AGENT, MODEL_HINT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from wavewright.planner.signatures import ToolSignature
     from wavewright.tools.workers.specs import Worker
 
-_OF_WORKERS = ("workers/instructions", "workers/repair")
-_OF_AGENTS = ("workers/agent_instructions", "workers/agent")
+_WORKER_PROMPTS = ("workers/instructions", "workers/repair")
+_AGENT_PROMPTS = ("workers/agent_instructions", "workers/agent")
 
 
 def find_obstacles(
@@ -41,21 +41,21 @@ def find_obstacles(
     found_workers = project_workers(settings, suspects).items() if suspects else ()
     workers = {name: worker for name, worker in found_workers if name in called}
     has_model = settings.model is not None
-    found = _no_run(settings) if has_model else {}
+    found = _whole_run_obstacles(settings) if has_model else {}
     asking = {name for name, worker in workers.items() if has_model or worker.draft is None}
     if AGENT in called and AGENT not in workers:
         asking.add(AGENT)
     if not asking:
         return found
     if not has_model:
-        found |= dict.fromkeys(asking, _NO_MODEL)
+        found |= dict.fromkeys(asking, _NO_MODEL_OBSTACLE)
     return found | _bad_prompts(asking, workers, settings)
 
 
-_NO_MODEL = Obstacle("no_model", "it needs a model, and none is configured", MODEL_MEND)
+_NO_MODEL_OBSTACLE = Obstacle("no_model", "it needs a model, and none is configured", MODEL_HINT)
 
 
-def _no_run(settings: Settings) -> dict[str, Obstacle]:
+def _whole_run_obstacles(settings: Settings) -> dict[str, Obstacle]:
     from wavewright.tools.models import ModelConfigError, check_models
 
     try:
@@ -69,16 +69,16 @@ def _bad_prompts(
     asking: Collection[str], workers: Mapping[str, Worker], settings: Settings
 ) -> dict[str, Obstacle]:
     """Return the workers whose prompts cannot be rendered, whatever they are given."""
-    from wavewright.engine.prompt_faults import prompt_fault
+    from wavewright.engine.prompt_faults import find_prompt_defect
     from wavewright.prompts import Prompts
 
     own = Prompts(settings.prompts)
     found: dict[str, Obstacle] = {}
     for name in sorted(asking):
-        used = (workers[name].spec.prompt, *_OF_WORKERS) if name in workers else _OF_AGENTS
+        used = (workers[name].spec.prompt, *_WORKER_PROMPTS) if name in workers else _AGENT_PROMPTS
         tried = tuple(worker for worker in workers.values() if worker.spec.name == name)
         for prompt in used:
-            fault = prompt_fault(prompt, own, tried) if own.file_of(prompt) is not None else None
+            fault = find_prompt_defect(prompt, own, tried) if own.file_of(prompt) is not None else None
             if fault is not None:
                 message = f"its prompt cannot be rendered: {fault.place}: {fault.message}"
                 found[name] = Obstacle("bad_prompt", message, fault.hint)

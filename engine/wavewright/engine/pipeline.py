@@ -27,7 +27,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class StepResult(Generic[C]):
+class PhaseResult(Generic[C]):
     """A step's answer: what to do next, with which context, and why."""
 
     outcome: Outcome
@@ -37,22 +37,22 @@ class StepResult(Generic[C]):
     """Name of the top-level step to go on at, for `BRANCH`."""
 
 
-def go_on(context: C, reason: str | None = None) -> StepResult[C]:
+def proceed(context: C, reason: str | None = None) -> PhaseResult[C]:
     """Return a result that goes on with the next step."""
-    return StepResult(Outcome.CONTINUE, context, reason)
+    return PhaseResult(Outcome.CONTINUE, context, reason)
 
 
-def halt(context: C, reason: str) -> StepResult[C]:
+def halt(context: C, reason: str) -> PhaseResult[C]:
     """Return a result that ends the pipeline here."""
-    return StepResult(Outcome.HALT, context, reason)
+    return PhaseResult(Outcome.HALT, context, reason)
 
 
-def branch(context: C, target: str, reason: str) -> StepResult[C]:
+def branch(context: C, target: str, reason: str) -> PhaseResult[C]:
     """Return a result that goes on at the step named `target`."""
-    return StepResult(Outcome.BRANCH, context, reason, target)
+    return PhaseResult(Outcome.BRANCH, context, reason, target)
 
 
-class Step(Protocol[C]):
+class Phase(Protocol[C]):
     """One unit of a pipeline; its class docstring's first line is its line in the declaration."""
 
     @property
@@ -60,7 +60,7 @@ class Step(Protocol[C]):
         """The step's name, unique in its pipeline."""
         ...
 
-    async def run(self, context: C) -> StepResult[C]:
+    async def run(self, context: C) -> PhaseResult[C]:
         """Return what to do next."""
         ...
 
@@ -69,18 +69,18 @@ Guard: TypeAlias = Callable[[C], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded(Generic[C]):
+class GuardedPhases(Generic[C]):
     """Steps that run in turn while the guard held before the first of them."""
 
     guard: Guard[C]
-    steps: tuple[Step[C], ...]
+    phases: tuple[Phase[C], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class StepRecord:
+class PhaseRecord:
     """What one execution of one step came to."""
 
-    step: str
+    phase: str
     outcome: Outcome
     seconds: float
     reason: str | None = None
@@ -92,7 +92,7 @@ class PipelineRun(Generic[C]):
     """The context that came out, and the way through the steps."""
 
     context: C
-    records: tuple[StepRecord, ...]
+    records: tuple[PhaseRecord, ...]
 
     @property
     def halted(self) -> str | None:
@@ -105,14 +105,14 @@ class PipelineError(Exception):
     """A pipeline was declared or used wrongly: a duplicate name, an unknown branch target, an endless loop."""
 
 
-Observer: TypeAlias = Callable[[StepRecord], None]
+Observer: TypeAlias = Callable[[PhaseRecord], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline(Generic[C]):
     """An immutable declaration; `run` walks it."""
 
-    nodes: tuple[Step[C] | Guarded[C], ...]
+    nodes: tuple[Phase[C] | GuardedPhases[C], ...]
     max_branches: int = 100
     """Bound on branches taken in one run, so that a loop always ends."""
     _targets: dict[str, int] = field(default_factory=dict[str, int], repr=False)
@@ -123,7 +123,7 @@ class Pipeline(Generic[C]):
         Raises:
             PipelineError: a step branches to a name that is no top-level step, or branches without end.
         """
-        records: list[StepRecord] = []
+        records: list[PhaseRecord] = []
         position, branches = 0, 0
         while position < len(self.nodes):
             result = await self._run_node(self.nodes[position], context, records, observe)
@@ -140,22 +140,22 @@ class Pipeline(Generic[C]):
 
     async def _run_node(
         self,
-        node: Step[C] | Guarded[C],
+        node: Phase[C] | GuardedPhases[C],
         context: C,
-        records: list[StepRecord],
+        records: list[PhaseRecord],
         observe: Observer | None,
-    ) -> StepResult[C]:
-        if isinstance(node, Guarded):
+    ) -> PhaseResult[C]:
+        if isinstance(node, GuardedPhases):
             if not node.guard(context):
-                return go_on(context)
-            steps = node.steps
+                return proceed(context)
+            steps = node.phases
         else:
             steps = (node,)
-        result = go_on(context)
+        result = proceed(context)
         for step in steps:
             started = time.perf_counter()
             result = await step.run(result.context)
-            record = StepRecord(
+            record = PhaseRecord(
                 step.name, result.outcome, time.perf_counter() - started, result.reason, result.target
             )
             records.append(record)
@@ -165,7 +165,7 @@ class Pipeline(Generic[C]):
                 break
         return result
 
-    def _position_of(self, result: StepResult[C], branches: int) -> int:
+    def _position_of(self, result: PhaseResult[C], branches: int) -> int:
         if branches > self.max_branches:
             msg = (
                 f"the pipeline branched more than {self.max_branches} times; the last reason: {result.reason}"
@@ -187,20 +187,20 @@ class PipelineBuilder(Generic[C]):
     """Collects the declaration; every method returns the builder, `build` the immutable pipeline."""
 
     def __init__(self, *, max_branches: int = 100) -> None:
-        self._nodes: tuple[Step[C] | Guarded[C], ...] = ()
+        self._nodes: tuple[Phase[C] | GuardedPhases[C], ...] = ()
         self._max_branches = max_branches
 
-    def step(self, step: Step[C]) -> PipelineBuilder[C]:
+    def phase(self, step: Phase[C]) -> PipelineBuilder[C]:
         """Append a step that always runs."""
         self._nodes = (*self._nodes, step)
         return self
 
-    def when(self, guard: Guard[C], steps: Sequence[Step[C]]) -> PipelineBuilder[C]:
+    def when(self, guard: Guard[C], steps: Sequence[Phase[C]]) -> PipelineBuilder[C]:
         """Append steps that run in turn where the guard holds."""
-        self._nodes = (*self._nodes, Guarded(guard, tuple(steps)))
+        self._nodes = (*self._nodes, GuardedPhases(guard, tuple(steps)))
         return self
 
-    def maybe(self, guard: Guard[C], step: Step[C]) -> PipelineBuilder[C]:
+    def maybe(self, guard: Guard[C], step: Phase[C]) -> PipelineBuilder[C]:
         """Append one step that runs where the guard holds."""
         return self.when(guard, [step])
 
@@ -213,7 +213,7 @@ class PipelineBuilder(Generic[C]):
         targets: dict[str, int] = {}
         seen: set[str] = set()
         for position, node in enumerate(self._nodes):
-            for number, step in enumerate(_steps_of(node)):
+            for number, step in enumerate(_phases_of(node)):
                 if step.name in seen:
                     msg = f"two steps of the pipeline are named {step.name!r}; give one another name"
                     raise PipelineError(msg)
@@ -223,27 +223,27 @@ class PipelineBuilder(Generic[C]):
         return Pipeline(self._nodes, self._max_branches, targets)
 
 
-def _steps_of(node: Step[C] | Guarded[C]) -> tuple[Step[C], ...]:
-    return node.steps if isinstance(node, Guarded) else (node,)
+def _phases_of(node: Phase[C] | GuardedPhases[C]) -> tuple[Phase[C], ...]:
+    return node.phases if isinstance(node, GuardedPhases) else (node,)
 
 
-def _labels(node: Step[C] | Guarded[C]) -> tuple[str, ...]:
-    indent = "    " if isinstance(node, Guarded) else ""
-    return tuple(f"{indent}{step.name}" for step in _steps_of(node))
+def _labels(node: Phase[C] | GuardedPhases[C]) -> tuple[str, ...]:
+    indent = "    " if isinstance(node, GuardedPhases) else ""
+    return tuple(f"{indent}{step.name}" for step in _phases_of(node))
 
 
-def _describe_node(node: Step[C] | Guarded[C], width: int) -> Iterator[str]:
-    if isinstance(node, Guarded):
-        yield f"when {_words(node.guard)}:"
-    for label, step in zip(_labels(node), _steps_of(node), strict=True):
+def _describe_node(node: Phase[C] | GuardedPhases[C], width: int) -> Iterator[str]:
+    if isinstance(node, GuardedPhases):
+        yield f"when {_guard_text(node.guard)}:"
+    for label, step in zip(_labels(node), _phases_of(node), strict=True):
         yield f"{label:<{width}}{_purpose(step)}"
 
 
-def _words(guard: Guard[C]) -> str:
+def _guard_text(guard: Guard[C]) -> str:
     name = getattr(guard, "__name__", type(guard).__name__)
     return "(condition)" if name == "<lambda>" else name.replace("_", " ")
 
 
-def _purpose(step: Step[C]) -> str:
+def _purpose(step: Phase[C]) -> str:
     text = inspect.getdoc(type(step)) or ""
     return text.partition("\n")[0].rstrip(".")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from wavewright.config.settings import Settings
 from wavewright.engine.context import Asker, RunRequest
-from wavewright.engine.jobs import Order, read_order
-from wavewright.engine.services import OpenServices, left_to_spend, open_services
-from wavewright.engine.toolbox import gather_tools, signatures_to_check
-from wavewright.engine.unspent import unspent
+from wavewright.engine.jobs import ResolvedJob, resolve_job_file
+from wavewright.engine.services import OpenServices, open_services, remaining_allowance
+from wavewright.engine.toolbox import signatures_to_check, tools_of_goal
+from wavewright.engine.unspent import read_remaining_allowance
 from wavewright.executor.journal_runs import new_run_id
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.checker import check
@@ -19,9 +19,9 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.models import Plan
-from wavewright.planner.planning import Answered, Planned, make_plan
+from wavewright.planner.planning import AnsweredQuestion, PlanningResult, make_plan
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.token_estimates import estimate_tokens_of_plan
+from wavewright.planner.token_estimates import estimate_plan_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class PlanReport:
     """What planning came to."""
 
     goal: Goal
-    planned: Planned
+    planned: PlanningResult
     bound: Plan | None
     """The plan bound to its goal, as a run would follow it."""
     uses: tuple[ModelUse, ...] = ()
@@ -39,29 +39,29 @@ class PlanReport:
 
 
 @dataclass(slots=True)
-class _Watch:
+class _UsageCollector:
     """Passes on what is let be known, and keeps the costs."""
 
     on_use: Callable[[ModelUse], None]
     on_rung: Callable[[RungRecord], None]
     uses: list[ModelUse] = field(default_factory=list[ModelUse])
 
-    def use(self, use: ModelUse) -> None:
+    def add(self, use: ModelUse) -> None:
         self.uses.append(use)
         self.on_use(use)
 
 
-def _ignore(_: object) -> None:
+def _ignore_progress(_: object) -> None:
     """Watch nothing."""
 
 
-async def plan_request(
+async def make_plan_for_request(
     request: RunRequest,
     *,
     settings: Settings,
     asker: Asker | None = None,
-    on_use: Callable[[ModelUse], None] = _ignore,
-    on_rung: Callable[[RungRecord], None] = _ignore,
+    on_use: Callable[[ModelUse], None] = _ignore_progress,
+    on_rung: Callable[[RungRecord], None] = _ignore_progress,
 ) -> PlanReport:
     """Return the plan that a run of the job would follow, and how it came about; nothing of it is run.
 
@@ -72,46 +72,46 @@ async def plan_request(
         ModelConfigError: the configured model cannot be asked at all.
     """
     assert request.job_file is not None
-    order = read_order(request.job_file, request.plan_file, settings, request.inputs)
-    watch = _Watch(on_use, on_rung)
-    if order.draft is not None and (order.draft.is_sealed or order.draft.rung == "given"):
-        return _given(order, settings)
+    order = resolve_job_file(request.job_file, request.plan_file, settings, request.inputs)
+    watch = _UsageCollector(on_use, on_rung)
+    if order.draft is not None and (order.draft.is_saved or order.draft.rung == "given"):
+        return _user_supplied_plan_report(order, settings)
     async with open_services(settings) as opened:
-        tools = gather_tools(order.goal, settings, opened.services).signatures
+        tools = tools_of_goal(order.goal, settings, opened.services).signatures
         planned = await _planned(order, tools, settings, opened, asker, watch)
     bound = bind_plan(planned.plan, order.goal, tools) if planned.plan is not None else None
-    uses, tokens = tuple(watch.uses), _estimate(bound, tools)
+    uses, tokens = tuple(watch.uses), _estimate_tokens(bound, tools)
     return PlanReport(order.goal, planned, bound, uses, tokens)
 
 
-def _given(order: Order, settings: Settings) -> PlanReport:
+def _user_supplied_plan_report(order: ResolvedJob, settings: Settings) -> PlanReport:
     draft = order.draft
     assert draft is not None
     tools = signatures_to_check(draft.plan, order.goal, settings)
     bound = bind_plan(draft.plan, order.goal, tools)
-    allowance = unspent(draft.plan, order.goal, settings, job=order.goal.job)
+    allowance = read_remaining_allowance(draft.plan, order.goal, settings, job=order.goal.job)
     found = draft.origin.place(check(bound, order.goal, tools, allowance=allowance))
-    planned = Planned(draft.plan, draft.rung, found, (), (), document=draft.origin.document)
-    return PlanReport(order.goal, planned, bound, (), _estimate(bound, tools))
+    planned = PlanningResult(draft.plan, draft.rung, found, (), (), document=draft.origin.document)
+    return PlanReport(order.goal, planned, bound, (), _estimate_tokens(bound, tools))
 
 
 async def _planned(
-    order: Order,
+    order: ResolvedJob,
     tools: dict[str, ToolSignature],
     settings: Settings,
     opened: OpenServices,
     asker: Asker | None,
-    watch: _Watch,
-) -> Planned:
+    watch: _UsageCollector,
+) -> PlanningResult:
     """Plan, and put the planner's questions to whoever can answer them."""
-    services, purse = opened.services, opened.purse
+    services, purse = opened.services, opened.budget_store
     template_plan = order.draft.plan if order.draft is not None else None
     # Planning is held to the budgets of a run, and its plan to what such a run would have left.
     run = new_run_id(time.time())
     if purse is not None:
         purse.limit_run(run, order.goal.limits.budget)
-    allowance = await left_to_spend(purse, services, settings, order.goal, run=run, plan=template_plan)
-    answers: list[Answered] = []
+    allowance = await remaining_allowance(purse, services, settings, order.goal, run=run, plan=template_plan)
+    answers: list[AnsweredQuestion] = []
     while True:
         planned = await make_plan(
             order.goal,
@@ -124,7 +124,7 @@ async def _planned(
             answers=answers,
             history=services.history,
             allowance=allowance,
-            on_use=watch.use,
+            on_use=watch.add,
             on_rung=watch.on_rung,
         )
         question = planned.question
@@ -133,8 +133,8 @@ async def _planned(
         answer = await asker.ask(question)
         if answer is None:
             return planned
-        answers.append(Answered(question.question, answer))
+        answers.append(AnsweredQuestion(question.question, answer))
 
 
-def _estimate(bound: Plan | None, tools: dict[str, ToolSignature]) -> int:
-    return 0 if bound is None else estimate_tokens_of_plan(bound, tools).tokens
+def _estimate_tokens(bound: Plan | None, tools: dict[str, ToolSignature]) -> int:
+    return 0 if bound is None else estimate_plan_tokens(bound, tools).tokens

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from wavewright.planner.goals import AvailableTool, Goal, Targets
 from wavewright.planner.models import Gate
-from wavewright.planner.planned import Answered
+from wavewright.planner.planned import AnsweredQuestion
 from wavewright.planner.planner_prompt import request_values
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.tool_lines import tool_entries
@@ -21,7 +21,7 @@ from wavewright.planner.types import GateId
 from wavewright.prompts import data_block
 from wavewright.reviewer.digest import ShownOutput
 from wavewright.reviewer.opinions import ACTIONS
-from wavewright.reviewer.recovery_view import EndView, RedGateView, WantedView
+from wavewright.reviewer.recovery_view import FailedGateView, RequestedActionView, StepEndView
 
 if TYPE_CHECKING:
     from wavewright.tools.workers.specs import Worker
@@ -29,52 +29,56 @@ if TYPE_CHECKING:
 Context: TypeAlias = Mapping[str, object]
 
 
-class Anything(dict[object, object]):
+class UnknownValue(dict[object, object]):
     """A value of which nobody knows more than that it is there."""
 
     def __contains__(self, name: object) -> bool:
         return not hasattr(dict, str(name))
 
-    def __missing__(self, name: object) -> Anything:
-        return Anything()
+    def __missing__(self, name: object) -> UnknownValue:
+        return UnknownValue()
 
     def __len__(self) -> int:
         return 1
 
     def __iter__(self) -> Iterator[object]:
-        yield Anything()
+        yield UnknownValue()
 
     def __reversed__(self) -> Iterator[object]:
-        yield Anything()
+        yield UnknownValue()
 
 
-def contexts_of(name: str, workers: Iterable[Worker]) -> tuple[Context, ...]:
+def sample_contexts(name: str, workers: Iterable[Worker]) -> tuple[Context, ...]:
     """Return what a prompt is typically given, one context for each of its forms; none where nobody knows."""
-    fixed = _FIXED.get(name)
+    fixed = _CONTEXTS.get(name)
     if fixed is not None:
         return fixed
     if name == "planner/request":
         return (_planner_request(),)
-    return tuple(_of_worker(worker) for worker in workers if worker.spec.prompt == name)
+    return tuple(_worker_contexts(worker) for worker in workers if worker.spec.prompt == name)
 
 
-def _of_worker(worker: Worker) -> Context:
+def _worker_contexts(worker: Worker) -> Context:
     spec = worker.spec
     is_known = spec.input_schema.get("additionalProperties") is False
     if worker.draft is not None or worker.show is not None or not is_known:
-        return {"inputs": Anything(), "draft": Anything()}
-    return {"inputs": {name: Anything() for name in spec.inputs}, "draft": None}
+        return {"inputs": UnknownValue(), "draft": UnknownValue()}
+    return {"inputs": {name: UnknownValue() for name in spec.inputs}, "draft": None}
 
 
 def _planner_request() -> Context:
     """Return what the planner is given for a goal with inputs, rules, gates and an answer of the user's."""
     goal, tools = _goal(), {"fetch": ToolSignature(name="fetch"), "write": ToolSignature(name="write")}
-    values = request_values(goal, tools, tool_entries(goal, tools), [Answered("Which hours?", "the night")])
-    shown = {name: {**_members(values[name]), "shown": Anything()} for name in ("primary", "benchmarks")}
-    return {**values, **shown, "other_values": Anything()}
+    values = request_values(
+        goal, tools, tool_entries(goal, tools), [AnsweredQuestion("Which hours?", "the night")]
+    )
+    shown = {
+        name: {**_record_members(values[name]), "shown": UnknownValue()} for name in ("primary", "benchmarks")
+    }
+    return {**values, **shown, "other_values": UnknownValue()}
 
 
-def _members(record: object) -> dict[str, object]:
+def _record_members(record: object) -> dict[str, object]:
     assert isinstance(record, dict)
     return cast("dict[str, object]", record)
 
@@ -100,29 +104,29 @@ def _goal() -> Goal:
     )
 
 
-def _record(kind: type[EndView | RedGateView | WantedView]) -> dict[str, object]:
-    return {field.name: Anything() for field in fields(kind)}
+def _record(kind: type[StepEndView | FailedGateView | RequestedActionView]) -> dict[str, object]:
+    return {field.name: UnknownValue() for field in fields(kind)}
 
 
-def _flags(name: str, **others: object) -> tuple[Context, ...]:
+def _flag_contexts(name: str, **others: object) -> tuple[Context, ...]:
     return tuple({name: is_so, **others} for is_so in (True, False))
 
 
 _FAULTS: Final[Context] = {"faults": ("it lacks a field",)}
 _TOOLS: Final = tool_entries(_goal(), {"fetch": ToolSignature(name="fetch")})
 
-_FIXED: Final[Mapping[str, tuple[Context, ...]]] = {
-    "planner/instructions": _flags("may_ask"),
-    "planner/repair": _flags("is_truncated", diagnostics="error[E301]: a fault", more=1),
+_CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
+    "planner/instructions": _flag_contexts("may_ask"),
+    "planner/repair": _flag_contexts("is_truncated", diagnostics="error[E301]: a fault", more=1),
     "recovery/instructions": ({},),
     "recovery/request": tuple(
         {
             "goal": "Write down what was fetched.",
-            "inputs": Anything(),
-            "plan": Anything(),
-            "steps": [_record(EndView)],
-            "red": [_record(RedGateView)],
-            "wanted": [_record(WantedView)],
+            "inputs": UnknownValue(),
+            "plan": UnknownValue(),
+            "steps": [_record(StepEndView)],
+            "red": [_record(FailedGateView)],
+            "wanted": [_record(RequestedActionView)],
             "round": 1,
             "rounds": 2,
             "feedback": feedback,
@@ -137,33 +141,35 @@ _FIXED: Final[Mapping[str, tuple[Context, ...]]] = {
         {
             "goal": "Write down what was fetched.",
             "reasoning": "It is fetched, then written down.",
-            "inputs": Anything(),
+            "inputs": UnknownValue(),
             "targets": Targets(),
             "now": "2010-03-01T00:00:00Z",
             "round": 1,
-            "steps": [Anything()],
-            "gates": [Anything()],
+            "steps": [UnknownValue()],
+            "gates": [UnknownValue()],
             "missing": ["a quote"],
-            "outputs": [{**{field.name: Anything() for field in fields(ShownOutput)}, "characters": 1000}],
+            "outputs": [
+                {**{field.name: UnknownValue() for field in fields(ShownOutput)}, "characters": 1000}
+            ],
             "left_out": (("sheet", "a text"),),
             "tools": ["fetch", "write"],
         },
     ),
     "reviewer/repair": (_FAULTS,),
     "judge/instructions": ({},),
-    "judge/request": _flags(
+    "judge/request": _flag_contexts(
         "is_whole",
         rubric="It names its source.",
         step="sheet",
-        item=Anything(),
-        output=Anything(),
+        item=UnknownValue(),
+        output=UnknownValue(),
         characters=1000,
     ),
     "judge/repair": (_FAULTS,),
-    "workers/instructions": _flags("answers_in_json", notes=("a part of a longer text",)),
-    "workers/repair": _flags("answers_in_json", **_FAULTS),
-    "workers/agent_instructions": _flags("has_tools"),
-    "workers/agent": _flags(
+    "workers/instructions": _flag_contexts("answers_in_json", notes=("a part of a longer text",)),
+    "workers/repair": _flag_contexts("answers_in_json", **_FAULTS),
+    "workers/agent_instructions": _flag_contexts("has_tools"),
+    "workers/agent": _flag_contexts(
         "has_schema",
         task="Find the newest quote.",
         context=data_block("of today", "context"),

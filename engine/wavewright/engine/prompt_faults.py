@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wavewright.tools.workers.specs import Worker
 
 
-class PromptFault(NamedTuple):
+class PromptDefect(NamedTuple):
     """What is wrong with a template."""
 
     place: str
@@ -26,33 +26,33 @@ class PromptFault(NamedTuple):
     hint: str
 
 
-def prompt_fault(name: str, prompts: Prompts, workers: Sequence[Worker]) -> PromptFault | None:
+def find_prompt_defect(name: str, prompts: Prompts, workers: Sequence[Worker]) -> PromptDefect | None:
     """Return what keeps a prompt from being rendered; `workers` are those that may use it."""
-    return _unreadable(prompts.file_of(name)) or _misfit(name, prompts, workers)
+    return _syntax_defect(prompts.file_of(name)) or _rendering_defect(name, prompts, workers)
 
 
-def _unreadable(file: Path | None) -> PromptFault | None:
+def _syntax_defect(file: Path | None) -> PromptDefect | None:
     from jinja2 import Environment, TemplateSyntaxError
 
     assert file is not None
     try:
         Environment(autoescape=False).parse(file.read_text(encoding="utf-8"))  # noqa: S701 - only read, never rendered
     except TemplateSyntaxError as error:
-        return PromptFault(
+        return PromptDefect(
             f"{file}:{error.lineno}", str(error.message), "mend the template's syntax (Jinja2)"
         )
     except (OSError, UnicodeDecodeError) as error:
-        return PromptFault(str(file), str(error), "write the template as UTF-8 text")
+        return PromptDefect(str(file), str(error), "write the template as UTF-8 text")
     return None
 
 
-def _misfit(name: str, prompts: Prompts, workers: Sequence[Worker]) -> PromptFault | None:
+def _rendering_defect(name: str, prompts: Prompts, workers: Sequence[Worker]) -> PromptDefect | None:
     """Return what keeps a template from being rendered, whatever its prompt is given."""
     from jinja2 import TemplateError
 
-    from wavewright.engine.prompt_contexts import contexts_of
+    from wavewright.engine.prompt_contexts import sample_contexts
 
-    for context in contexts_of(name, workers):
+    for context in sample_contexts(name, workers):
         try:
             prompts.render(name, **context)
         except PromptError as error:
@@ -60,5 +60,5 @@ def _misfit(name: str, prompts: Prompts, workers: Sequence[Worker]) -> PromptFau
                 continue
             file = error.file or prompts.file_of(name)
             place = f"{file}:{error.line}" if error.line is not None else f"{file}"
-            return PromptFault(place, error.message, error.hint)
+            return PromptDefect(place, error.message, error.hint)
     return None

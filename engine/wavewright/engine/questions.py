@@ -12,28 +12,28 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from wavewright.engine.approvals import (
+    APPROVAL_GIVEN,
     APPROVAL_SECONDS,
     APPROVE,
-    GIVEN,
     REFUSE,
-    asked_approval,
-    given_word,
+    approval_answer_note,
+    approval_question,
     has_expired,
-    open_approval,
-    word,
+    pending_approval,
+    recorded_answer,
 )
-from wavewright.engine.daemon.job_documents import name_of
-from wavewright.engine.owned_runs import OPEN, job_of_run, runs_of_targets
+from wavewright.engine.daemon.job_documents import job_name
+from wavewright.engine.owned_runs import OPEN_JOB_STATES, job_of_run, target_runs
 from wavewright.executor.events import Noted
 from wavewright.executor.job_store.port import JobStore
-from wavewright.executor.job_store.reception import ENDED
+from wavewright.executor.job_store.reception import FINAL_STATES
 from wavewright.executor.job_store.records import Decision, DecisionId, DecisionMade, JobRow
 from wavewright.executor.journal import Journal
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.types import JsonObject, RunId
 
-Subject: TypeAlias = Literal["question", "plan", "patch"]
-MOST_RUNS = 200
+QuestionSubject: TypeAlias = Literal["question", "plan", "patch"]
+MAX_RUNS = 200
 """Interrupted runs, the newest first, that are looked at for questions."""
 
 
@@ -45,7 +45,7 @@ class OpenQuestion:
     """Of the decision; of the run where no daemon works on it."""
     run: RunId
     job: str
-    subject: Subject
+    subject: QuestionSubject
     question: str
     options: tuple[str, ...]
     context: str
@@ -59,12 +59,12 @@ class OpenQuestion:
     """What to resume: the run, or the root run where it is that of one of several targets."""
 
 
-class NotAnswered(Exception):
+class AnswerRejected(Exception):
     """An answer that has no effect, and why; `mend` says what to do instead."""
 
     def __init__(self, message: str, mend: str) -> None:
         self.message = message
-        self.mend = mend
+        self.hint = mend
         super().__init__(message)
 
 
@@ -73,18 +73,20 @@ async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[O
     asked = await jobs.list_decisions()
     rows = {name: await jobs.find_job(name) for name in {decision.job for decision in asked}}
     found = [
-        _of_decision(decision, row)
+        _job_question(decision, row)
         for decision in asked
         if (row := rows[decision.job]) is not None and _is_waited_for(decision, row, now)
     ]
     # Of one job only the last is in hand: what it asked before it has asked anew since.
     last = {question.run: question for question in found}
-    at_work = {row.run for row in await jobs.list_jobs(OPEN)} | {decision.run for decision in asked}
-    others = await _of_runs(journal, frozenset(at_work), now)
+    at_work = {row.run for row in await jobs.list_jobs(OPEN_JOB_STATES)} | {
+        decision.run for decision in asked
+    }
+    others = await _questions_of_runs(journal, frozenset(at_work), now)
     if others:
         # What ended jobs have left unanswered nobody answers any more; only here must all of them be looked through.
         answered = {decision.run for decision in await jobs.list_decisions(is_open=False)}
-        ended = {row.run for row in await jobs.list_jobs([*ENDED])}
+        ended = {row.run for row in await jobs.list_jobs([*FINAL_STATES])}
         others = [question for question in others if question.run not in answered | ended]
     return [*last.values(), *others]
 
@@ -105,21 +107,21 @@ async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: floa
         # Its own, or those of its targets.
         asked = [one for one in await jobs.list_decisions(job=row.job) if run in {one.run, row.run}]
         if not asked:
-            raise NotAnswered(f"job {row.job} waits for no answer", f"it is {row.state}")
+            raise AnswerRejected(f"job {row.job} waits for no answer", f"it is {row.state}")
         decision = asked[-1]
     job = await jobs.find_job(decision.job)
-    return decision if job is None or decision.choice is not None else _of_decision(decision, job)
+    return decision if job is None or decision.choice is not None else _job_question(decision, job)
 
 
 async def _find_in_run(journal: Journal, run: RunId, now: float) -> OpenQuestion:
-    question = question_of(fold(await journal.load(run)), now)
+    question = pending_question(fold(await journal.load(run)), now)
     if question is None:
-        raise NotAnswered(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
-    own = [one for one in await _of_runs(journal, frozenset(), now) if one.run == run]
+        raise AnswerRejected(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
+    own = [one for one in await _questions_of_runs(journal, frozenset(), now) if one.run == run]
     return own[0] if own else question
 
 
-async def answer(
+async def answer_question(
     journal: Journal, jobs: JobStore, question: OpenQuestion, choice: str, *, by: str, now: float
 ) -> None:
     """Answer a question.
@@ -130,13 +132,13 @@ async def answer(
         JournalError: the answer could not be written.
     """
     if question.options and choice not in question.options:
-        raise NotAnswered(
+        raise AnswerRejected(
             f"{choice!r} is none of the options", f"answer with one of: {', '.join(question.options)}"
         )
     if question.is_of_job:
         receipt = await jobs.decide(DecisionMade(DecisionId(question.id), choice, by))
         if receipt.action != "accept":
-            raise NotAnswered(receipt.reason, "`wavewright decisions` lists what may be answered")
+            raise AnswerRejected(receipt.reason, "`wavewright decisions` lists what may be answered")
         return
     await _answer_run(journal, question, choice, by, now)
 
@@ -146,27 +148,27 @@ async def _answer_run(journal: Journal, question: OpenQuestion, choice: str, by:
     await journal.open_run(question.run)
     try:
         state = fold(await journal.load(question.run))
-        still = question_of(state, now)
+        still = pending_question(state, now)
         if still is None or (still.asked, still.question) != (question.asked, question.question):
-            raise NotAnswered(
+            raise AnswerRejected(
                 f"run {question.run} does not wait for this any more",
                 "`wavewright decisions` lists what does",
             )
-        await journal.append(question.run, [_noted_answer(state, still, choice, by, now)])
+        await journal.append(question.run, [_answer_note(state, still, choice, by, now)])
     finally:
         await journal.close_run(question.run)
 
 
-def _noted_answer(state: RunState, question: OpenQuestion, choice: str, by: str, now: float) -> Noted:
+def _answer_note(state: RunState, question: OpenQuestion, choice: str, by: str, now: float) -> Noted:
     if question.subject == "question":
         body: JsonObject = {"question": question.question, "options": [*question.options]}
         return Noted(now, "answer", {**body, "answer": choice, "by": by})
-    wanted = open_approval(state)
+    wanted = pending_approval(state)
     assert wanted is not None
-    return Noted(now, GIVEN, word(wanted, choice, by))
+    return Noted(now, APPROVAL_GIVEN, approval_answer_note(wanted, choice, by))
 
 
-def question_of(state: RunState, now: float) -> OpenQuestion | None:
+def pending_question(state: RunState, now: float) -> OpenQuestion | None:
     """Return what a run waits for that no daemon works on; none where somebody has answered."""
     if state.started is None or not state.is_interrupted:
         return None
@@ -174,25 +176,25 @@ def question_of(state: RunState, now: float) -> OpenQuestion | None:
         (noted for noted in reversed(state.notes) if noted.topic in {"question", "answer"}),
         None,
     )
-    wanted = open_approval(state)
+    wanted = pending_approval(state)
     if wanted is not None:
-        is_open = given_word(state, wanted) is None and not has_expired(wanted, now)
-        return _of_approval(state, wanted) if is_open else None
+        is_open = recorded_answer(state, wanted) is None and not has_expired(wanted, now)
+        return _approval_question(state, wanted) if is_open else None
     if state.plan is not None or last is None or last.topic == "answer":
         return None
     options = last.body.get("options")
-    return _of_note(
+    return _noted_question(
         state, last, "question", str(last.body["question"]), options if isinstance(options, list) else ()
     )
 
 
-def _of_approval(state: RunState, wanted: Noted) -> OpenQuestion:
-    subject, question = asked_approval(wanted)
-    return _of_note(state, wanted, subject, question, (APPROVE, REFUSE))
+def _approval_question(state: RunState, wanted: Noted) -> OpenQuestion:
+    subject, question = approval_question(wanted)
+    return _noted_question(state, wanted, subject, question, (APPROVE, REFUSE))
 
 
-def _of_note(
-    state: RunState, noted: Noted, subject: Subject, question: str, options: Sequence[object]
+def _noted_question(
+    state: RunState, noted: Noted, subject: QuestionSubject, question: str, options: Sequence[object]
 ) -> OpenQuestion:
     assert state.started is not None
     return OpenQuestion(
@@ -209,19 +211,19 @@ def _of_note(
     )
 
 
-async def _of_runs(journal: Journal, of_jobs: frozenset[RunId], now: float) -> list[OpenQuestion]:
-    waiting = [row.run for row in await journal.list_runs() if row.status == "interrupted"][:MOST_RUNS]
+async def _questions_of_runs(journal: Journal, of_jobs: frozenset[RunId], now: float) -> list[OpenQuestion]:
+    waiting = [row.run for row in await journal.list_runs() if row.status == "interrupted"][:MAX_RUNS]
     states = [fold(await journal.load(run)) for run in reversed(waiting) if run not in of_jobs]
-    roots = {run: state.run for state in states for run in runs_of_targets(state) if state.run is not None}
-    found = [question for state in states if (question := question_of(state, now)) is not None]
+    roots = {run: state.run for state in states for run in target_runs(state) if state.run is not None}
+    found = [question for state in states if (question := pending_question(state, now)) is not None]
     return [replace(question, resume=roots.get(question.run, question.run)) for question in found]
 
 
 def _is_waited_for(decision: Decision, job: JobRow, now: float) -> bool:
-    return job.state not in ENDED and (decision.expires is None or now < decision.expires)
+    return job.state not in FINAL_STATES and (decision.expires is None or now < decision.expires)
 
 
-def _of_decision(decision: Decision, job: JobRow) -> OpenQuestion:
+def _job_question(decision: Decision, job: JobRow) -> OpenQuestion:
     return OpenQuestion(
         id=decision.id,
         run=decision.run,
@@ -233,5 +235,5 @@ def _of_decision(decision: Decision, job: JobRow) -> OpenQuestion:
         asked=decision.asked,
         expires=decision.expires,
         is_of_job=True,
-        about=name_of(job),
+        about=job_name(job),
     )

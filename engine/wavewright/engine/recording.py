@@ -15,7 +15,7 @@ from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.models import Plan
 from wavewright.planner.types import JsonObject, RunId
 
-STOPPED = "stopped from outside"
+STOPPED_REASON = "stopped from outside"
 """Why a run is interrupted that somebody stopped."""
 
 
@@ -27,14 +27,14 @@ async def record(ports: Ports, context: RunContext, *events: Event, run: RunId |
     return replace(context, state=fold(events, context.state))
 
 
-async def note(ports: Ports, context: RunContext, topic: str, body: JsonObject) -> RunContext:
+async def record_note(ports: Ports, context: RunContext, topic: str, body: JsonObject) -> RunContext:
     """Journal what a phase did or decided."""
     return await record(ports, context, Noted(ports.clock().timestamp(), topic, body))
 
 
-async def note_resumed(ports: Ports, context: RunContext) -> RunContext:
+async def record_resumed(ports: Ports, context: RunContext) -> RunContext:
     """Journal that another attempt begins, and whether it announces its calls."""
-    return await note(ports, context, "resumed", {"announced": True} if ports.announces_calls else {})
+    return await record_note(ports, context, "resumed", {"announced": True} if ports.announces_calls else {})
 
 
 async def end_interrupted(ports: Ports, context: RunContext, reason: str) -> RunContext:
@@ -48,20 +48,20 @@ def draft_note(draft: PlanDraft, at: float) -> Noted:
     """Return the note of a plan as its author wrote it, with the rung that it is."""
     plan = draft.plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
     body: JsonObject = {"plan": plan, "rung": draft.rung}
-    return Noted(at, "draft", {**body, "is_sealed": True} if draft.is_sealed else body)
+    return Noted(at, "draft", {**body, "is_sealed": True} if draft.is_saved else body)
 
 
-def noted_draft(state: RunState) -> PlanDraft | None:
+def pending_draft(state: RunState) -> PlanDraft | None:
     """Return the plan that a run was given and has not accepted yet."""
     body = next((noted.body for noted in reversed(state.notes) if noted.topic == "draft"), None)
     if body is None:
         return None
     document = read_document(json.dumps(body["plan"], indent=2), f"the plan given to run {state.run}")
     plan = Plan.model_validate(document.value)
-    return PlanDraft(plan, PlanOrigin(document), str(body["rung"]), is_sealed=body.get("is_sealed") is True)
+    return PlanDraft(plan, PlanOrigin(document), str(body["rung"]), is_saved=body.get("is_sealed") is True)
 
 
-def found_json(diagnostics: Iterable[Diagnostic]) -> list[JsonObject]:
+def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> list[JsonObject]:
     """Return diagnostics as the journal keeps them: what and where, without the source text."""
     return [
         {

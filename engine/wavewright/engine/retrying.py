@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wavewright.executor.events import RetryOf
-from wavewright.executor.reuse import Donor
+from wavewright.executor.reuse import ReuseSource
 from wavewright.executor.state import RunState
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Plan
@@ -13,7 +13,7 @@ from wavewright.planner.types import StepId
 from wavewright.tools.calls import Tool
 
 
-def steps_anew(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:
+def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:
     """Return a step of the run's plan and all that depend on it, in the plan's order; none where none is named."""
     if start is None or donor.plan is None:
         return ()
@@ -25,7 +25,7 @@ def steps_anew(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:
     return tuple(step.id for step in plan.steps if step.id in found)
 
 
-def donor_of(plan: Plan, tools: Mapping[str, Tool], state: RunState, retry: RetryOf) -> Donor:
+def retry_donor(plan: Plan, tools: Mapping[str, Tool], state: RunState, retry: RetryOf) -> ReuseSource:
     """Return what a retry takes over of a run: nothing of steps that read with code that has changed since.
 
     A step that writes has taken effect: only its own name makes it happen again.
@@ -38,4 +38,4 @@ def donor_of(plan: Plan, tools: Mapping[str, Tool], state: RunState, retry: Retr
         if name in known and known[name] != tool.code and not tool.signature.writes
     }
     anew = {step.id for step in plan.steps if step.tool in changed}
-    return Donor(state, retry.origin, frozenset({*retry.anew, *anew}))
+    return ReuseSource(state, retry.origin, frozenset({*retry.anew, *anew}))

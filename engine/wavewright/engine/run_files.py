@@ -24,10 +24,10 @@ def remove_run_files(settings: Settings, runs: Iterable[RunId]) -> int:
 def _remove(folder: Path) -> int:
     if folder.is_symlink() or not folder.is_dir():
         return 0
-    before = _bytes(folder)
+    before = _folder_bytes(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    return before - _bytes(folder)
+    return before - _folder_bytes(folder)
 
 
-def _bytes(folder: Path) -> int:
+def _folder_bytes(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())

@@ -24,20 +24,20 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject
 
 FORMAT: Final = "wavewright/sealed-plan/1"
-_AGAIN: Final = "look at it again: `wavewright dry-run JOB --out FILE` seals the plan as it is now"
+_SAVE_AGAIN_HINT: Final = "look at it again: `wavewright dry-run JOB --out FILE` seals the plan as it is now"
 
 
-class SealError(Exception):
+class SavedPlanError(Exception):
     """A sealed plan cannot be run as it was sealed; the message says what differs, and `hint` what would mend it."""
 
-    def __init__(self, message: str, *, place: str, hint: str = _AGAIN) -> None:
+    def __init__(self, message: str, *, place: str, hint: str = _SAVE_AGAIN_HINT) -> None:
         super().__init__(message)
         self.place = place
         self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
-class SealedPlan:
+class SavedPlan:
     """What a sealed plan's file says, with its seal unbroken."""
 
     goal: Goal
@@ -51,7 +51,7 @@ class SealedPlan:
     name: str
     """Of the file."""
 
-    def refuse_other_tools(self, tools: Mapping[str, ToolSignature]) -> None:
+    def check_tools(self, tools: Mapping[str, ToolSignature]) -> None:
         """Hold the sealed signatures against those of the tools that there are now.
 
         Raises:
@@ -65,13 +65,13 @@ class SealedPlan:
         if changed:
             count = f"{len(changed)} tool{'' if len(changed) == 1 else 's'}"
             message = "\n  ".join([f"{count} changed since the plan was sealed", *changed])
-            raise SealError(message, place=self.name)
+            raise SavedPlanError(message, place=self.name)
         if plan_hash(bind_plan(self.plan, self.goal, tools)) != self.plan_hash:
             message = "this version of wavewright makes another plan of it"
-            raise SealError(message, place=self.name)
+            raise SavedPlanError(message, place=self.name)
 
 
-def seal_plan(
+def save_plan(
     plan: Plan,
     goal: Goal,
     tools: Iterable[ToolSignature],
@@ -83,7 +83,7 @@ def seal_plan(
     """Return a bound plan as the file of a sealed plan; paths below the project's root are kept relative to it."""
     content: JsonObject = {
         "format": FORMAT,
-        "goal": {**_plain_object(goal), "packs": _moved(goal.packs, root, _relative)},
+        "goal": {**_plain_object(goal), "packs": _with_moved_paths(goal.packs, root, _relative)},
         "plan": cast("JsonObject", plan.model_dump(mode="json", by_alias=True, exclude_unset=True)),
         "plan_hash": plan_hash(plan),
         "rung": rung,
@@ -100,7 +100,7 @@ def seal_plan(
     return {**content, "seal": content_hash(content)}
 
 
-def read_sealed_plan(document: Document, root: Path) -> SealedPlan:
+def read_saved_plan(document: Document, root: Path) -> SavedPlan:
     """Return what a sealed plan's file says.
 
     Raises:
@@ -111,15 +111,15 @@ def read_sealed_plan(document: Document, root: Path) -> SealedPlan:
     assert isinstance(value, dict)
     if value.get("format") != FORMAT:
         message = f"it is a sealed plan of another version ({value['format']}); this one reads {FORMAT}"
-        raise SealError(message, place=name)
+        raise SavedPlanError(message, place=name)
     content = {key: part for key, part in value.items() if key != "seal"}
     if value.get("seal") != content_hash(content):
-        raise SealError(f"the seal is broken: {_broken_part(value)}", place=name)
+        raise SavedPlanError(f"the seal is broken: {_changed_part(value)}", place=name)
     try:
         sealed = cast("dict[str, dict[str, JsonObject]]", value["tools"])
         goal = Goal.model_validate(value["goal"])
-        return SealedPlan(
-            goal=goal.model_copy(update={"packs": _moved(goal.packs, root, _absolute)}),
+        return SavedPlan(
+            goal=goal.model_copy(update={"packs": _with_moved_paths(goal.packs, root, _absolute)}),
             plan=Plan.model_validate(value["plan"]),
             plan_hash=str(value["plan_hash"]),
             rung=str(value["rung"]),
@@ -128,7 +128,7 @@ def read_sealed_plan(document: Document, root: Path) -> SealedPlan:
         )
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
         # The seal is right, so this is no accident: somebody wrote the file by hand, or another version did.
-        raise SealError("it is no sealed plan that this version can read", place=name) from error
+        raise SavedPlanError("it is no sealed plan that this version can read", place=name) from error
 
 
 def signature_json(tool: ToolSignature) -> JsonObject:
@@ -136,7 +136,7 @@ def signature_json(tool: ToolSignature) -> JsonObject:
     return _plain_object(tool, exclude_defaults=True)
 
 
-def _broken_part(value: JsonObject) -> str:
+def _changed_part(value: JsonObject) -> str:
     """Return which part of the file was changed, as far as the hashes in it tell."""
     plan, tools = value.get("plan"), value.get("tools")
     try:
@@ -163,19 +163,19 @@ def _change(sealed: ToolSignature, now: ToolSignature | None) -> str | None:
     return "; ".join(changes) or None
 
 
-_MOST_DIFFERENCES = 3
+_MAX_DIFFERENCES = 3
 
 
 def _differences(before: Json, after: Json, at: str) -> list[str]:
     """Return what differs between two values, at the innermost places that they share; the first few."""
     if canonical_json(before) == canonical_json(after):
         return []
-    found = list(_walk(before, after, at))
-    more = len(found) - _MOST_DIFFERENCES
-    return [*found[:_MOST_DIFFERENCES], *([f"and {more} more"] if more > 0 else [])]
+    found = list(_iter_differences(before, after, at))
+    more = len(found) - _MAX_DIFFERENCES
+    return [*found[:_MAX_DIFFERENCES], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _walk(before: Json, after: Json, at: str) -> Iterator[str]:
+def _iter_differences(before: Json, after: Json, at: str) -> Iterator[str]:
     if not (isinstance(before, dict) and isinstance(after, dict)):
         yield f"{at}{' ' if at else ''}{_shown(before)} → {_shown(after)}"
         return
@@ -186,7 +186,7 @@ def _walk(before: Json, after: Json, at: str) -> Iterator[str]:
         elif name not in before:
             yield f"{place} added"
         elif canonical_json(before[name]) != canonical_json(after[name]):
-            yield from _walk(before[name], after[name], place)
+            yield from _iter_differences(before[name], after[name], place)
 
 
 def _shown(value: Json) -> str:
@@ -210,7 +210,7 @@ def _plain(value: object) -> Json:
     return value.isoformat() if isinstance(value, dt.datetime) else cast("Json", value)
 
 
-def _moved(packs: JsonObject, root: Path, move: Callable[[Json, Path], Json]) -> JsonObject:
+def _with_moved_paths(packs: JsonObject, root: Path, move: Callable[[Json, Path], Json]) -> JsonObject:
     """Return the settings of packs with their paths moved, so that they hold in another checkout of the project."""
     return {
         name: {key: move(part, root) if key in {"root", "file"} else part for key, part in entry.items()}

@@ -8,20 +8,20 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from wavewright.config.settings import Settings
-from wavewright.planner.allowance import Allowance, OpenPurse
+from wavewright.planner.allowance import Allowance, InspectableBudgetStore
 from wavewright.planner.goals import Goal
-from wavewright.planner.memory import NO_MEMORY, Memory
+from wavewright.planner.memory import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.model_port import ModelError
 from wavewright.planner.models import Plan
-from wavewright.planner.spending import Account
+from wavewright.planner.spending import BudgetScope
 from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
-from wavewright.tools.models.circuit import ALWAYS_CLOSED, Circuit
+from wavewright.tools.models.circuit import ALWAYS_CLOSED, CircuitBreaker
 from wavewright.tools.workers.services import Services, make_services
 
 
-async def left_to_spend(
-    purse: OpenPurse | None,
+async def remaining_allowance(
+    purse: InspectableBudgetStore | None,
     services: Services,
     settings: Settings,
     goal: Goal,
@@ -36,7 +36,7 @@ async def left_to_spend(
     """
     if purse is None:
         return None
-    allowance = await purse.left(Account(run=run, job=goal.job, role="worker"))
+    allowance = await purse.left(BudgetScope(run=run, job=goal.job, role="worker"))
     steps = plan.steps if plan is not None else ()
     if not allowance.bounds_usd and all(step.budget is None or step.budget.usd is None for step in steps):
         return allowance
@@ -45,12 +45,12 @@ async def left_to_spend(
 
 def _worker_price(services: Services, settings: Settings, goal: Goal) -> float | None:
     """Return the price of 1,000 tokens; None where nobody knows it, and then calls are refused as they are made."""
-    from wavewright.tools.models.prices import price_of_work
+    from wavewright.tools.models.prices import price_per_1000_tokens
 
     if services.models is None:
         return None
     try:
-        return price_of_work(
+        return price_per_1000_tokens(
             services.models.choose(goal.model_preference, "worker").model, settings, os.environ
         )
     except ModelError:
@@ -62,16 +62,16 @@ class OpenServices:
     """Whom a run asks, and out of which purse."""
 
     services: Services
-    purse: OpenPurse | None = None
+    budget_store: InspectableBudgetStore | None = None
     """None where no model is configured: nothing costs anything then."""
 
 
 @asynccontextmanager
 async def open_services(
     settings: Settings,
-    purse: OpenPurse | None = None,
-    memory: Memory = NO_MEMORY,
-    circuit: Circuit = ALWAYS_CLOSED,
+    purse: InspectableBudgetStore | None = None,
+    memory: ReplayCache = NULL_REPLAY_CACHE,
+    circuit: CircuitBreaker = ALWAYS_CLOSED,
 ) -> AsyncGenerator[OpenServices]:
     """Open the configured models under the configured budgets; without a model there is nothing to open.
 
@@ -90,14 +90,16 @@ async def open_services(
     if not model_configured(settings):
         yield OpenServices(make_services(settings))
         return
-    from wavewright.executor.stores import purse_of
+    from wavewright.executor.stores import budget_store_of
     from wavewright.reviewer.calibration import read_calibration
     from wavewright.tools.models import open_models
 
     if settings.calibration is not None:
         read_calibration(settings.calibration)  # a faulty one is told before a plan is paid for
     async with AsyncExitStack() as stack:
-        kept: OpenPurse = await stack.enter_async_context(purse_of(settings)) if purse is None else purse
+        kept: InspectableBudgetStore = (
+            await stack.enter_async_context(budget_store_of(settings)) if purse is None else purse
+        )
         models = await stack.enter_async_context(open_models(settings, kept, memory=memory, circuit=circuit))
         services = make_services(settings, models, kept, memory)
         services.ladder("planner")  # faulty ladders are told before a run begins

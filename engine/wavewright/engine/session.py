@@ -10,25 +10,25 @@ from wavewright.config.settings import Settings
 from wavewright.engine.context import (
     Approver,
     Asker,
-    PeopleOf,
+    PeopleForRun,
     Ports,
     Publish,
     RunContext,
     RunRequest,
-    ToolsThrough,
-    WatchTarget,
-    as_they_are,
-    watch_no_target,
-    write_files,
+    TargetObserver,
+    ToolWrapper,
+    ignore_target_events,
+    keep_tools,
+    write_package_files,
 )
 from wavewright.engine.default_pipeline import default_pipeline
-from wavewright.engine.feedback import Validation
+from wavewright.engine.feedback import PackageValidation
 from wavewright.engine.pipeline import Observer, PipelineRun
 from wavewright.engine.services import OpenServices, open_services
-from wavewright.engine.stopping import Stopper
+from wavewright.engine.stopping import CancellationToken
 from wavewright.executor.events import Event
 from wavewright.executor.journal import Journal
-from wavewright.executor.memory import RunMemory
+from wavewright.executor.memory import JournalReplayCache
 
 
 def utc_now() -> dt.datetime:
@@ -36,7 +36,7 @@ def utc_now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-def ignore_event(event: Event) -> None:
+def ignore_run_event(event: Event) -> None:
     """Watch nothing."""
 
 
@@ -47,14 +47,14 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
     journal: Journal,
     approver: Approver,
     asker: Asker | None = None,
-    on_event: Callable[[Event], None] = ignore_event,
+    on_event: Callable[[Event], None] = ignore_run_event,
     observe: Observer | None = None,
-    stopper: Stopper | None = None,
-    tools_through: ToolsThrough = as_they_are,
-    publish: Publish = write_files,
-    people_of: PeopleOf | None = None,
-    watch_target: WatchTarget = watch_no_target,
-    validation: Validation | None = None,
+    stopper: CancellationToken | None = None,
+    tools_through: ToolWrapper = keep_tools,
+    publish: Publish = write_package_files,
+    people_of: PeopleForRun | None = None,
+    watch_target: TargetObserver = ignore_target_events,
+    validation: PackageValidation | None = None,
     opened: OpenServices | None = None,
     announces_calls: bool = False,
 ) -> PipelineRun[RunContext]:
@@ -84,25 +84,27 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
         JournalError: the run cannot be journaled; what was journaled stays.
     """
     services = (
-        nullcontext(opened) if opened is not None else open_services(settings, memory=RunMemory(journal))
+        nullcontext(opened)
+        if opened is not None
+        else open_services(settings, memory=JournalReplayCache(journal))
     )
     async with services as asked:
         if request.run is not None:
-            await asked.services.memory.learn(request.run)
+            await asked.services.memory.load(request.run)
         ports = Ports(
             journal=journal,
             settings=settings,
             services=asked.services,
-            purse=asked.purse,
+            budget_store=asked.budget_store,
             approver=approver,
             asker=asker,
             clock=utc_now,
             on_event=on_event,
-            stopper=stopper or Stopper(),
-            tools_through=tools_through,
+            cancellation=stopper or CancellationToken(),
+            wrap_tools=tools_through,
             publish=publish,
-            people_of=people_of,
-            watch_target=watch_target,
+            people_for_run=people_of,
+            observe_target=watch_target,
             validation=validation,
             announces_calls=announces_calls,
         )
@@ -110,4 +112,4 @@ async def run_request(  # noqa: PLR0913 - the ports of a run, each with its defa
             return await default_pipeline(ports).run(RunContext(request), observe)
         finally:
             if request.run is not None:
-                asked.services.memory.forget(request.run)
+                asked.services.memory.evict(request.run)

@@ -8,59 +8,59 @@ from contextlib import contextmanager
 
 import anyio
 
-from wavewright.executor.brake import Brake
+from wavewright.executor.brake import DrainSignal
 
 
-class Stopper:
+class CancellationToken:
     """Cancels whatever runs inside its scopes; what starts after `stop` is cancelled at once."""
 
     def __init__(self) -> None:
-        self._scopes: dict[anyio.CancelScope, Brake | None] = {}
-        self.is_stopped = False
-        self._is_winding_down = False
+        self._scopes: dict[anyio.CancelScope, DrainSignal | None] = {}
+        self.is_cancelled = False
+        self._is_draining = False
 
     @property
-    def has_work(self) -> bool:
+    def has_open_scopes(self) -> bool:
         """Whether something runs that `stop` would cancel."""
         return bool(self._scopes)
 
-    def wind_down(self, within: float | None = None) -> None:
+    def drain(self, within: float | None = None) -> None:
         """Begin nothing more, and stop once nothing is under way.
 
         Args:
             within: Seconds after which to stop whatever is under way; where absent, whoever is in a hurry says so.
         """
         if within is not None:
-            asyncio.get_running_loop().call_later(within, self.stop)
-        self._is_winding_down = True
+            asyncio.get_running_loop().call_later(within, self.cancel)
+        self._is_draining = True
         for brake in [*self._scopes.values()]:
             if brake is not None:
-                brake.pull(self._look)
-        self._look()
+                brake.start_draining(self._cancel_if_idle)
+        self._cancel_if_idle()
 
-    def stop(self) -> None:
+    def cancel(self) -> None:
         """Cancel every open scope."""
-        self.is_stopped = True
+        self.is_cancelled = True
         for scope in self._scopes:
             scope.cancel()
 
     @contextmanager
-    def scope(self, brake: Brake | None = None) -> Generator[anyio.CancelScope]:
+    def scope(self, brake: DrainSignal | None = None) -> Generator[anyio.CancelScope]:
         """Open a scope that `stop` cancels; what has no brake is under way for as long as its scope is open."""
         with anyio.CancelScope() as scope:
             self._scopes[scope] = brake
-            if self.is_stopped:
+            if self.is_cancelled:
                 scope.cancel()
-            elif self._is_winding_down and brake is not None:
-                brake.pull(self._look)
+            elif self._is_draining and brake is not None:
+                brake.start_draining(self._cancel_if_idle)
             try:
                 yield scope
             finally:
                 del self._scopes[scope]
-                self._look()
+                self._cancel_if_idle()
 
-    def _look(self) -> None:
+    def _cancel_if_idle(self) -> None:
         """Stop where nothing is under way any more."""
-        is_idle = all(brake is not None and brake.is_at_rest for brake in self._scopes.values())
-        if self._is_winding_down and not self.is_stopped and is_idle:
-            self.stop()
+        is_idle = all(brake is not None and brake.is_drained for brake in self._scopes.values())
+        if self._is_draining and not self.is_cancelled and is_idle:
+            self.cancel()

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from wavewright.config.documents import Source
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.feedback import Verdict
-from wavewright.engine.jobs import TARGET, Order
-from wavewright.engine.recording import noted_draft
-from wavewright.engine.target_waves import Target, Waves, after, waves_of
+from wavewright.engine.feedback import PackageVerdict
+from wavewright.engine.jobs import TARGET, ResolvedJob
+from wavewright.engine.recording import pending_draft
+from wavewright.engine.target_waves import Target, TargetWaves, target_waves, waves_after
 from wavewright.executor.events import Noted
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.goals import Goal
@@ -23,11 +23,11 @@ class TargetRoot:
 
     ports: Ports
     context: RunContext
-    waves: Waves
+    waves: TargetWaves
     """How far it is."""
-    parked: set[str] = field(default_factory=set[str])
+    waiting_targets: set[str] = field(default_factory=set[str])
     """Targets that wait for a person."""
-    spent: dict[RunId, int] = field(default_factory=dict[RunId, int])
+    tokens_used: dict[RunId, int] = field(default_factory=dict[RunId, int])
     """Tokens of models, by the run of a target: what it has used, or may use as long as it runs."""
 
     @property
@@ -37,46 +37,46 @@ class TargetRoot:
         return budget is not None and budget.tokens is not None
 
     @property
-    def tokens(self) -> int | None:
+    def token_share(self) -> int | None:
         """Tokens that one more target may use: its share of what the others have left; none where nothing bounds it."""
         budget = self.context.goal.limits.budget if self.context.goal is not None else None
         if budget is None or budget.tokens is None:
             return None
         waves = self.waves
-        waiting = sum(waves.runs.get(target.name) not in self.spent for target in waves.current())
-        return (budget.tokens - sum(self.spent.values())) // max(1, min(waves.wanted.at_once, waiting))
+        waiting = sum(waves.runs.get(target.name) not in self.tokens_used for target in waves.current())
+        return (budget.tokens - sum(self.tokens_used.values())) // max(1, min(waves.targets.at_once, waiting))
 
     @classmethod
     def of(cls, ports: Ports, context: RunContext) -> TargetRoot:
         """Return the root run as its events leave it."""
-        waves = waves_of(context.state)
+        waves = target_waves(context.state)
         assert waves is not None
         return cls(ports, context, waves)
 
     @property
-    def most_packages(self) -> int:
+    def max_packages(self) -> int:
         """Packages of one target that somebody looks at."""
         validation, goal = self.ports.validation, self.context.goal
         if validation is None:
             return 0
         own = None if goal is None else goal.limits.iterations
-        return validation.most if own is None else own
+        return validation.max_packages if own is None else own
 
-    def verdict_on(self, target: str) -> Verdict | None:
+    def verdict_on(self, target: str) -> PackageVerdict | None:
         """Return what was said of the package that a target has sent last; it will do where nobody looks any more."""
         sent = self.waves.packages[target]
-        if self.ports.validation is None or self.most_packages == 0:
-            return Verdict(accepted=True, package="", iteration=sent.iteration)
+        if self.ports.validation is None or self.max_packages == 0:
+            return PackageVerdict(accepted=True, package="", iteration=sent.iteration)
         return self.ports.validation.verdict_on(target, sent.iteration)
 
-    def left(self) -> list[Target]:
+    def runnable_targets(self) -> list[Target]:
         """Return the targets of the wave in hand that wait for nobody."""
         return [target for target in self.waves.current() if not self._waits(target.name)]
 
     def _waits(self, target: str) -> bool:
         sent = self.waves.packages.get(target)
         awaits = sent is not None and not sent.is_judged and self.verdict_on(target) is None
-        return awaits or target in self.parked
+        return awaits or target in self.waiting_targets
 
     async def note(self, topic: str, body: JsonObject) -> None:
         """Journal one step of it."""
@@ -85,15 +85,15 @@ class TargetRoot:
         self.ports.on_event(noted)
         # Others may have noted something since this began to be written: it is added to what there is now.
         self.context = replace(self.context, state=fold([noted], self.context.state))
-        self.waves = after(self.waves, noted)
+        self.waves = waves_after(self.waves, noted)
 
 
-def tokens_of(state: RunState) -> int:
+def tokens_used_by(state: RunState) -> int:
     """Return the tokens that the models of a run have used."""
     return sum(use.tokens for use in state.uses.values())
 
 
-def order_for(root: TargetRoot, target: Target, tokens: int | None) -> Order:
+def job_of_target(root: TargetRoot, target: Target, tokens: int | None) -> ResolvedJob:
     """Return what the run of a target is made of; with its share of the tokens where they are bounded."""
     state = root.context.state
     assert state.started is not None
@@ -104,4 +104,4 @@ def order_for(root: TargetRoot, target: Target, tokens: int | None) -> Order:
         budget = goal.limits.budget.model_copy(update={"tokens": tokens})
         changes["limits"] = goal.limits.model_copy(update={"budget": budget})
     goal = goal.model_copy(update=changes)
-    return Order(goal, noted_draft(state), Source(f"job {goal.title}", ""))
+    return ResolvedJob(goal, pending_draft(state), Source(f"job {goal.title}", ""))

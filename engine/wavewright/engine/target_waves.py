@@ -18,19 +18,19 @@ from wavewright.executor.state import RunState
 from wavewright.planner.goals import JobTarget, JobTargets
 from wavewright.planner.types import Json, RunId
 
-WANTED: Final = "targets"
+TARGETS_WANTED: Final = "targets"
 """Topic of the note that a run is one of several targets, and of which."""
-STARTED: Final = "target_started"
-SENT: Final = "target_sent"
+TARGET_STARTED: Final = "target_started"
+TARGET_PACKAGE_SENT: Final = "target_sent"
 """Topic of the note that a target's package is out and awaits its verdict."""
-JUDGED: Final = "target_judged"
+TARGET_PACKAGE_JUDGED: Final = "target_judged"
 """Topic of the note of that verdict."""
-COMPLETED: Final = "target_completed"
-FAILED: Final = "target_failed"
-INTERRUPTED: Final = "target_interrupted"
+TARGET_COMPLETED: Final = "target_completed"
+TARGET_FAILED: Final = "target_failed"
+TARGET_INTERRUPTED: Final = "target_interrupted"
 """Topic of the note of an unforeseen fault while the job was being stopped; the target has not ended."""
-LONGEST_NAME: Final = 128
-_MOST_NAMED: Final = 10
+MAX_NAME_LENGTH: Final = 128
+_MAX_NAMES: Final = 10
 
 TargetStatus: TypeAlias = Literal["achieved", "not_achieved", "failed"]
 
@@ -68,10 +68,10 @@ _NO_PACKAGES: Map[str, TargetPackage] = Map()
 
 
 @dataclass(frozen=True, slots=True)
-class Waves:
+class TargetWaves:
     """How far a job with targets is."""
 
-    wanted: JobTargets
+    targets: JobTargets
     text: str = ""
     """The goal's text before inputs were put into it."""
     runs: Map[str, RunId] = _NO_RUNS
@@ -108,7 +108,7 @@ class Waves:
             name for name, sent in self.packages.items() if not sent.is_judged and name not in self.ends
         )
 
-    def is_in_hand(self, target: str) -> bool:
+    def is_in_progress(self, target: str) -> bool:
         """Whether a target was begun, has not ended and awaits no verdict."""
         sent = self.packages.get(target)
         return target in self.runs and target not in self.ends and (sent is None or sent.is_judged)
@@ -121,10 +121,10 @@ class Waves:
             if (end := self.ends.get(target.name)) is not None:
                 names[end.status].append(target.name)
         parts = [f"{len(names['achieved'])} of {len(known)} targets achieved"]
-        parts += [f"not achieved: {some(names['not_achieved'])}"] * bool(names["not_achieved"])
-        parts += [f"failed: {some(names['failed'])}"] * bool(names["failed"])
+        parts += [f"not achieved: {some_names(names['not_achieved'])}"] * bool(names["not_achieved"])
+        parts += [f"failed: {some_names(names['failed'])}"] * bool(names["failed"])
         if left_out := self._left_out(known):
-            parts.append(f"left out: {left_out} more that were found, for {self.wanted.most} are the most")
+            parts.append(f"left out: {left_out} more that were found, for {self.targets.most} are the most")
         return "; ".join(parts)
 
     def _left_out(self, known: Iterable[Target]) -> int:
@@ -141,11 +141,11 @@ class Waves:
 
     def _waves(self) -> Iterator[list[Target]]:
         """Yield each wave whose targets are known: its targets of higher priority first."""
-        known, found = set[str](), [_target_of(one) for one in self.wanted.first]
-        for number in range(self.wanted.depth + 1):
+        known, found = set[str](), [_target_of(one) for one in self.targets.first]
+        for number in range(self.targets.depth + 1):
             fresh: dict[str, Target] = {}
             for target in found:
-                if target.name not in known and len(known) + len(fresh) < self.wanted.most:
+                if target.name not in known and len(known) + len(fresh) < self.targets.most:
                     fresh.setdefault(target.name, replace(target, wave=number))
             if not fresh:
                 return
@@ -159,23 +159,23 @@ class Waves:
         return end.found if end is not None else ()
 
 
-def waves_of(state: RunState) -> Waves | None:
+def target_waves(state: RunState) -> TargetWaves | None:
     """Return how far a run with targets is; none where it is a run like any other."""
-    waves: Waves | None = None
+    waves: TargetWaves | None = None
     for noted in state.notes:
-        if noted.topic == WANTED:
-            waves = begun(noted)
+        if noted.topic == TARGETS_WANTED:
+            waves = initial_waves(noted)
         elif waves is not None:
-            waves = after(waves, noted)
+            waves = waves_after(waves, noted)
     return waves
 
 
-def begun(noted: Noted) -> Waves:
+def initial_waves(noted: Noted) -> TargetWaves:
     """Return how far it is when nothing was done yet."""
-    return Waves(JobTargets.model_validate(noted.body["targets"]), str(noted.body.get("text", "")))
+    return TargetWaves(JobTargets.model_validate(noted.body["targets"]), str(noted.body.get("text", "")))
 
 
-def after(waves: Waves, noted: Noted) -> Waves:
+def waves_after(waves: TargetWaves, noted: Noted) -> TargetWaves:
     """Return how far it is after one more note."""
     name = str(noted.body.get("target", ""))
     match noted.topic:
@@ -190,7 +190,7 @@ def after(waves: Waves, noted: Noted) -> Waves:
             return replace(waves, packages=waves.packages.set(name, judged))
         case "target_completed" | "target_failed":
             status: TargetStatus = "achieved" if noted.body.get("status") == "achieved" else "not_achieved"
-            if noted.topic == FAILED:
+            if noted.topic == TARGET_FAILED:
                 status = "failed"
             found = noted.body.get("found")
             targets = tuple(read_targets(found if isinstance(found, list) else []))
@@ -212,19 +212,19 @@ def read_targets(values: Iterable[Json]) -> Iterator[Target]:
             yield Target(name, priority if is_number and isinstance(priority, int) else 0)
 
 
-def as_json(targets: Iterable[Target]) -> list[Json]:
+def targets_json(targets: Iterable[Target]) -> list[Json]:
     """Return targets as notes have them."""
     return [{"name": target.name, "priority": target.priority} for target in targets]
 
 
-def some(names: list[str]) -> str:
+def some_names(names: list[str]) -> str:
     """Return names, the first few of many."""
-    shown = ", ".join(names[:_MOST_NAMED])
-    return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
+    shown = ", ".join(names[:_MAX_NAMES])
+    return shown if len(names) <= _MAX_NAMES else f"{shown} and {len(names) - _MAX_NAMES} more"
 
 
 def _can_be_shown(name: str) -> bool:
-    return len(name) <= LONGEST_NAME and name.isprintable()
+    return len(name) <= MAX_NAME_LENGTH and name.isprintable()
 
 
 def _target_of(given: str | JobTarget) -> Target:

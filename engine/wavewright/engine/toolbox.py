@@ -14,7 +14,7 @@ from wavewright.config.settings import Settings
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.suggestions import choice
+from wavewright.planner.suggestions import suggest_name
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.calls import Tool
 from wavewright.tools.functions import ToolDefinitionError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wavewright.tools.workers.specs import Worker
 
 
-def gather_tools(goal: Goal, settings: Settings, services: Services | None = None) -> Registry:
+def tools_of_goal(goal: Goal, settings: Settings, services: Services | None = None) -> Registry:
     """Return the tools that the goal allows; one that nobody brings is left out, and the checker reports it.
 
     Raises:
@@ -76,12 +76,12 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     """
     _refuse_unknown_packs(settings)
     serving = services or make_services(settings)
-    found = _own_tools(settings, serving)
+    found = _project_tools(settings, serving)
     for name in (name for name in pack_names() if is_listed(name, settings.packs)):
         brought = _load(name, _object(settings.packs.get(name)), settings.root, str(settings.file), serving)
         found = {**brought, **found}
     if AGENT not in found:
-        found[AGENT] = _agent(serving, found, is_closed=False)
+        found[AGENT] = _agent_tool(serving, found, is_closed=False)
     return Registry(found.values())
 
 
@@ -91,7 +91,7 @@ def project_workers(settings: Settings, names: Collection[str]) -> dict[str, Wor
     Raises:
         ToolDefinitionError, PackError: as in `gather_tools`.
     """
-    found = {worker.spec.name: worker for worker in _own_workers(settings)}
+    found = {worker.spec.name: worker for worker in _project_workers(settings)}
     for name in pack_names():
         if found.keys() >= set(names):
             break
@@ -120,10 +120,10 @@ def _named_tools(
     all_if_missing: bool = False,
 ) -> Registry:
     _refuse_unknown_packs(settings)
-    own = _own_tools(settings, services)
+    own = _project_tools(settings, services)
     found = {name: own[name] for name in sorted(names & own.keys())}
     missing = set(names - own.keys()) - {AGENT}
-    for pack in _packs_in_turn(packs) if missing else ():
+    for pack in _packs_by_precedence(packs) if missing else ():
         brought = _pack_tools(pack, packs, settings, services)
         found |= {name: tool for name, tool in brought.items() if name in missing}
         missing -= brought.keys()
@@ -132,38 +132,38 @@ def _named_tools(
     if missing and all_if_missing:
         found = {**own, **found}
     if AGENT in names and AGENT not in own:
-        found[AGENT] = _agent(services, found, goal)
+        found[AGENT] = _agent_tool(services, found, goal)
     return Registry(found.values())
 
 
-def _packs_in_turn(packs: JsonObject) -> Iterator[str]:
+def _packs_by_precedence(packs: JsonObject) -> Iterator[str]:
     """Yield the packs that have settings, then the others; only for these is what is installed looked through."""
     yield from sorted(packs)
     yield from (name for name in pack_names() if name not in packs)
 
 
-def _own_tools(settings: Settings, services: Services) -> dict[str, Tool]:
+def _project_tools(settings: Settings, services: Services) -> dict[str, Tool]:
     """Return the project's functions and workers.
 
     Raises:
         ToolDefinitionError: one cannot be a tool, or two have one name.
     """
     found = {tool.signature.name: tool for tool in load_user_tools(settings.tools, settings.root)}
-    for worker in _own_workers(settings):
+    for worker in _project_workers(settings):
         name = worker.spec.name
         if name in found:
             raise ToolDefinitionError(
                 f"{name!r} is a function and a worker of this project",
                 hint="give one of the two another name",
             )
-        found[name] = _made(worker, services)
+        found[name] = _worker_tool(worker, services)
     return found
 
 
 # What makes workers and agents is loaded where there is one: most checks and runs have none.
 
 
-def _own_workers(settings: Settings) -> tuple[Worker, ...]:
+def _project_workers(settings: Settings) -> tuple[Worker, ...]:
     if not any(place.suffix or place.exists() for place in settings.workers):
         return ()
     from wavewright.tools.workers.files import load_workers
@@ -171,13 +171,13 @@ def _own_workers(settings: Settings) -> tuple[Worker, ...]:
     return load_workers(settings.workers)
 
 
-def _made(worker: Worker, services: Services) -> Tool:
+def _worker_tool(worker: Worker, services: Services) -> Tool:
     from wavewright.tools.workers.making import make_worker
 
     return make_worker(worker, services)
 
 
-def _agent(
+def _agent_tool(
     services: Services, tools: dict[str, Tool], goal: Goal | None = None, *, is_closed: bool = True
 ) -> Tool:
     from wavewright.tools.workers.agent import agent_tool
@@ -204,7 +204,7 @@ def _tools_of(pack: Pack, services: Services) -> Iterable[Tool]:
     """Yield a pack's tools; a worker of the same name, coming later, takes a tool's place."""
     yield from pack.tools
     for worker in pack.workers:
-        yield _made(worker, services)
+        yield _worker_tool(worker, services)
 
 
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
@@ -220,7 +220,7 @@ def _refuse_unknown_packs(settings: Settings) -> None:
         if name not in known:
             message = f"there is no pack {name!r}"
             raise PackError(
-                message, hint=choice(name, known, what="installed packs"), place=str(settings.file)
+                message, hint=suggest_name(name, known, what="installed packs"), place=str(settings.file)
             )
 
 

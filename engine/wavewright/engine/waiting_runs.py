@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wavewright.engine.approvals import open_approval
-from wavewright.engine.owned_runs import runs_of_targets
-from wavewright.engine.questions import question_of
+from wavewright.engine.approvals import pending_approval
+from wavewright.engine.owned_runs import target_runs
+from wavewright.engine.questions import pending_question
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_runs import RunRow, RunStatus
 from wavewright.executor.state import RunState, fold
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wavewright.executor.journal import Journal
 
 
-async def with_waiting(journal: Journal, rows: Sequence[RunRow], now: float) -> list[RunRow]:
+async def mark_waiting_runs(journal: Journal, rows: Sequence[RunRow], now: float) -> list[RunRow]:
     """Return the rows, in which a run that waits for an approval or an answer says so and counts its plan's steps.
 
     A job with several targets waits where one of its targets does. A run whose events cannot be read stays as it is.
@@ -41,24 +41,24 @@ async def with_waiting(journal: Journal, rows: Sequence[RunRow], now: float) -> 
             except JournalError:
                 told.append(row)
                 continue
-            if (status := _waits_for(state, now, waiting)) is not None:
+            if (status := _waiting_row(state, now, waiting)) is not None:
                 waiting[row.run] = status
-                told.append(replace(row, status=status, steps=max(row.steps, _steps_of(state))))
+                told.append(replace(row, status=status, steps=max(row.steps, _planned_steps(state))))
                 continue
         told.append(row)
     return told
 
 
-def _waits_for(state: RunState, now: float, waiting: dict[RunId, RunStatus]) -> RunStatus | None:
-    question = question_of(state, now)
+def _waiting_row(state: RunState, now: float, waiting: dict[RunId, RunStatus]) -> RunStatus | None:
+    question = pending_question(state, now)
     if question is not None:
         return "waiting_for_answer" if question.subject == "question" else "waiting_for_approval"
-    return next((waiting[run] for run in runs_of_targets(state) if run in waiting), None)
+    return next((waiting[run] for run in target_runs(state) if run in waiting), None)
 
 
-def _steps_of(state: RunState) -> int:
+def _planned_steps(state: RunState) -> int:
     """Return the steps of the plan that somebody is asked to approve, or else of the one that the run follows."""
-    wanted = open_approval(state)
+    wanted = pending_approval(state)
     asked = None if wanted is None else wanted.body.get("steps")
     if isinstance(asked, int):
         return asked

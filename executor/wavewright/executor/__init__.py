@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from wavewright.executor.journal_runs import RunRow, new_run_id
     from wavewright.executor.journal_sqlite import SqliteJournal
     from wavewright.executor.ports import GateView, Verify
-    from wavewright.executor.purse import MemoryPurse
-    from wavewright.executor.purse_sqlite import SqlitePurse
+    from wavewright.executor.purse import MemoryBudgetStore
+    from wavewright.executor.purse_sqlite import SqliteBudgetStore
     from wavewright.executor.state import RunState, WaveRecord, blocking_gate, fold, reduce
 
 __all__ = [
@@ -57,8 +57,8 @@ __all__ = [
     "JournalNotWritten",
     "JournalReader",
     "LoopClock",
+    "MemoryBudgetStore",
     "MemoryJournal",
-    "MemoryPurse",
     "Noted",
     "PlanAccepted",
     "RunBusy",
@@ -68,8 +68,8 @@ __all__ = [
     "RunRow",
     "RunStarted",
     "RunState",
+    "SqliteBudgetStore",
     "SqliteJournal",
-    "SqlitePurse",
     "StepError",
     "StepFinished",
     "StepStarted",

@@ -9,38 +9,38 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-def _not_at_all() -> bool:
+def _never_busy() -> bool:
     return False
 
 
-def _nothing() -> None:
+def _ignore() -> None:
     return None
 
 
-class Brake:
+class DrainSignal:
     """The brake of one execution."""
 
     def __init__(self) -> None:
         """Begin with a brake that is not pulled."""
-        self.is_pulled = False
-        self._is_busy: Callable[[], bool] = _not_at_all
-        self._on_rest: Callable[[], None] = _nothing
+        self.is_draining = False
+        self._is_busy: Callable[[], bool] = _never_busy
+        self._on_drained: Callable[[], None] = _ignore
 
     @property
-    def is_at_rest(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether nothing is under way, and nothing begins any more."""
-        return self.is_pulled and not self._is_busy()
+        return self.is_draining and not self._is_busy()
 
-    def watch(self, is_busy: Callable[[], bool]) -> None:
+    def attach(self, is_busy: Callable[[], bool]) -> None:
         """Ask from now on whether a call is under way; for whoever makes the calls."""
         self._is_busy = is_busy
 
-    def pull(self, on_rest: Callable[[], None]) -> None:
+    def start_draining(self, on_rest: Callable[[], None]) -> None:
         """Let nothing begin any more; `on_rest` is called when nothing is under way, perhaps more than once."""
-        self.is_pulled, self._on_rest = True, on_rest
-        self.look()
+        self.is_draining, self._on_drained = True, on_rest
+        self.notify_if_drained()
 
-    def look(self) -> None:
+    def notify_if_drained(self) -> None:
         """See whether the run is at rest; for whoever makes the calls, when one has ended."""
-        if self.is_at_rest:
-            self._on_rest()
+        if self.is_drained:
+            self._on_drained()

@@ -13,16 +13,16 @@ from wavewright.executor.program import CompiledStep
 from wavewright.planner.models import Step
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
 
-_NOTHING: JsonObject = {}
+_EMPTY: JsonObject = {}
 
 
-def _nothing() -> JsonObject:
+def _empty() -> JsonObject:
     """Return the one object that stands for what is not there yet: a call that waits should weigh little."""
-    return _NOTHING
+    return _EMPTY
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class ScheduledCall:
     """One call, from being ready to its end."""
 
     step: Step
@@ -32,16 +32,16 @@ class Call:
     """The step's place in the plan."""
     index: int = -1
     """The item's place; -1 for a plain step, and for a fan that is still to be spread."""
-    fan: Fan | None = None
+    fan_out: FanOut | None = None
     compiled: CompiledStep | None = None
-    visible: JsonObject = field(default_factory=_nothing)
+    visible: JsonObject = field(default_factory=_empty)
     """Outputs that the step may read."""
-    params: JsonObject = field(default_factory=_nothing)
+    params: JsonObject = field(default_factory=_empty)
     key: StepKey | None = None
     withheld: tuple[str, ...] = ()
     """Of the output that serves it, where that comes from a journal."""
     attempt: int = 0
-    is_cleared: bool = False
+    is_prepared: bool = False
     """Whether it is known that the call has to be made."""
     is_under_way: bool = False
     """Whether the tool is at work on it, so that what it lets be known counts."""
@@ -52,10 +52,10 @@ class Call:
 
 
 @dataclass(slots=True, eq=False)
-class Fan:
+class FanOut:
     """The calls of one `for_each` step."""
 
-    head: Call
+    head: ScheduledCall
     compiled: CompiledStep
     items: list[Json]
     endings: list[ItemFinished | None]
@@ -68,20 +68,20 @@ class Fan:
         return self.head.step.id
 
 
-def new_fan(head: Call, compiled: CompiledStep, items: list[Json]) -> Fan:
+def new_fan_out(head: ScheduledCall, compiled: CompiledStep, items: list[Json]) -> FanOut:
     """Return a fan none of whose calls has started."""
-    return Fan(head, compiled, items, [None] * len(items), 0, len(items))
+    return FanOut(head, compiled, items, [None] * len(items), 0, len(items))
 
 
-def fan_call(fan: Fan, index: int) -> Call:
+def item_call(fan: FanOut, index: int) -> ScheduledCall:
     """Return the call of one item."""
     head = fan.head
-    return Call(
+    return ScheduledCall(
         step=head.step,
         urgency=head.urgency,
         order=head.order,
         index=index,
-        fan=fan,
+        fan_out=fan,
         compiled=fan.compiled,
         visible=head.visible,
     )

@@ -23,11 +23,11 @@ from wavewright.planner.rendering import printable_lines
 
 MAX_CHARS: Final = 16_000
 """Characters of each text that are kept of an attempt: the last ones."""
-_MOST_RAW = 3 * MAX_CHARS
+_MAX_RAW_CHARS = 3 * MAX_CHARS
 """Characters that are held until they are redacted: a secret that the cut goes through lies in what is cut off then."""
 
 
-class _TextEnd:
+class _TailBuffer:
     """The end of a text of any length."""
 
     __slots__ = ("_chars", "_dropped", "_parts")
@@ -40,8 +40,8 @@ class _TextEnd:
     def add(self, text: str) -> None:
         self._parts.append(text)
         self._chars += len(text)
-        if self._chars > 2 * _MOST_RAW:
-            kept = "".join(self._parts)[-_MOST_RAW:]
+        if self._chars > 2 * _MAX_RAW_CHARS:
+            kept = "".join(self._parts)[-_MAX_RAW_CHARS:]
             self._dropped += self._chars - len(kept)
             self._parts, self._chars = [kept], len(kept)
 
@@ -51,48 +51,48 @@ class _TextEnd:
         return f"… {dropped:,} characters before this were left out\n{text[-MAX_CHARS:]}" if dropped else text
 
 
-_LOCK = threading.Lock()
+_CAPTURE_LOCK = threading.Lock()
 """Held while a text is added to: a tool may print from several threads."""
 
 
-class Capture:
+class OutputCapture:
     """What one attempt has printed and logged."""
 
     __slots__ = ("_is_closed", "_texts")
 
     def __init__(self) -> None:
-        self._texts: dict[str, _TextEnd] | None = None
+        self._texts: dict[str, _TailBuffer] | None = None
         self._is_closed = False
 
     def add(self, name: str, text: str) -> None:
         """Add to the text of that name; nothing once the attempt has ended."""
-        with _LOCK:
+        with _CAPTURE_LOCK:
             if self._is_closed:
                 return
             if self._texts is None:
                 self._texts = {}
-            self._texts.setdefault(name, _TextEnd()).add(text)
+            self._texts.setdefault(name, _TailBuffer()).add(text)
 
     def close(self, redactor: Redactor) -> dict[str, str]:
         """Return the texts that are not empty (`stdout`, `stderr`, `log`), redacted; take in nothing any more."""
-        with _LOCK:
+        with _CAPTURE_LOCK:
             self._is_closed = True
             texts, self._texts = self._texts or {}, None
         return {name: text for name, end in texts.items() if (text := end.text(redactor))}
 
 
-CURRENT: Final[ContextVar[Capture | None]] = ContextVar("wavewright_capture", default=None)
+CURRENT_CAPTURE: Final[ContextVar[OutputCapture | None]] = ContextVar("wavewright_capture", default=None)
 """Where the running code's output is kept."""
 
 
 @contextmanager
-def uncaptured() -> Generator[None]:
+def capture_suspended() -> Generator[None]:
     """Keep nothing of what is printed in a `with` block: for watchers who are told of a call from within it."""
-    token = CURRENT.set(None)
+    token = CURRENT_CAPTURE.set(None)
     try:
         yield
     finally:
-        CURRENT.reset(token)
+        CURRENT_CAPTURE.reset(token)
 
 
 class _Tee:
@@ -104,7 +104,7 @@ class _Tee:
         self.is_on = True
 
     def write(self, text: str) -> int:
-        capture = CURRENT.get()
+        capture = CURRENT_CAPTURE.get()
         if capture is not None and self.is_on:
             capture.add(self._name, text)
             # What a tool prints is to steer no terminal.
@@ -120,7 +120,7 @@ class _Tee:
         return getattr(self.behind, name)
 
 
-class _Installation:
+class _StreamPatch:
     """The process's standard streams and log records, watched for as long as any run is executed."""
 
     def __init__(self) -> None:
@@ -158,24 +158,24 @@ class _Installation:
 
     def _recorded(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record = self._make_record(*args, **kwargs)
-        capture = CURRENT.get()
+        capture = CURRENT_CAPTURE.get()
         if capture is not None and self._users:
             capture.add("log", f"{_log_line(record)}\n")
         return record
 
 
-_INSTALLATION: Final = _Installation()
+_STREAM_PATCH: Final = _StreamPatch()
 _FORMATTER = logging.Formatter()
 
 
 @contextmanager
 def capturing() -> Generator[None]:
     """Let captures take in what is printed and logged, in a `with` block; blocks may overlap."""
-    _INSTALLATION.enter()
+    _STREAM_PATCH.enter()
     try:
         yield
     finally:
-        _INSTALLATION.leave()
+        _STREAM_PATCH.leave()
 
 
 def _log_line(record: logging.LogRecord) -> str:

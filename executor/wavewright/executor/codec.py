@@ -122,11 +122,11 @@ _TO_TEXT: Final = make_encoder(sort_keys=False)
 _FROM_TEXT: Final = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
-def _as_it_is(value: object) -> object:
+def _unchanged(value: object) -> object:
     return value
 
 
-class _Shape(typing.NamedTuple):
+class _TypeCodec(typing.NamedTuple):
     """How values of one type are written and read."""
 
     write: _Write | None
@@ -153,7 +153,9 @@ class _RecordCodec:
         self._record = record
         hints = typing.get_type_hints(record)
         self._fields = tuple(
-            _FieldCodec(field.name, _default_of(field), *_shape_of(hints[field.name], f"{kind}.{field.name}"))
+            _FieldCodec(
+                field.name, _default_of(field), *_type_codec(hints[field.name], f"{kind}.{field.name}")
+            )
             for field in fields(record)
         )
         self._defaults = tuple((field.name, field.default) for field in self._fields)
@@ -176,7 +178,7 @@ class _RecordCodec:
 
     def read(self, value: object) -> object:
         if not isinstance(value, dict):
-            raise CodecError(f"{self.kind} is {_name(value)}, not an object")
+            raise CodecError(f"{self.kind} is {_value_text(value)}, not an object")
         body = typing.cast("dict[str, object]", value)
         by_name = self._by_name
         arguments = dict[str, object]()
@@ -198,33 +200,33 @@ def _default_of(field: Field[Any]) -> object:
     return _REQUIRED
 
 
-def _name(value: object) -> str:
+def _value_text(value: object) -> str:
     return "null" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
 
 
-def _shape_of(hint: Any, place: str) -> _Shape:
+def _type_codec(hint: Any, place: str) -> _TypeCodec:
     """Return the shape of a type hint; `place` names the field in messages."""
     if isinstance(hint, NewType):
-        return _shape_of(hint.__supertype__, place)
+        return _type_codec(hint.__supertype__, place)
     if hint is JsonValue:
-        return _Shape(None, _as_it_is)
+        return _TypeCodec(None, _unchanged)
     if hint in _SCALARS:
         return _scalar(hint, place)
     if is_dataclass(hint):
         record = _RecordCodec(place, typing.cast("type[Any]", hint))
-        return _Shape(record.write, record.read)
+        return _TypeCodec(record.write, record.read)
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return _literal(frozenset(args), place)
     if origin in (typing.Union, types.UnionType) and len(args) == 2 and types.NoneType in args:
-        inner = _shape_of(next(arg for arg in args if arg is not types.NoneType), place)
+        inner = _type_codec(next(arg for arg in args if arg is not types.NoneType), place)
         return _optional(inner)
     if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
-        return _sequence(_shape_of(args[0], place), place)
+        return _sequence(_type_codec(args[0], place), place)
     if origin is tuple:
-        return _fixed(tuple(_shape_of(arg, place) for arg in args), place)
+        return _fixed_tuple(tuple(_type_codec(arg, place) for arg in args), place)
     if origin is dict and args[0] is str:
-        return _mapping(_shape_of(args[1], place), place)
+        return _mapping(_type_codec(args[1], place), place)
     raise AssertionError(f"events.py: the codec knows no {hint} ({place})")
 
 
@@ -236,28 +238,30 @@ _SCALARS: Final[Mapping[type, tuple[tuple[type, ...], str]]] = {
 }
 
 
-def _scalar(kind: type, place: str) -> _Shape:
+def _scalar(kind: type, place: str) -> _TypeCodec:
     accepted, words = _SCALARS[kind]
 
     def read(value: object) -> object:
         # type(), since bool is an int to isinstance.
         if type(value) not in accepted:
-            raise CodecError(f"{place} is {_name(value)}, not {words}")
+            raise CodecError(f"{place} is {_value_text(value)}, not {words}")
         return value
 
-    return _Shape(None, read)
+    return _TypeCodec(None, read)
 
 
-def _literal(allowed: frozenset[object], place: str) -> _Shape:
+def _literal(allowed: frozenset[object], place: str) -> _TypeCodec:
     def read(value: object) -> object:
         if not isinstance(value, str) or value not in allowed:
-            raise CodecError(f"{place} is {_name(value)}, none of {', '.join(sorted(map(str, allowed)))}")
+            raise CodecError(
+                f"{place} is {_value_text(value)}, none of {', '.join(sorted(map(str, allowed)))}"
+            )
         return value
 
-    return _Shape(None, read)
+    return _TypeCodec(None, read)
 
 
-def _optional(inner: _Shape) -> _Shape:
+def _optional(inner: _TypeCodec) -> _TypeCodec:
     write_inner = inner.write
 
     def write(value: Any) -> Any:
@@ -266,10 +270,10 @@ def _optional(inner: _Shape) -> _Shape:
     def read(value: object) -> object:
         return None if value is None else inner.read(value)
 
-    return _Shape(None if write_inner is None else write, read)
+    return _TypeCodec(None if write_inner is None else write, read)
 
 
-def _sequence(inner: _Shape, place: str) -> _Shape:
+def _sequence(inner: _TypeCodec, place: str) -> _TypeCodec:
     write_inner = inner.write
 
     def write(value: tuple[Any, ...]) -> list[Any]:
@@ -278,10 +282,10 @@ def _sequence(inner: _Shape, place: str) -> _Shape:
     def read(value: object) -> tuple[object, ...]:
         return tuple(inner.read(part) for part in _list(value, place))
 
-    return _Shape(None if write_inner is None else write, read)
+    return _TypeCodec(None if write_inner is None else write, read)
 
 
-def _fixed(parts: tuple[_Shape, ...], place: str) -> _Shape:
+def _fixed_tuple(parts: tuple[_TypeCodec, ...], place: str) -> _TypeCodec:
     assert all(part.write is None for part in parts), place
 
     def read(value: object) -> tuple[object, ...]:
@@ -290,24 +294,24 @@ def _fixed(parts: tuple[_Shape, ...], place: str) -> _Shape:
             raise CodecError(f"{place} has {len(elements)} elements, not {len(parts)}")
         return tuple(part.read(element) for part, element in zip(parts, elements, strict=True))
 
-    return _Shape(None, read)
+    return _TypeCodec(None, read)
 
 
 def _list(value: object, place: str) -> list[object]:
     if not isinstance(value, list):
-        raise CodecError(f"{place} is {_name(value)}, not a list")
+        raise CodecError(f"{place} is {_value_text(value)}, not a list")
     return typing.cast("list[object]", value)
 
 
-def _mapping(inner: _Shape, place: str) -> _Shape:
+def _mapping(inner: _TypeCodec, place: str) -> _TypeCodec:
     assert inner.write is None, place
 
     def read(value: object) -> dict[str, object]:
         if not isinstance(value, dict):
-            raise CodecError(f"{place} is {_name(value)}, not an object")
+            raise CodecError(f"{place} is {_value_text(value)}, not an object")
         return {name: inner.read(part) for name, part in typing.cast("dict[str, object]", value).items()}
 
-    return _Shape(None, read)
+    return _TypeCodec(None, read)
 
 
 _CODECS_BY_KIND: Final = {kind: _RecordCodec(kind, record) for kind, record in KINDS.items()}

@@ -22,14 +22,14 @@ from wavewright.executor.clock import Clock, Timer
 
 T = TypeVar("T")
 
-_NUDGE_SECONDS = 1.0
+_RECANCEL_SECONDS = 1.0
 GRACE_SECONDS: Final = 3.0
 """For a call to end once it was cancelled; less than a daemon waits for its jobs once they were stopped."""
 
 _LOG = logging.getLogger(__name__)
 
 
-class DeadlinePassed(Exception):
+class DeadlineExceeded(Exception):
     """The call was cancelled because its time was up."""
 
     def __init__(self, *, was_abandoned: bool = False) -> None:
@@ -42,7 +42,7 @@ class CallCancelledItself(Exception):
     """The call raised a cancellation that nobody had asked for."""
 
 
-class _Watch:
+class _TimedCall:
     __slots__ = ("cancellations", "cancelled_at", "clock", "deadline", "task", "was_abandoned")
 
     def __init__(self, task: asyncio.Task[object], deadline: float, clock: Clock) -> None:
@@ -66,7 +66,7 @@ class Deadlines:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._watches: set[_Watch] = set()
+        self._timed_calls: set[_TimedCall] = set()
         self._timer: Timer | None = None
         self._earliest = math.inf
 
@@ -85,20 +85,20 @@ class Deadlines:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a call needs a running task")
-        watch = _Watch(task, self._clock.monotonic() + seconds, self._clock)
-        self._watches.add(watch)
+        watch = _TimedCall(task, self._clock.monotonic() + seconds, self._clock)
+        self._timed_calls.add(watch)
         if watch.deadline < self._earliest:
             self._arm(watch.deadline)
         try:
-            result = await _driven(call, watch.has_swallowed)
+            result = await _drive(call, watch.has_swallowed)
         except asyncio.CancelledError:
             if not watch.cancellations:
-                if _is_wanted(task):
+                if _is_cancellation_requested(task):
                     raise
                 raise CallCancelledItself from None
-            raise DeadlinePassed(was_abandoned=watch.was_abandoned) from None
+            raise DeadlineExceeded(was_abandoned=watch.was_abandoned) from None
         finally:
-            self._watches.discard(watch)
+            self._timed_calls.discard(watch)
             if watch.was_abandoned:
                 _LOG.warning(
                     "the call of step %r swallowed its cancellation and was abandoned after %g s",
@@ -109,7 +109,7 @@ class Deadlines:
             for _ in range(watch.cancellations):
                 task.uncancel()
         if watch.cancellations:
-            raise DeadlinePassed
+            raise DeadlineExceeded
         return result
 
     def close(self) -> None:
@@ -122,23 +122,23 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self._earliest = deadline
-        self._timer = self._clock.call_later(max(0.0, deadline - self._clock.monotonic()), self._ring)
+        self._timer = self._clock.call_later(max(0.0, deadline - self._clock.monotonic()), self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         now = self._clock.monotonic()
-        for watch in self._watches:
+        for watch in self._timed_calls:
             if watch.deadline <= now:
                 watch.cancellations += 1
-                watch.deadline = now + _NUDGE_SECONDS
+                watch.deadline = now + _RECANCEL_SECONDS
                 watch.task.cancel()
         self._timer, self._earliest = None, math.inf
         # Finished calls are not taken off the timer, so it may ring for nothing; the next one is found here.
-        if self._watches:
-            self._arm(min(watch.deadline for watch in self._watches))
+        if self._timed_calls:
+            self._arm(min(watch.deadline for watch in self._timed_calls))
 
 
 @types.coroutine
-def _driven(call: Awaitable[T], is_abandoned: Callable[[], bool]) -> Generator[Any, None, T]:
+def _drive(call: Awaitable[T], is_abandoned: Callable[[], bool]) -> Generator[Any, None, T]:
     """Await a call step by step; one that goes on after a cancellation is closed where `is_abandoned` says so."""
     steps = call.__await__()
     thrown: BaseException | None = None
@@ -169,6 +169,6 @@ def _close(steps: Generator[Any, Any, Any]) -> None:
         steps.close()
 
 
-def _is_wanted(task: asyncio.Task[object]) -> bool:
+def _is_cancellation_requested(task: asyncio.Task[object]) -> bool:
     """Whether somebody outside asked for the task's cancellation."""
     return task.cancelling() > 0 or anyio.get_current_task().has_pending_cancellation()

@@ -19,7 +19,7 @@ from wavewright.planner.types import Json, JsonObject
 
 # A field is not a word that an expression cannot have for one; what the expression layer says of those stands.
 _FIELD = r"(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*"
-_DIRECT = re.compile(
+_DIRECT_REFERENCE = re.compile(
     rf"\$\{{(steps|inputs|item)((?:\.{_FIELD})*)((?:\.{_FIELD}|\[[0-9]{{1,9}}\])*)\}}", re.ASCII
 )
 _KEY = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]", re.ASCII)
@@ -65,7 +65,7 @@ _MISSING = _Missing()
 
 
 def _compile_text(text: str) -> Renderer:
-    direct = _DIRECT.fullmatch(text)
+    direct = _DIRECT_REFERENCE.fullmatch(text)
     if direct is None:
         return compile_render(text)
     root, fields, rest = direct.groups()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from wavewright.executor.calls import Call
+from wavewright.executor.calls import ScheduledCall
 from wavewright.executor.clock import Clock, Timer
 from wavewright.executor.codec import decode, encode
 from wavewright.executor.events import (
@@ -30,23 +30,23 @@ from wavewright.executor.json_values import NotJsonError, clean_json
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import JsonObject, StepId
-from wavewright.tools.calls import Emission, LoopCall, TextPiece
+from wavewright.tools.calls import AgentToolCall, Emission, TextChunk
 
-PIECE_SECONDS: Final = 0.25
+FLUSH_SECONDS: Final = 0.25
 """Text is told of at most so often …"""
-PIECE_CHARS: Final = 2_000
+FLUSH_CHARS: Final = 2_000
 """… or as soon as there is so much of it."""
 
-_NOTHING: Final[Mapping[str, str]] = {}
-MOST_LOGGED: Final = 50
+_NO_OUTPUT: Final[Mapping[str, str]] = {}
+MAX_LOGGED_ATTEMPTS: Final = 50
 """Attempts of one step whose traceback, output and log records are kept: a step of many items has many attempts."""
 
-_Told: TypeAlias = Event | str
+_Emitted: TypeAlias = Event | str
 """An event, or text that becomes one."""
 
 
 @dataclass(slots=True)
-class _Text:
+class _TextBuffer:
     """Text of one call that was not told of yet."""
 
     timer: Timer
@@ -63,32 +63,34 @@ class Emissions:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._texts = dict[Call, _Text]()
+        self._texts = dict[ScheduledCall, _TextBuffer]()
         self._logged = Counter[StepId]()
 
-    def emit(self, call: Call, attempt: int, emission: Emission) -> None:
+    def emit(self, call: ScheduledCall, attempt: int, emission: Emission) -> None:
         """Let something be known; bound to its call and attempt, this is `ToolCall.emit`. Never waits.
 
         Raises:
             TypeError: it is none of the things that a tool may let be known.
             ValueError: it has a field of a wrong type.
         """
-        told = self._told(call, emission)
+        told = self._to_emitted(call, emission)
         if threading.get_ident() == self._thread:
-            self._take(call, attempt, told)
+            self._record_emitted(call, attempt, told)
             return
         try:
-            self._loop.call_soon_threadsafe(self._take, call, attempt, told)
+            self._loop.call_soon_threadsafe(self._record_emitted, call, attempt, told)
         except RuntimeError:
             # The loop is closed: the run has ended long ago.
             return
 
-    def end(self, call: Call, printed: Mapping[str, str] = _NOTHING, traceback: str = "") -> None:
+    def finish(
+        self, call: ScheduledCall, printed: Mapping[str, str] = _NO_OUTPUT, traceback: str = ""
+    ) -> None:
         """Tell what is left of the attempt's text, and what it printed and raised; drop whatever it still emits."""
         call.is_under_way = False
         if self._texts and call in self._texts:
-            self._tell_text(call)
-        if (printed or traceback) and self._logged[call.step.id] < MOST_LOGGED:
+            self._flush_text(call)
+        if (printed or traceback) and self._logged[call.step.id] < MAX_LOGGED_ATTEMPTS:
             self._logged[call.step.id] += 1
             index = None if call.index < 0 else call.index
             self._record(
@@ -97,8 +99,8 @@ class Emissions:
                 )
             )
 
-    def _told(self, call: Call, emission: Emission) -> _Told:
-        if isinstance(emission, TextPiece):
+    def _to_emitted(self, call: ScheduledCall, emission: Emission) -> _Emitted:
+        if isinstance(emission, TextChunk):
             if not isinstance(emission.text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a user's tool
                 raise TypeError(f"the text of a piece is {type(emission.text).__name__}, not str")
             return emission.text
@@ -107,46 +109,46 @@ class Emissions:
         decode(*encode(event))
         return event
 
-    def _event(self, call: Call, emission: ModelUse | RungRecord | LoopCall) -> Event:
+    def _event(self, call: ScheduledCall, emission: ModelUse | RungRecord | AgentToolCall) -> Event:
         at, step, index = self._clock.wall(), call.step.id, None if call.index < 0 else call.index
         match emission:
             case ModelUse():
-                return ModelCalled(at, _placed(emission, step, index))
+                return ModelCalled(at, _with_step(emission, step, index))
             case RungRecord():
                 return RungTaken(at, emission, step, index)
-            case LoopCall():
-                return LoopToolCalled(at, step, _recorded(emission), index)
+            case AgentToolCall():
+                return LoopToolCalled(at, step, _clean_loop_call(emission), index)
             case _:  # a user's tool may say anything
                 raise TypeError(f"a tool cannot let a {type(emission).__name__} be known")
 
-    def _take(self, call: Call, attempt: int, told: _Told) -> None:
+    def _record_emitted(self, call: ScheduledCall, attempt: int, told: _Emitted) -> None:
         if not call.is_under_way or call.attempt != attempt:
             return
         if isinstance(told, str):
-            self._gather(call, told)
+            self._buffer_text(call, told)
         else:
             self._record(told)
 
-    def _gather(self, call: Call, piece: str) -> None:
+    def _buffer_text(self, call: ScheduledCall, piece: str) -> None:
         if not piece:
             return
         text = self._texts.get(call)
         if text is None:
-            timer = self._clock.call_later(PIECE_SECONDS, lambda: self._tell_text(call))
-            text = self._texts[call] = _Text(timer)
+            timer = self._clock.call_later(FLUSH_SECONDS, lambda: self._flush_text(call))
+            text = self._texts[call] = _TextBuffer(timer)
         text.parts.append(piece)
         text.chars += len(piece)
-        if text.chars >= PIECE_CHARS:
-            self._tell_text(call)
+        if text.chars >= FLUSH_CHARS:
+            self._flush_text(call)
 
-    def _tell_text(self, call: Call) -> None:
+    def _flush_text(self, call: ScheduledCall) -> None:
         text = self._texts.pop(call)
         text.timer.cancel()
         index = None if call.index < 0 else call.index
         self._record(OutputStreamed(self._clock.wall(), call.step.id, "".join(text.parts), index))
 
 
-def _placed(use: ModelUse, step: StepId, index: int | None) -> ModelUse:
+def _with_step(use: ModelUse, step: StepId, index: int | None) -> ModelUse:
     """Return a use with the step that it was for, and with figures that JSON can hold."""
     return replace(
         use,
@@ -157,7 +159,7 @@ def _placed(use: ModelUse, step: StepId, index: int | None) -> ModelUse:
     )
 
 
-def _recorded(call: LoopCall) -> LoopCall:
+def _clean_loop_call(call: AgentToolCall) -> AgentToolCall:
     """Return a loop's call as JSON: a model wrote its parameters, and they may be anything."""
     params: JsonObject = {}
     try:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from wavewright.planner.ladder import RungRecord
-from wavewright.planner.memory import Question
+from wavewright.planner.memory import ModelQuestion
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, PlanHash, RunId, StepId, StepKey
-from wavewright.tools.calls import LoopCall
+from wavewright.tools.calls import AgentToolCall
 
 StepStatus: TypeAlias = Literal["ok", "empty", "failed", "skipped", "blocked", "cancelled", "reused"]
 """How a step ends. `reused`: its output comes from the journal of this run's earlier plan or of another run."""
@@ -26,7 +26,7 @@ ErrorKind: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class TracebackFrame:
     """One line of a traceback."""
 
     file: str
@@ -45,7 +45,7 @@ class StepError:
     message: str
     attempts: int = 1
     hint: str | None = None
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[TracebackFrame, ...] = ()
     """Where the exception was raised: the last frames of the tool's own code, the innermost last."""
 
 
@@ -69,7 +69,7 @@ class GateRecord:
     """The goal template's gate that this one stands for."""
 
     @property
-    def is_red(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether the gate did not pass."""
         return self.verdict != "pass"
 
@@ -221,7 +221,7 @@ class LoopToolCalled:
 
     at: float
     step: StepId
-    call: LoopCall
+    call: AgentToolCall
     index: int | None = None
 
 
@@ -256,7 +256,7 @@ class AnswerKept:
     """What was asked, as `tools/models/remembering.py` makes it."""
     answer: JsonObject
     """Without secrets."""
-    question: Question | None = None
+    question: ModelQuestion | None = None
     """What the model was asked; none where it is a tool's output."""
 
 

@@ -13,18 +13,18 @@ from typing import cast
 import anyio
 
 from wavewright.config.redaction import Redactor
-from wavewright.executor.brake import Brake
-from wavewright.executor.capture import capturing, uncaptured
+from wavewright.executor.brake import DrainSignal
+from wavewright.executor.capture import capture_suspended, capturing
 from wavewright.executor.clock import Clock, LoopClock
 from wavewright.executor.emissions import Emissions
 from wavewright.executor.events import Event, GateRecord, RunFinished, RunStarted
 from wavewright.executor.journal import Journal
-from wavewright.executor.journaled import JournaledEvents
-from wavewright.executor.ledger import Ledger
+from wavewright.executor.journaled import EventRedactor
+from wavewright.executor.ledger import EventRecorder
 from wavewright.executor.ports import GateView, Verify
-from wavewright.executor.program import Program
+from wavewright.executor.program import CompiledPlan
 from wavewright.executor.retry import environment_redactor
-from wavewright.executor.reuse import Donor
+from wavewright.executor.reuse import ReuseSource
 from wavewright.executor.runner import StepRunner
 from wavewright.executor.scheduler import Scheduler
 from wavewright.executor.state import RunState
@@ -56,10 +56,10 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     prior: RunState | None = None,
     retry_failed: bool = False,
     announces: bool = False,
-    donor: Donor | None = None,
+    donor: ReuseSource | None = None,
     on_event: Callable[[Event], None] | None = None,
     clock: Clock | None = None,
-    brake: Brake | None = None,
+    brake: DrainSignal | None = None,
     redactor: Redactor | None = None,
 ) -> RunState:
     """Run every step of a bound plan that can be run, and return the state of the run after it.
@@ -91,19 +91,19 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     limits = limits or Limits()
     prior = prior or RunState()
     clock = clock or LoopClock()
-    program = Program(plan, tools, limits=limits, goal_tools=goal_tools, graph=graph)
-    journaled = JournaledEvents(program.graph, plan.gates, prior)
-    ledger = Ledger(run, journal, prior, on_event, clock, journaled.of)
+    program = CompiledPlan(plan, tools, limits=limits, goal_tools=goal_tools, graph=graph)
+    journaled = EventRedactor(program.graph, plan.gates, prior)
+    ledger = EventRecorder(run, journal, prior, on_event, clock, journaled.redact)
 
     def tell(event: Event) -> None:
-        with uncaptured():
+        with capture_suspended():
             ledger.record(event)
-            scheduler.commit_at_once()
+            scheduler.commit_now()
 
     runner = StepRunner(
         program,
         run=run,
-        job=_payer(prior.started),
+        job=_budget_job(prior.started),
         now=now,
         verify=verify,
         emissions=Emissions(tell, clock),
@@ -116,7 +116,7 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         runner,
         ledger,
         journal,
-        lacks=journaled.lacks,
+        lacks=journaled.is_withheld,
         schedule=schedule,
         limits=limits,
         prior=prior,
@@ -124,19 +124,21 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         announces=announces,
         donor=donor,
         clock=clock,
-        brake=brake or Brake(),
+        brake=brake or DrainSignal(),
     )
     try:
         with capturing():
             await _run_to_end(scheduler, ledger, limits.run_timeout, clock)
     except BaseExceptionGroup as group:
-        raise _first_cause(group) from None
+        raise _root_cause(group) from None
     finally:
         runner.deadlines.close()
     return ledger.state
 
 
-async def _run_to_end(scheduler: Scheduler, ledger: Ledger, run_timeout: float | None, clock: Clock) -> None:
+async def _run_to_end(
+    scheduler: Scheduler, ledger: EventRecorder, run_timeout: float | None, clock: Clock
+) -> None:
     async with anyio.create_task_group() as group:
         if not ledger.is_instant:
             group.start_soon(ledger.commit_until_closed, scheduler.apply)
@@ -152,17 +154,17 @@ async def _run_to_end(scheduler: Scheduler, ledger: Ledger, run_timeout: float |
             ledger.record(RunFinished(clock.wall(), "interrupted", reason))
             raise
         finally:
-            scheduler.commit_at_once()
+            scheduler.commit_now()
             ledger.close()
 
 
-def _payer(started: RunStarted | None) -> str | None:
+def _budget_job(started: RunStarted | None) -> str | None:
     """Return the job whose budget the run is held to; its own name says its target, too."""
     return None if started is None else str(started.goal.get("job", started.job))
 
 
-def _first_cause(error: BaseException) -> BaseException:
+def _root_cause(error: BaseException) -> BaseException:
     """Return the one exception that matters in a group of one, of one, …; cancellations beside it are its effect."""
     if isinstance(error, BaseExceptionGroup):
-        return _first_cause(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+        return _root_cause(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return error

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol, Self
 
 from wavewright.executor.events import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
-from wavewright.executor.job_store.records import Alongside
+from wavewright.executor.job_store.records import OutboxWrites
 from wavewright.executor.journal_errors import RunBusy
 from wavewright.executor.journal_runs import RunRow, RunStatus, match_run
 from wavewright.planner.types import Json, RunId, StepId, StepKey
@@ -42,7 +42,7 @@ class Journal(Protocol):
         ...
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
     ) -> Awaitable[None]:
         """Write the events at the end of the run; what is returned is done once they are durable.
 
@@ -102,7 +102,7 @@ def reusable_key(event: StepFinished | ItemFinished) -> StepKey | None:
     if isinstance(event, StepFinished):
         if event.items is not None and event.items[0] < event.items[1]:
             return None
-        if event.gates and any(gate.is_red and gate.severity == "block" for gate in event.gates):
+        if event.gates and any(gate.has_failed and gate.severity == "block" for gate in event.gates):
             return None
     return event.key
 
@@ -111,7 +111,7 @@ class MemoryJournal:
     """A journal that lives as long as the process."""
 
     def __init__(self) -> None:
-        self.alongside = list[tuple[RunId, Alongside]]()
+        self.outbox_writes = list[tuple[RunId, OutboxWrites]]()
         """What was given alongside events, in its order: there is no job store in memory that would take it."""
         self._events = dict[RunId, list[Event]]()
         self._outputs = dict[StepKey, StoredOutput]()
@@ -131,11 +131,11 @@ class MemoryJournal:
         self._events.setdefault(run, [])
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
     ) -> Awaitable[None]:
         """Keep the events; what is returned is done."""
         if alongside is not None:
-            self.alongside.append((run, alongside))
+            self.outbox_writes.append((run, alongside))
         known = self._events.get(run)
         if known is None:
             known = self._events[run] = []
@@ -144,7 +144,7 @@ class MemoryJournal:
         for event in events:
             if (stored := reusable_output(run, event)) is not None:
                 self._outputs[stored.key] = stored
-        return DONE
+        return COMPLETED
 
     async def close_run(self, run: RunId) -> None:
         """Give the run up."""
@@ -174,7 +174,7 @@ class MemoryJournal:
         self._opened.clear()
 
 
-class _Done:
+class _Completed:
     """An awaitable that is done; one for all, since it has no state."""
 
     __slots__ = ()
@@ -184,11 +184,11 @@ class _Done:
         yield
 
 
-DONE: Final[Awaitable[None]] = _Done()
+COMPLETED: Final[Awaitable[None]] = _Completed()
 """What an append returns that needed no waiting."""
 
 
-def standing_of(ended: RunStatus | None, *, is_owned: bool) -> RunStatus:
+def run_status(ended: RunStatus | None, *, is_owned: bool) -> RunStatus:
     """Return how a run stands, from how it last ended and whether somebody has it open."""
     if ended is None or ended == "interrupted":
         return "running" if is_owned else "interrupted"
@@ -219,7 +219,7 @@ def summarize_run(run: RunId, events: Sequence[Event], *, is_owned: bool) -> Run
     return RunRow(
         run=run,
         job=job,
-        status=standing_of(ended, is_owned=is_owned),
+        status=run_status(ended, is_owned=is_owned),
         started=started,
         finished=finished,
         steps=len(statuses),

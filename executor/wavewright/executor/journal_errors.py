@@ -15,11 +15,11 @@ class JournalError(Exception):
         self.message = message
         self.place = place
         """The file, and the run and event where there is one."""
-        self.mend = mend
+        self.hint = mend
 
     def __str__(self) -> str:
         place = f"\n  --> {self.place}" if self.place else ""
-        mend = f"\n  = help: {self.mend}" if self.mend else ""
+        mend = f"\n  = help: {self.hint}" if self.hint else ""
         return f"{self.message}{place}{mend}"
 
 
@@ -27,7 +27,7 @@ class JournalNotOpened(JournalError):
     """The file is not a journal, is of another version, or cannot be opened at all."""
 
 
-class JournalHeld(JournalNotOpened):
+class JournalLocked(JournalNotOpened):
     """Another program keeps the file locked, for now."""
 
 

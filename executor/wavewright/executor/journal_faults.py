@@ -14,7 +14,7 @@ from wavewright.executor.journal_errors import (
     EventUnwritable,
     JournalDamaged,
     JournalError,
-    JournalHeld,
+    JournalLocked,
     JournalNotOpened,
     JournalNotWritten,
 )
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FREE_SPACE: Final = "free some space and resume the run; all that was journaled before is safe"
-_LEAST_ROOM: Final = 64 * 1024
+_MIN_FREE_BYTES: Final = 64 * 1024
 """Bytes below which a disk is full for a journal: its shared memory alone grows by 32 KiB at a time."""
-_NOT_HERE: Final = "give a path where files can be written"
+_CHOOSE_WRITABLE_PATH: Final = "give a path where files can be written"
 
 
 def primary_code(error: sqlite3.Error) -> int:
@@ -54,7 +54,7 @@ def explain_opening(
                 mend="give another path; the file was left as it is",
             )
         case sqlite3.Error() if is_locked(error):
-            return JournalHeld(
+            return JournalLocked(
                 "another program keeps the journal locked",
                 place=place,
                 mend="end that program (a backup, an open database browser) and try again",
@@ -63,7 +63,7 @@ def explain_opening(
             return JournalNotOpened(
                 "the journal cannot be opened for writing",
                 place=place,
-                mend=f"check its permissions, or {_NOT_HERE}",
+                mend=f"check its permissions, or {_CHOOSE_WRITABLE_PATH}",
             )
         case sqlite3.Error():
             return explain_use(error, path, connection)
@@ -81,9 +81,13 @@ def explain_opening(
             )
         case OSError():
             reason = error.strerror or str(error)
-            return JournalNotOpened(f"the journal cannot be opened: {reason}", place=place, mend=_NOT_HERE)
+            return JournalNotOpened(
+                f"the journal cannot be opened: {reason}", place=place, mend=_CHOOSE_WRITABLE_PATH
+            )
         case _:
-            return JournalNotOpened(f"no file can have this path: {error}", place=repr(place), mend=_NOT_HERE)
+            return JournalNotOpened(
+                f"no file can have this path: {error}", place=repr(place), mend=_CHOOSE_WRITABLE_PATH
+            )
 
 
 def explain_use(
@@ -96,7 +100,9 @@ def explain_use(
             return JournalNotWritten("the disk is full", place=place, mend=_FREE_SPACE)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
             return JournalNotWritten(
-                "the journal is read-only", place=place, mend=f"make file and folder writable, or {_NOT_HERE}"
+                "the journal is read-only",
+                place=place,
+                mend=f"make file and folder writable, or {_CHOOSE_WRITABLE_PATH}",
             )
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return JournalNotWritten(
@@ -138,7 +144,7 @@ def _is_full(path: Path) -> bool:
         disk = os.statvfs(path.parent)
     except OSError:
         return False
-    return disk.f_bavail * disk.f_frsize < _LEAST_ROOM
+    return disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES
 
 
 def _first_finding(error: sqlite3.Error, connection: sqlite3.Connection | None) -> str:

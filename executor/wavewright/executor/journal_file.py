@@ -122,10 +122,10 @@ def _set_up(connection: sqlite3.Connection, path: Path, *, is_read_only: bool) -
 
 def _is_new(connection: sqlite3.Connection) -> bool:
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return objects == 0 and _marks(connection) == (0, 0)
+    return objects == 0 and _application_and_version(connection) == (0, 0)
 
 
-def _marks(connection: sqlite3.Connection) -> tuple[int, int]:
+def _application_and_version(connection: sqlite3.Connection) -> tuple[int, int]:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return application, version
@@ -134,7 +134,7 @@ def _marks(connection: sqlite3.Connection) -> tuple[int, int]:
 def _create_tables(connection: sqlite3.Connection) -> None:
     # Must be said before there is anything in the file; what removed runs leave can be given back to the disk then.
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    with Transaction(connection, patience=0):
+    with SqliteTransaction(connection, patience=0):
         # Another process may have come first.
         if _is_new(connection):
             for statement in (*TABLES, f"PRAGMA user_version = {FORMAT}"):
@@ -143,11 +143,11 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 def _migrate(connection: sqlite3.Connection) -> None:
     """Bring a file of an older format to this one: all of it or nothing, and never an event changed."""
-    if _marks(connection)[1] == FORMAT:
+    if _application_and_version(connection)[1] == FORMAT:
         return
-    with Transaction(connection, patience=0):
+    with SqliteTransaction(connection, patience=0):
         # Another process may have come first.
-        _, version = _marks(connection)
+        _, version = _application_and_version(connection)
         while version < FORMAT:
             for statement in MIGRATIONS[version]:
                 connection.execute(statement)
@@ -156,7 +156,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:
-    application, version = _marks(connection)
+    application, version = _application_and_version(connection)
     if application != APPLICATION_ID:
         raise JournalNotOpened(
             "the file is a database of another program, not a journal",
@@ -177,7 +177,7 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-class Transaction:
+class SqliteTransaction:
     """All or nothing: committed at the end of a `with` block, rolled back where that raises."""
 
     __slots__ = ("_connection", "_patience")

@@ -11,12 +11,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wavewright.executor.journal_errors import RunBusy
-from wavewright.executor.lease import Claim, Held, Hold, Owner, Watch, judge_hold, read_hold
-from wavewright.executor.run_faults import run_busy, run_busy_here, run_lost
+from wavewright.executor.lease import (
+    HeldLease,
+    Lease,
+    LeaseProbe,
+    LeaseVerdict,
+    Owner,
+    judge_lease,
+    read_lease,
+)
+from wavewright.executor.run_faults import run_busy_error, run_busy_here_error, run_lost_error
 from wavewright.planner.types import RunId
 
 
-class Leases:
+class SqliteLeases:
     """The holds of one owner."""
 
     def __init__(
@@ -35,7 +43,7 @@ class Leases:
         self._clock = clock
         self._seconds = seconds
 
-    def take(self, run: RunId, *, unmoved: int | None = None) -> Held | Watch:
+    def acquire(self, run: RunId, *, unmoved: int | None = None) -> HeldLease | LeaseProbe:
         """Write this owner into the run's row, or return whom to watch first.
 
         Args:
@@ -52,28 +60,38 @@ class Leases:
                FROM run WHERE run = ?""",
             (run,),
         ).fetchone()
-        hold = read_hold(tuple(columns))
+        hold = read_lease(tuple(columns))
         # A hold of its own is left over from a fault.
         if hold is not None and hold.owner.token != self._owner.token:
-            match judge_hold(hold, now=now, realm=self._owner.realm):
+            match judge_lease(hold, now=now, realm=self._owner.pid_namespace):
                 case "busy":
-                    raise self.busy(run, hold)
-                case "watch" if hold.beat != unmoved:
-                    return Watch(hold)
+                    raise self.busy_error(run, hold)
+                case "watch" if hold.heartbeat != unmoved:
+                    return LeaseProbe(hold)
                 case _:
                     pass
         owner = self._owner
         self._connection.execute(
             """UPDATE run SET fence = fence + 1, beat = beat + 1, owner = ?, host = ?, pid = ?, born = ?, realm = ?,
                since = ?, beat_at = ?, lease = ? WHERE no = ?""",
-            (owner.token, owner.host, owner.pid, owner.born, owner.realm, now, now, self._seconds, no),
+            (
+                owner.token,
+                owner.host,
+                owner.pid,
+                owner.process_start,
+                owner.pid_namespace,
+                now,
+                now,
+                self._seconds,
+                no,
+            ),
         )
         (seq,) = self._connection.execute(
             "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run = ?", (no,)
         ).fetchone()
-        return Held(no, fence + 1, seq, status is not None)
+        return HeldLease(no, fence + 1, seq, status is not None)
 
-    def check(self, run: RunId, held: Held) -> None:
+    def check(self, run: RunId, held: HeldLease) -> None:
         """Return where the hold still stands.
 
         Raises:
@@ -83,15 +101,15 @@ class Leases:
             "SELECT fence, host, pid FROM run WHERE no = ?", (held.no,)
         ).fetchone()
         if fence != held.fence:
-            raise run_lost(run, pid=pid, host=host, place=str(self._path))
+            raise run_lost_error(run, pid=pid, host=host, place=str(self._path))
 
-    def give_up(self, held: Held) -> None:
+    def release(self, held: HeldLease) -> None:
         """Take this owner out of the run's row, unless another one stands there."""
         self._connection.execute(
             "UPDATE run SET owner = NULL WHERE no = ? AND fence = ?", (held.no, held.fence)
         )
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Renew all holds of this owner."""
         self._connection.execute(
             "UPDATE run SET beat = beat + 1, beat_at = ? WHERE owner = ?", (self._clock(), self._owner.token)
@@ -99,27 +117,27 @@ class Leases:
 
     def owner_of(self, run: RunId) -> str | None:
         """Return who has the run open, for people; none where nobody does, or nobody who lives."""
-        hold = self._hold(run)
-        return str(hold.owner) if hold is not None and self._judged(hold) == "busy" else None
+        hold = self._find(run)
+        return str(hold.owner) if hold is not None and self._verdict(hold) == "busy" else None
 
     def is_held(self, run: RunId) -> bool:
         """Return whether somebody has the run open who lives, or who may live where it cannot be seen from here."""
-        hold = self._hold(run)
-        return hold is not None and self._judged(hold) != "free"
+        hold = self._find(run)
+        return hold is not None and self._verdict(hold) != "free"
 
-    def _hold(self, run: RunId) -> Hold | None:
+    def _find(self, run: RunId) -> Lease | None:
         columns = self._connection.execute(
             "SELECT owner, host, pid, born, realm, since, beat, beat_at, lease FROM run WHERE run = ?", (run,)
         ).fetchone()
-        return None if columns is None else read_hold(columns)
+        return None if columns is None else read_lease(columns)
 
-    def _judged(self, hold: Hold) -> Claim:
-        return judge_hold(hold, now=self._clock(), realm=self._owner.realm)
+    def _verdict(self, hold: Lease) -> LeaseVerdict:
+        return judge_lease(hold, now=self._clock(), realm=self._owner.pid_namespace)
 
-    def busy(self, run: RunId, hold: Hold) -> RunBusy:
+    def busy_error(self, run: RunId, hold: Lease) -> RunBusy:
         """Return the error that names the run's owner."""
-        return run_busy(run, hold, owner=self._owner, place=str(self._path))
+        return run_busy_error(run, hold, owner=self._owner, place=str(self._path))
 
-    def busy_here(self, run: RunId) -> RunBusy:
+    def busy_here_error(self, run: RunId) -> RunBusy:
         """Return the error for a run that this process has open itself."""
-        return run_busy_here(run, place=str(self._path))
+        return run_busy_here_error(run, place=str(self._path))

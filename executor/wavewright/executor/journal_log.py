@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from wavewright.executor.journal_file import Transaction
+from wavewright.executor.journal_file import SqliteTransaction
 
-_STEP: Final = 2**20
+_GROWTH_BYTES: Final = 2**20
 """Bytes by which it is grown at once: a short run needs no more, and waits for no more when it is opened."""
-_MARGIN: Final = 2**18
+_MARGIN_BYTES: Final = 2**18
 """Bytes that must be left before a commit: about twenty small ones, or one of a wide wave."""
 
 
@@ -40,36 +40,36 @@ class WriteAheadLog:
         """What was written since it was last copied, near enough."""
 
     @property
-    def is_long(self) -> bool:
+    def needs_checkpoint(self) -> bool:
         """Whether it should be copied."""
         return self._bytes > self._long
 
     @property
-    def is_short(self) -> bool:
+    def needs_space(self) -> bool:
         """Whether it should be grown before the next commit."""
-        return self._room < self._long and self._bytes + _MARGIN > self._room
+        return self._room < self._long and self._bytes + _MARGIN_BYTES > self._room
 
-    def note(self, written: int) -> None:
+    def record_written(self, written: int) -> None:
         """Take note of what a commit has written, in bytes."""
         self._bytes += written
 
-    def copy(self) -> None:
+    def checkpoint(self) -> None:
         """Copy it into the file, after which it is written from its start again."""
         self._bytes = 0
         with suppress(sqlite3.Error):
             # Nothing is lost: the next copy may succeed.
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
-    def make_room(self) -> None:
+    def preallocate(self) -> None:
         """Let it grow before that is needed, step by step up to its full length.
 
         A commit within the file's length takes about half as long as one that makes the file grow. What is written
         here is rolled back, and no more than room for commits; it is synced here, or the first commit would be.
         """
-        if not self.is_short:
+        if not self.needs_space:
             return
         # Where it cannot be grown now, it is not tried again before every commit.
-        self._room = min(self._bytes + _STEP, self._long)
+        self._room = min(self._bytes + _GROWTH_BYTES, self._long)
         with suppress(sqlite3.Error, OSError):
             if self._file.exists() and (size := self._file.stat().st_size) >= self._room:
                 self._room = size
@@ -78,9 +78,9 @@ class WriteAheadLog:
             # With a small cache the pages are written before their fate is known.
             self._connection.execute("PRAGMA cache_size = -64")
             try:
-                with Transaction(self._connection, patience=0) as transaction:
+                with SqliteTransaction(self._connection, patience=0) as transaction:
                     self._connection.execute(
-                        "INSERT INTO result VALUES (zeroblob(?), 0)", (min(_STEP, self._long),)
+                        "INSERT INTO result VALUES (zeroblob(?), 0)", (min(_GROWTH_BYTES, self._long),)
                     )
                     transaction.roll_back()
             finally:

@@ -14,86 +14,86 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from wavewright.executor.journal_errors import JournalError
-from wavewright.executor.journal_rows import Entry
+from wavewright.executor.journal_rows import AppendEntry
 from wavewright.planner.types import RunId
 
 _T = TypeVar("_T")
 
 
 @dataclass(slots=True)
-class Batch:
+class AppendBatch:
     """What was appended in one tick."""
 
     loop: asyncio.AbstractEventLoop
-    entries: list[Entry] = field(default_factory=list[Entry])
+    entries: list[AppendEntry] = field(default_factory=list[AppendEntry])
     waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
     """One future an entry."""
 
 
 @dataclass(slots=True)
-class Question:
+class QueryCommand:
     """Something else for the writer thread to do."""
 
-    answer: Callable[[], None]
-    give_up: Callable[[JournalError], None]
+    execute: Callable[[], None]
+    reject: Callable[[JournalError], None]
     """Called instead of `answer` where the writer has ended."""
 
 
 @dataclass(slots=True)
-class Wish:
+class TransactionCommand:
     """Something to do in one transaction, together with the wishes beside it."""
 
-    grant: Callable[[], object]
+    execute: Callable[[], object]
     """Called within the transaction; perhaps twice, the first time in vain."""
-    answer: Callable[[object], None]
-    give_up: Callable[[Exception], None]
+    resolve: Callable[[object], None]
+    reject: Callable[[Exception], None]
     """Called instead of `answer` where it raised, or was not called."""
 
 
 @dataclass(slots=True)
-class Stop:
+class StopCommand:
     """The last order."""
 
 
-Order: TypeAlias = Batch | Question | Wish | Stop
-_Like = TypeVar("_Like", Batch, Wish)
+Command: TypeAlias = AppendBatch | QueryCommand | TransactionCommand | StopCommand
+_Batchable = TypeVar("_Batchable", AppendBatch, TransactionCommand)
 
 
-class OrderQueue:
+class CommandQueue:
     """Orders on their way to the one thread that carries them out."""
 
     def __init__(self) -> None:
-        self._orders = queue.SimpleQueue[Order]()
-        self._taken: Order | None = None
+        self._commands = queue.SimpleQueue[Command]()
+        self._taken: Command | None = None
         """An order that was taken off the queue and not given out yet."""
 
-    def put(self, order: Order) -> None:
+    def put(self, order: Command) -> None:
         """Add an order, from any thread."""
-        self._orders.put(order)
+        self._commands.put(order)
 
-    def next(self, until: float) -> Order | None:
+    def next(self, until: float) -> Command | None:
         """Return the next order; none where there is none until then, by the monotonic clock."""
         if self._taken is not None:
-            return self.next_at_once()
+            return self.next_nowait()
         try:
-            return self._orders.get(timeout=max(0.0, until - time.monotonic()))
+            return self._commands.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
             return None
 
-    def next_at_once(self) -> Order | None:
+    def next_nowait(self) -> Command | None:
         """Return the next order, if there is one."""
         order, self._taken = self._taken, None
         if order is not None:
             return order
         try:
-            return self._orders.get_nowait()
+            return self._commands.get_nowait()
         except queue.Empty:
             return None
 
-    def with_its_like(self, first: _Like) -> list[_Like]:
+    def take_same_kind(self, first: _Batchable) -> list[_Batchable]:
         """Return an order with those of its kind that follow it at once."""
         found = [first]
-        while (order := self.next_at_once()) is not None:
+        while (order := self.next_nowait()) is not None:
             if not isinstance(order, type(first)):
                 self._taken = order
                 break
@@ -101,7 +101,7 @@ class OrderQueue:
         return found
 
 
-def call_back(loop: asyncio.AbstractEventLoop, back: Callable[..., None], *arguments: object) -> None:
+def call_on_loop(loop: asyncio.AbstractEventLoop, back: Callable[..., None], *arguments: object) -> None:
     """Call back on the loop, from any thread."""
     try:
         loop.call_soon_threadsafe(back, *arguments)
@@ -110,13 +110,13 @@ def call_back(loop: asyncio.AbstractEventLoop, back: Callable[..., None], *argum
         return
 
 
-def fulfil(future: asyncio.Future[_T], answer: _T) -> None:
+def set_result(future: asyncio.Future[_T], answer: _T) -> None:
     """Answer one who waits."""
     if not future.done():
         future.set_result(answer)
 
 
-def fail(future: asyncio.Future[_T], error: BaseException) -> None:
+def set_exception(future: asyncio.Future[_T], error: BaseException) -> None:
     """Tell one who waits why there is no answer."""
     if not future.done():
         future.set_exception(error)
@@ -124,9 +124,9 @@ def fail(future: asyncio.Future[_T], error: BaseException) -> None:
         future.exception()
 
 
-def question(
+def query_command(
     ask: Callable[[], _T], broken: Callable[[BaseException], JournalError]
-) -> tuple[Question, asyncio.Future[_T]]:
+) -> tuple[QueryCommand, asyncio.Future[_T]]:
     """Return a question for the writer thread, and what to await on this loop for its answer.
 
     A fault of our own, as `broken` tells it, goes to whoever waits, and ends the writer.
@@ -143,29 +143,29 @@ def question(
             give_up(broken(error))
             raise
         else:
-            call_back(loop, fulfil, waiting, found)
+            call_on_loop(loop, set_result, waiting, found)
 
     def give_up(error: JournalError) -> None:
-        call_back(loop, fail, waiting, error)
+        call_on_loop(loop, set_exception, waiting, error)
 
-    return Question(answer, give_up), waiting
+    return QueryCommand(answer, give_up), waiting
 
 
-def wish(grant: Callable[[], _T]) -> tuple[Wish, asyncio.Future[_T]]:
+def transaction_command(grant: Callable[[], _T]) -> tuple[TransactionCommand, asyncio.Future[_T]]:
     """Return a wish for the writer thread, and what to await on this loop for what it returns."""
     loop = asyncio.get_running_loop()
     waiting: asyncio.Future[_T] = loop.create_future()
     return (
-        Wish(
+        TransactionCommand(
             grant,
-            lambda answer: call_back(loop, fulfil, waiting, answer),
-            lambda error: call_back(loop, fail, waiting, error),
+            lambda answer: call_on_loop(loop, set_result, waiting, answer),
+            lambda error: call_on_loop(loop, set_exception, waiting, error),
         ),
         waiting,
     )
 
 
-def report(batch: Batch, faults: dict[RunId, JournalError]) -> None:
+def resolve_batch(batch: AppendBatch, faults: dict[RunId, JournalError]) -> None:
     """Tell all who wait for a batch what became of it."""
     if not faults:
         for future in batch.waiting:
@@ -174,6 +174,6 @@ def report(batch: Batch, faults: dict[RunId, JournalError]) -> None:
         return
     for entry, future in zip(batch.entries, batch.waiting, strict=True):
         if (fault := faults.get(entry.run)) is None:
-            fulfil(future, None)
+            set_result(future, None)
         else:
-            fail(future, fault)
+            set_exception(future, fault)

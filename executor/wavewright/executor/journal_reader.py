@@ -16,16 +16,16 @@ from typing import Final, Self
 
 from wavewright.executor.codec import to_json
 from wavewright.executor.events import Event
-from wavewright.executor.journal import StoredOutput, reusable_output, standing_of
+from wavewright.executor.journal import StoredOutput, reusable_output, run_status
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_faults import explain_use
-from wavewright.executor.journal_file import Transaction, open_journal_file
+from wavewright.executor.journal_file import SqliteTransaction, open_journal_file
 from wavewright.executor.journal_runs import RunRow, RunStatus, match_run
-from wavewright.executor.lease import Hold, judge_hold, read_hold, this_realm
-from wavewright.executor.run_faults import event_damaged, read_event
+from wavewright.executor.lease import Lease, current_pid_namespace, judge_lease, read_lease
+from wavewright.executor.run_faults import event_damaged_error, read_event
 from wavewright.planner.types import RunId, StepKey
 
-COUNTS: Final = """
+STEP_COUNTS: Final = """
     SELECT count(*), coalesce(sum(status IN ('ok', 'empty', 'reused')), 0), coalesce(sum(status = 'failed'), 0)
     FROM (SELECT status, max(seq) FROM event WHERE run = ? AND kind = 'step_finished' GROUP BY step)"""
 """Of one run: steps by their last ending; all, good and failed."""
@@ -55,7 +55,7 @@ class JournalReader:
         self.path = path
         self._connection = connection
         self._clock = clock
-        self._realm = this_realm() if realm is None else realm
+        self._pid_namespace = current_pid_namespace() if realm is None else realm
 
     @classmethod
     def open(cls, path: Path | str, *, patience: float = 10.0) -> Self:
@@ -111,7 +111,7 @@ class JournalReader:
         )
         for expected, (seq, kind, crc, body) in enumerate(rows):
             if seq != expected:
-                raise event_damaged(run, expected, "it is missing", place=str(self.path))
+                raise event_damaged_error(run, expected, "it is missing", place=str(self.path))
             yield self._decoded(run, seq, kind, crc, body)
 
     def _decoded(self, run: RunId, seq: int, kind: str, crc: int, body: bytes | None) -> Event:
@@ -153,7 +153,7 @@ class JournalReader:
     def _index(self, last: int) -> int:
         """Bring the index up to that event; return where it stands."""
         try:
-            with Transaction(self._connection, patience=0):
+            with SqliteTransaction(self._connection, patience=0):
                 self._connection.execute(
                     """INSERT OR IGNORE INTO result SELECT key, id FROM event
                        WHERE id > (SELECT upto FROM indexed) AND id <= ? AND key IS NOT NULL ORDER BY key""",
@@ -176,7 +176,7 @@ class JournalReader:
             ).fetchall()
             tokens = self._tokens_by_run()
             return [
-                self._summary(read_hold(row[:9]), *row[9:15], counts=row[15:], tokens=tokens.get(row[10], 0))
+                self._summary(read_lease(row[:9]), *row[9:15], counts=row[15:], tokens=tokens.get(row[10], 0))
                 for row in rows
             ]
         except sqlite3.Error as error:
@@ -192,7 +192,7 @@ class JournalReader:
 
     def _summary(
         self,
-        hold: Hold | None,
+        hold: Lease | None,
         no: int,
         run: RunId,
         job: str,
@@ -205,12 +205,14 @@ class JournalReader:
     ) -> RunRow:
         steps, ok, failed = counts
         if steps is None:
-            steps, ok, failed = self._connection.execute(COUNTS, (no,)).fetchone()
-        is_owned = hold is not None and judge_hold(hold, now=self._clock(), realm=self._realm) == "busy"
+            steps, ok, failed = self._connection.execute(STEP_COUNTS, (no,)).fetchone()
+        is_owned = (
+            hold is not None and judge_lease(hold, now=self._clock(), realm=self._pid_namespace) == "busy"
+        )
         return RunRow(
             run=run,
             job=job,
-            status=standing_of(status, is_owned=is_owned),
+            status=run_status(status, is_owned=is_owned),
             started=created,
             finished=finished,
             steps=steps,

@@ -12,19 +12,19 @@ from typing import Final, NamedTuple
 
 from wavewright.executor.codec import CodecError, encode
 from wavewright.executor.events import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
-from wavewright.executor.job_store.records import Alongside
-from wavewright.executor.job_store.texts import Beside, write_beside
+from wavewright.executor.job_store.records import OutboxWrites
+from wavewright.executor.job_store.texts import OutboxRows, outbox_rows
 from wavewright.executor.journal import reusable_key
 from wavewright.executor.journal_errors import EventUnwritable
 from wavewright.planner.types import RunId
 
 # Named once: building a union of types for every event takes longer than asking it.
-_ENDINGS: Final = (StepFinished, ItemFinished)
-_MARKS: Final = (RunStarted, RunFinished)
+_FINISHED: Final = (StepFinished, ItemFinished)
+_RUN_EVENTS: Final = (RunStarted, RunFinished)
 _AFTER_END: Final = (RunFinished, Noted)
 
 
-class Row(NamedTuple):
+class EventRow(NamedTuple):
     """An event as it stands in the `event` table."""
 
     at: float
@@ -36,32 +36,32 @@ class Row(NamedTuple):
     body: str
 
 
-class Entry(NamedTuple):
+class AppendEntry(NamedTuple):
     """The events of one append, ready to be written."""
 
     run: RunId
-    rows: Sequence[Row]
-    marks: Sequence[RunStarted | RunFinished]
+    rows: Sequence[EventRow]
+    run_events: Sequence[RunStarted | RunFinished]
     """Events that change the run's own row."""
-    is_end: bool
+    is_run_end: bool
     """Whether the events leave a finished run finished."""
-    beside: Beside | None = None
+    outbox_rows: OutboxRows | None = None
     """What the job store takes in the same transaction."""
 
 
-def write_entry(run: RunId, events: Sequence[Event], alongside: Alongside | None = None) -> Entry:
+def append_entry(run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None) -> AppendEntry:
     """Return the events as rows, and what is written alongside.
 
     Raises:
         EventUnwritable: an event is not JSON.
     """
-    rows = list[Row]()
+    rows = list[EventRow]()
     marks = list[RunStarted | RunFinished]()
     is_end = True
     try:
         for event in events:
             rows.append(_row(event))
-            if isinstance(event, _MARKS):
+            if isinstance(event, _RUN_EVENTS):
                 marks.append(event)
             is_end = is_end and isinstance(event, _AFTER_END)
     except CodecError as error:
@@ -70,12 +70,12 @@ def write_entry(run: RunId, events: Sequence[Event], alongside: Alongside | None
             place=f"run {run}",
             mend="a tool returns JSON values only: see the output of that step",
         ) from error
-    return Entry(run, rows, marks, is_end, None if alongside is None else write_beside(alongside))
+    return AppendEntry(run, rows, marks, is_end, None if alongside is None else outbox_rows(alongside))
 
 
-def _row(event: Event) -> Row:
+def _row(event: Event) -> EventRow:
     kind, body = encode(event)
     crc = zlib.crc32(body.encode("ascii"))
-    if isinstance(event, _ENDINGS):
-        return Row(event.at, kind, event.step, event.status, reusable_key(event), crc, body)
-    return Row(event.at, kind, getattr(event, "step", None), None, None, crc, body)
+    if isinstance(event, _FINISHED):
+        return EventRow(event.at, kind, event.step, event.status, reusable_key(event), crc, body)
+    return EventRow(event.at, kind, getattr(event, "step", None), None, None, crc, body)

@@ -77,7 +77,7 @@ def match_run(prefix: str, runs: Iterable[RunId], *, place: str = "") -> RunId:
         return found[0]
     if found:
         raise RunNotFound(
-            f"{len(found)} runs start with {prefix!r}: {_some(found)}",
+            f"{len(found)} runs start with {prefix!r}: {_some_ids(found)}",
             place=place,
             mend="type more of the id",
         )
@@ -89,7 +89,7 @@ def _starts(run: RunId, prefix: str) -> bool:
     return run.lower().startswith(wanted) or run.lower().rpartition("-")[2].startswith(wanted)
 
 
-def _some(runs: list[RunId], most: int = 5) -> str:
+def _some_ids(runs: list[RunId], most: int = 5) -> str:
     # The newest are what people look for.
     shown = ", ".join(reversed(runs[-most:]))
     return shown if len(runs) <= most else f"{shown} and {len(runs) - most} more"

@@ -21,31 +21,31 @@ from typing import Final, Self, TypeVar
 import anyio
 
 from wavewright.executor.events import Event
-from wavewright.executor.job_store.records import Alongside
-from wavewright.executor.journal import DONE, StoredOutput
+from wavewright.executor.job_store.records import OutboxWrites
+from wavewright.executor.journal import COMPLETED, StoredOutput
 from wavewright.executor.journal_errors import JournalError, JournalStopped
 from wavewright.executor.journal_orders import (
-    Batch,
-    Order,
-    OrderQueue,
-    Question,
-    Stop,
-    Wish,
-    call_back,
-    fail,
-    question,
-    report,
-    wish,
+    AppendBatch,
+    Command,
+    CommandQueue,
+    QueryCommand,
+    StopCommand,
+    TransactionCommand,
+    call_on_loop,
+    query_command,
+    resolve_batch,
+    set_exception,
+    transaction_command,
 )
-from wavewright.executor.journal_rows import Entry, write_entry
+from wavewright.executor.journal_rows import AppendEntry, append_entry
 from wavewright.executor.journal_runs import RunRow
-from wavewright.executor.journal_store import JournalStore, MustWait
+from wavewright.executor.journal_store import DatabaseLocked, SqliteEventStore
 from wavewright.executor.lease import LEASE_SECONDS
 from wavewright.planner.types import RunId, StepKey
 
-QUICK_SECONDS: Final = 0.001
+INLINE_WRITE_SECONDS: Final = 0.001
 """A disk that took longer for the last commit is not waited for on the event loop."""
-_LONE_EVENTS: Final = 4
+_INLINE_EVENTS: Final = 4
 """A step that ends a wave, with the start of the next and its first call."""
 
 _T = TypeVar("_T")
@@ -60,7 +60,7 @@ class SqliteJournal:
         *,
         lease: float = LEASE_SECONDS,
         patience: float = 10.0,
-        quick: float = QUICK_SECONDS,
+        quick: float = INLINE_WRITE_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Open the file, and create it where there is none.
@@ -76,13 +76,13 @@ class SqliteJournal:
             JournalError: with the place and the mend.
         """
         self.path = Path(path)
-        self._store = JournalStore(path, lease=lease, patience=patience, clock=clock)
+        self._store = SqliteEventStore(path, lease=lease, patience=patience, clock=clock)
         self._store_lock = threading.Lock()
         """Held while the store is used: by the writer, or by the loop for a lone append."""
         self._quick = quick
-        self._orders = OrderQueue()
-        self._gathering: Batch | None = None
-        self._ahead = 0
+        self._commands = CommandQueue()
+        self._gathering: AppendBatch | None = None
+        self._pending = 0
         """Batches handed to the writer that have not come back; a lone append must not overtake them."""
         self._expects_lone = False
         """Whether the last tick brought one append only."""
@@ -95,7 +95,7 @@ class SqliteJournal:
         """The fault of our own at which it ended, if it did."""
         # A daemon: a program that forgets to close the journal must still be able to end.
         self._writer = threading.Thread(
-            target=self._write_orders, name=f"journal {self.path.name}", daemon=True
+            target=self._writer_main, name=f"journal {self.path.name}", daemon=True
         )
         self._writer.start()
 
@@ -110,12 +110,12 @@ class SqliteJournal:
     # On the event loop
 
     @property
-    def store(self) -> JournalStore:
+    def store(self) -> SqliteEventStore:
         """The open file, for wishes; see `transact`."""
         return self._store
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
     ) -> Awaitable[None]:
         """Write the events at the end of the run; what is returned is done once they are synced to the disk.
 
@@ -125,13 +125,13 @@ class SqliteJournal:
         if (fault := self._store.faults.get(run)) is not None:
             raise fault
         self._check_open()
-        entry = write_entry(run, events, alongside)
+        entry = append_entry(run, events, alongside)
         batch = self._gathering
         if batch is None:
             if self._is_lone(entry) and self._is_written_in_place(entry):
-                return DONE
+                return COMPLETED
             loop = asyncio.get_running_loop()
-            batch = self._gathering = Batch(loop)
+            batch = self._gathering = AppendBatch(loop)
             # After all that is ready to run in this tick.
             loop.call_soon(self._hand_over)
         future: asyncio.Future[None] = batch.loop.create_future()
@@ -143,16 +143,16 @@ class SqliteJournal:
         batch, self._gathering = self._gathering, None
         if batch is not None:
             self._expects_lone = len(batch.entries) == 1 and not self._is_tick_used
-            self._ahead += 1
-            self._order(batch)
+            self._pending += 1
+            self._enqueue(batch)
 
-    def _order(self, order: Order) -> None:
+    def _enqueue(self, order: Command) -> None:
         """Give the writer an order, and answer it here where the writer ended meanwhile."""
-        self._orders.put(order)
+        self._commands.put(order)
         if self._has_ended:
-            self._refuse_rest()
+            self._reject_rest()
 
-    def _is_lone(self, entry: Entry) -> bool:
+    def _is_lone(self, entry: AppendEntry) -> bool:
         """Return whether nothing is gained by writing an append together with others, or beside the loop.
 
         Whether more will come in this tick cannot be known; that nothing else came in the last one is a good guess,
@@ -161,14 +161,14 @@ class SqliteJournal:
         return (
             self._expects_lone
             and not self._is_tick_used
-            and self._ahead == 0
-            and len(entry.rows) <= _LONE_EVENTS
+            and self._pending == 0
+            and len(entry.rows) <= _INLINE_EVENTS
             and self._store.last_write < self._quick
-            and not self._store.log.is_short
+            and not self._store.log.needs_space
             and self._store.holds(entry.run)
         )
 
-    def _is_written_in_place(self, entry: Entry) -> bool:
+    def _is_written_in_place(self, entry: AppendEntry) -> bool:
         """Write the append here and now, unless somebody else is using the store or the file.
 
         Raises:
@@ -178,7 +178,7 @@ class SqliteJournal:
             return False
         try:
             faults = self._store.write([entry], may_wait=False)
-        except MustWait:
+        except DatabaseLocked:
             return False
         except Exception as error:
             fault = self._store.faults[entry.run] = self._broken(error)
@@ -187,8 +187,8 @@ class SqliteJournal:
             self._store_lock.release()
         if faults:
             raise faults[entry.run]
-        if self._store.log.is_long:
-            self._order(Question(self._copy_log, lambda _: None))
+        if self._store.log.needs_checkpoint:
+            self._enqueue(QueryCommand(self._checkpoint, lambda _: None))
         self._is_tick_used = True
         asyncio.get_running_loop().call_soon(self._end_tick)
         return True
@@ -199,16 +199,16 @@ class SqliteJournal:
             self._hand_over()
         self._is_tick_used = False
 
-    def _come_back(self, batches: Sequence[Batch], faults: dict[RunId, JournalError]) -> None:
+    def _on_written(self, batches: Sequence[AppendBatch], faults: dict[RunId, JournalError]) -> None:
         try:
             for batch in batches:
-                self._ahead -= 1
-                report(batch, faults)
+                self._pending -= 1
+                resolve_batch(batch, faults)
         except Exception as error:  # noqa: BLE001 - a fault of our own: whoever waits is told, and nobody for ever
             fault = self._broken(error)
             for batch in batches:
                 for waiting in batch.waiting:
-                    fail(waiting, fault)
+                    set_exception(waiting, fault)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -228,7 +228,7 @@ class SqliteJournal:
         fault.__cause__ = cause
         return fault
 
-    async def ask(self, ask: Callable[[], _T]) -> _T:
+    async def query(self, ask: Callable[[], _T]) -> _T:
         """Return what the writer thread gets for the call, after all that was appended before."""
         self._check_open()
         self._hand_over()
@@ -237,8 +237,8 @@ class SqliteJournal:
             with self._store_lock:
                 return ask()
 
-        order, waiting = question(locked, self._broken)
-        self._order(order)
+        order, waiting = query_command(locked, self._broken)
+        self._enqueue(order)
         return await waiting
 
     async def transact(self, grant: Callable[[], _T]) -> _T:
@@ -252,8 +252,8 @@ class SqliteJournal:
         """
         self._check_open()
         self._hand_over()
-        order, waiting = wish(grant)
-        self._order(order)
+        order, waiting = transaction_command(grant)
+        self._enqueue(order)
         return await waiting
 
     async def open_run(self, run: RunId) -> None:
@@ -263,15 +263,15 @@ class SqliteJournal:
             RunBusy: another process, or this one, has it open.
         """
         beat: int | None = None
-        while (watch := await self.ask(partial(self._store.claim, run, unmoved=beat))) is not None:
+        while (watch := await self.query(partial(self._store.claim, run, unmoved=beat))) is not None:
             if beat is not None:
-                raise self._store.busy(run, watch.hold)
-            beat = watch.hold.beat
-            await anyio.sleep(watch.hold.watch_seconds)
+                raise self._store.busy_error(run, watch.lease)
+            beat = watch.lease.heartbeat
+            await anyio.sleep(watch.lease.probe_seconds)
 
     async def close_run(self, run: RunId) -> None:
         """Write what is pending and give the run up."""
-        await self.ask(lambda: self._store.release(run))
+        await self.query(lambda: self._store.release(run))
 
     async def load(self, run: RunId) -> list[Event]:
         """Return the run's events in order.
@@ -279,25 +279,25 @@ class SqliteJournal:
         Raises:
             JournalDamaged: one is not what was written.
         """
-        return await self.ask(lambda: self._store.reader.load(run))
+        return await self.query(lambda: self._store.reader.load(run))
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:
         """Return the newest whole and unblocked output that any run journaled under the key."""
-        return await self.ask(lambda: self._store.reader.find_output(key))
+        return await self.query(lambda: self._store.reader.find_output(key))
 
     async def list_runs(self) -> list[RunRow]:
         """Return all runs, the newest first."""
-        return await self.ask(self._store.reader.list_runs)
+        return await self.query(self._store.reader.list_runs)
 
     async def find_run(self, prefix: str) -> RunId:
         """Return the run whose id or tail starts so."""
-        return await self.ask(lambda: self._store.reader.find_run(prefix))
+        return await self.query(lambda: self._store.reader.find_run(prefix))
 
     async def aclose(self) -> None:
         """Write what is pending, give up all runs and close; closing again does nothing."""
         try:
             if not self._is_closed:
-                await self.ask(self._store.close)
+                await self.query(self._store.close)
         finally:
             self.close()
 
@@ -305,14 +305,14 @@ class SqliteJournal:
         """Close without an event loop; what was handed over is written first."""
         if not self._is_closed:
             self._is_closed = True
-            self._orders.put(Stop())
+            self._commands.put(StopCommand())
         self._writer.join()
 
     # On the writer's thread
 
-    def _write_orders(self) -> None:
+    def _writer_main(self) -> None:
         try:
-            self._obey()
+            self._run_commands()
         except BaseException as error:  # noqa: BLE001 - the edge of the thread: the fault goes to whoever waits
             self._ended_by = error
             # The first fault is the one to tell; a second, in giving up the runs, leaves the file closed all the same.
@@ -321,71 +321,71 @@ class SqliteJournal:
         finally:
             # After an orderly stop nothing is left; after a fault of our own nobody may wait for ever.
             self._is_closed = self._has_ended = True
-            self._refuse_rest()
+            self._reject_rest()
 
-    def _obey(self) -> None:
+    def _run_commands(self) -> None:
         """Carry out orders, and beat between them, until told to stop."""
         pause = self._store.lease / 3
         next_beat = time.monotonic() + pause
         while True:
-            match self._orders.next(next_beat):
-                case Batch() as batch:
-                    self._write(self._orders.with_its_like(batch))
-                case Wish() as wanted:
-                    self._grant(self._orders.with_its_like(wanted))
-                case Question() as asked:
-                    asked.answer()
-                case Stop():
+            match self._commands.next(next_beat):
+                case AppendBatch() as batch:
+                    self._write(self._commands.take_same_kind(batch))
+                case TransactionCommand() as wanted:
+                    self._execute(self._commands.take_same_kind(wanted))
+                case QueryCommand() as asked:
+                    asked.execute()
+                case StopCommand():
                     self._store.close()
                     return
                 case None:
                     pass
             if time.monotonic() >= next_beat:
                 with self._store_lock:
-                    self._store.beat()
+                    self._store.heartbeat()
                 next_beat = time.monotonic() + pause
 
-    def _refuse_rest(self) -> None:
-        while (order := self._orders.next_at_once()) is not None:
-            if isinstance(order, Batch):
-                self._refuse(order, self._closed())
-            elif isinstance(order, Question | Wish):
-                order.give_up(self._closed())
+    def _reject_rest(self) -> None:
+        while (order := self._commands.next_nowait()) is not None:
+            if isinstance(order, AppendBatch):
+                self._reject(order, self._closed())
+            elif isinstance(order, QueryCommand | TransactionCommand):
+                order.reject(self._closed())
 
-    def _refuse(self, batch: Batch, fault: JournalError) -> None:
-        call_back(batch.loop, self._come_back, [batch], {entry.run: fault for entry in batch.entries})
+    def _reject(self, batch: AppendBatch, fault: JournalError) -> None:
+        call_on_loop(batch.loop, self._on_written, [batch], {entry.run: fault for entry in batch.entries})
 
-    def _write(self, batches: Sequence[Batch]) -> None:
+    def _write(self, batches: Sequence[AppendBatch]) -> None:
         try:
             with self._store_lock:
                 faults = self._store.write([entry for batch in batches for entry in batch.entries])
         except BaseException as error:
             for batch in batches:
-                self._refuse(batch, self._broken(error))
+                self._reject(batch, self._broken(error))
             raise
         # Only now, so that a lone append which follows at once finds the store free.
-        call_back(batches[0].loop, self._come_back, batches, faults)
-        self._copy_log()
+        call_on_loop(batches[0].loop, self._on_written, batches, faults)
+        self._checkpoint()
 
-    def _grant(self, wishes: Sequence[Wish]) -> None:
+    def _execute(self, wishes: Sequence[TransactionCommand]) -> None:
         try:
             with self._store_lock:
-                answers = self._store.grant([wanted.grant for wanted in wishes])
+                answers = self._store.execute([wanted.execute for wanted in wishes])
         except Exception as error:  # noqa: BLE001 - a fault of whoever wished: it is told, and nobody else pays for it
             if len(wishes) > 1:
                 for wanted in wishes:
-                    self._grant([wanted])
+                    self._execute([wanted])
             else:
-                wishes[0].give_up(error)
+                wishes[0].reject(error)
             return
         for wanted, answer in zip(wishes, answers, strict=True):
             if isinstance(answer, JournalError):
-                wanted.give_up(answer)
+                wanted.reject(answer)
             else:
-                wanted.answer(answer)
-        self._copy_log()
+                wanted.resolve(answer)
+        self._checkpoint()
 
-    def _copy_log(self) -> None:
-        if self._store.log.is_long:
+    def _checkpoint(self) -> None:
+        if self._store.log.needs_checkpoint:
             with self._store_lock:
-                self._store.log.copy()
+                self._store.log.checkpoint()

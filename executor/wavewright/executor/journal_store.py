@@ -17,17 +17,17 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from wavewright.executor.events import RunStarted
-from wavewright.executor.job_store.sqlite_beside import put_beside
-from wavewright.executor.job_store.sqlite_tables import JobTables
-from wavewright.executor.job_store.texts import Beside
+from wavewright.executor.job_store.sqlite_beside import put_outbox_rows
+from wavewright.executor.job_store.sqlite_tables import SqliteJobTables
+from wavewright.executor.job_store.texts import OutboxRows
 from wavewright.executor.journal_errors import JournalError, JournalNotWritten, RunBusy, RunLost
 from wavewright.executor.journal_faults import explain_use, is_locked
-from wavewright.executor.journal_file import Transaction, open_journal_file
-from wavewright.executor.journal_leases import Leases
+from wavewright.executor.journal_file import SqliteTransaction, open_journal_file
+from wavewright.executor.journal_leases import SqliteLeases
 from wavewright.executor.journal_log import WriteAheadLog
-from wavewright.executor.journal_reader import COUNTS, JournalReader
-from wavewright.executor.journal_rows import Entry
-from wavewright.executor.lease import LEASE_SECONDS, Held, Hold, Owner, Watch, this_owner
+from wavewright.executor.journal_reader import STEP_COUNTS, JournalReader
+from wavewright.executor.journal_rows import AppendEntry
+from wavewright.executor.lease import LEASE_SECONDS, HeldLease, Lease, LeaseProbe, Owner, this_owner
 from wavewright.planner.types import RunId
 
 _LONG_LOG: Final = 4 * 2**20
@@ -45,11 +45,11 @@ _INSERT: Final = """
 _T = TypeVar("_T")
 
 
-class MustWait(Exception):
+class DatabaseLocked(Exception):
     """Another connection has the lock, and the caller did not want to wait."""
 
 
-class JournalStore:
+class SqliteEventStore:
     """The journal's database, open."""
 
     def __init__(
@@ -84,15 +84,15 @@ class JournalStore:
         """Tells this opening of the journal from all others."""
         self._clock = clock
         self._patience = patience
-        self._held = dict[RunId, Held]()
+        self._held = dict[RunId, HeldLease]()
         self._connection = open_journal_file(self.path, patience=patience)
         self.log = WriteAheadLog(self.path, self._connection, long=_LONG_LOG)
         self._name = str(self.path)
         status = self.path.stat()
         self._place = (status.st_dev, status.st_ino)
-        self.reader = JournalReader(self.path, self._connection, clock=clock, realm=owner.realm)
-        self._leases = Leases(self._connection, self.path, owner=owner, clock=clock, seconds=lease)
-        self.jobs = JobTables(self._connection)
+        self.reader = JournalReader(self.path, self._connection, clock=clock, realm=owner.pid_namespace)
+        self._leases = SqliteLeases(self._connection, self.path, owner=owner, clock=clock, seconds=lease)
+        self.jobs = SqliteJobTables(self._connection)
         """Used within the transaction of a wish; see `grant`."""
 
     def __enter__(self) -> Self:
@@ -120,7 +120,7 @@ class JournalStore:
         """Return whether this store is the run's owner."""
         return run in self._held
 
-    def claim(self, run: RunId, *, unmoved: int | None = None) -> Watch | None:
+    def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
         """Become the run's owner; or return how long to watch its present one first.
 
         Args:
@@ -131,23 +131,23 @@ class JournalStore:
             RunBusy: its owner lives.
         """
         if run in self._held and run not in self.faults:
-            raise self._leases.busy_here(run)
+            raise self._leases.busy_here_error(run)
         self._held.pop(run, None)
         self.faults.pop(run, None)
-        self.log.make_room()
+        self.log.preallocate()
         try:
             with self._transaction(self._patience):
-                held = self._leases.take(run, unmoved=unmoved)
+                held = self._leases.acquire(run, unmoved=unmoved)
         except sqlite3.Error as error:
             raise explain_use(error, self.path, self._connection, run) from error
-        if isinstance(held, Watch):
+        if isinstance(held, LeaseProbe):
             return held
         self._held[run] = held
         return None
 
-    def busy(self, run: RunId, hold: Hold) -> RunBusy:
+    def busy_error(self, run: RunId, hold: Lease) -> RunBusy:
         """Return the error that names the run's owner."""
-        return self._leases.busy(run, hold)
+        return self._leases.busy_error(run, hold)
 
     def release(self, run: RunId) -> None:
         """Give the run up; nothing where it is not held."""
@@ -157,20 +157,20 @@ class JournalStore:
             return
         try:
             with self._transaction(self._patience):
-                self._leases.give_up(held)
+                self._leases.release(held)
         except sqlite3.Error as error:
             raise explain_use(error, self.path, self._connection, run) from error
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Show that the owner of the held runs lives. A beat that is not written is made up for by the next."""
         if self._held:
             # A full disk or a lock will be told to whoever appends; on this machine the process itself is looked at.
             with suppress(sqlite3.Error), self._transaction():
-                self._leases.beat()
+                self._leases.heartbeat()
 
     # Wishes
 
-    def grant(self, wishes: Sequence[Callable[[], _T]]) -> list[_T | JournalError]:
+    def execute(self, wishes: Sequence[Callable[[], _T]]) -> list[_T | JournalError]:
         """Carry out wishes in one transaction, in this order, and return what each returned.
 
         A wish that raises an error of the journal gets it as its answer, and undoes nothing but itself. Wishes may
@@ -180,11 +180,11 @@ class JournalStore:
         changes = self._connection.total_changes
         try:
             self._check_place()
-            self.log.make_room()
+            self.log.preallocate()
             with self._transaction(self._patience):
                 granted: list[_T | JournalError] = [wish() for wish in wishes]
-            self.log.note(_CHANGE_BYTES * (self._connection.total_changes - changes))
-            self.log.note(self.jobs.take_written())
+            self.log.record_written(_CHANGE_BYTES * (self._connection.total_changes - changes))
+            self.log.record_written(self.jobs.take_written_bytes())
             return granted
         except sqlite3.Error as error:
             self._held = held
@@ -193,15 +193,15 @@ class JournalStore:
             self._held = held
             if len(wishes) == 1:
                 return [error]
-            return [answer for wish in wishes for answer in self.grant([wish])]
+            return [answer for wish in wishes for answer in self.execute([wish])]
         except BaseException:
             self._held = held
             raise
 
-    def take(self, run: RunId, *, unmoved: int | None = None) -> Watch | None:
+    def acquire_lease(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
         """Become the run's owner within a wish; see `claim`."""
-        held = self._leases.take(run, unmoved=unmoved)
-        if isinstance(held, Watch):
+        held = self._leases.acquire(run, unmoved=unmoved)
+        if isinstance(held, LeaseProbe):
             return held
         self._held[run] = held
         self.faults.pop(run, None)
@@ -226,10 +226,10 @@ class JournalStore:
             raise RunLost(f"run {run} is not open here", place=str(self.path), mend="open it first")
         self._leases.check(run, held)
 
-    def leave(self, run: RunId) -> None:
+    def release_lease(self, run: RunId) -> None:
         """Give the run up within a wish."""
         if (held := self._held.pop(run, None)) is not None:
-            self._leases.give_up(held)
+            self._leases.release(held)
 
     def is_held(self, run: RunId) -> bool:
         """Return whether somebody has the run open, or may have."""
@@ -245,7 +245,7 @@ class JournalStore:
 
     # Writing
 
-    def write(self, entries: Sequence[Entry], *, may_wait: bool = True) -> dict[RunId, JournalError]:
+    def write(self, entries: Sequence[AppendEntry], *, may_wait: bool = True) -> dict[RunId, JournalError]:
         """Write the entries in one transaction and return, run by run, what could not be written and why.
 
         Nothing more is written to a run that is returned, until it is claimed again.
@@ -260,14 +260,14 @@ class JournalStore:
                 self._write_at_once(good, patience=self._patience if may_wait else 0)
         except sqlite3.Error as error:
             if not may_wait and self._is_refused(error):
-                raise MustWait from error
+                raise DatabaseLocked from error
             self._write_apart(good, error)
         except JournalError as error:
             self._write_apart(good, error)
         self.last_write = time.perf_counter() - started
         return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}
 
-    def _write_apart(self, entries: Sequence[Entry], error: sqlite3.Error | JournalError) -> None:
+    def _write_apart(self, entries: Sequence[AppendEntry], error: sqlite3.Error | JournalError) -> None:
         """Write each run's entries by themselves after they failed together; note the fault of a lone run."""
         runs = dict.fromkeys(entry.run for entry in entries)
         if len(runs) > 1:
@@ -284,11 +284,11 @@ class JournalStore:
     def _is_refused(error: sqlite3.Error) -> bool:
         return isinstance(error, sqlite3.OperationalError) and is_locked(error)
 
-    def _write_at_once(self, entries: Sequence[Entry], *, patience: float) -> None:
+    def _write_at_once(self, entries: Sequence[AppendEntry], *, patience: float) -> None:
         self._check_place()
-        self.log.make_room()
+        self.log.preallocate()
         with self._transaction(patience):
-            held = {run: self._fenced(run) for run in dict.fromkeys(entry.run for entry in entries)}
+            held = {run: self._fenced_lease(run) for run in dict.fromkeys(entry.run for entry in entries)}
             values = list[tuple[object, ...]]()
             after = {run: (hold.seq, hold.is_finished) for run, hold in held.items()}
             for entry in entries:
@@ -298,10 +298,14 @@ class JournalStore:
             self._connection.executemany(_INSERT, values)
             for entry in entries:
                 seq, is_finished = after[entry.run]
-                after[entry.run] = (seq, self._mark(entry, held[entry.run].no, is_finished=is_finished))
-            left = [self._put_beside(entry.beside, held) for entry in entries if entry.beside is not None]
-        self.log.note(_COMMIT_BYTES + sum(len(row.body) for entry in entries for row in entry.rows))
-        self.log.note(self.jobs.take_written())
+                after[entry.run] = (seq, self._update_run(entry, held[entry.run].no, is_finished=is_finished))
+            left = [
+                self._put_outbox_rows(entry.outbox_rows, held)
+                for entry in entries
+                if entry.outbox_rows is not None
+            ]
+        self.log.record_written(_COMMIT_BYTES + sum(len(row.body) for entry in entries for row in entry.rows))
+        self.log.record_written(self.jobs.take_written_bytes())
         for run, (seq, is_finished) in after.items():
             hold = self._held[run] = held[run]
             hold.seq, hold.is_finished = seq, is_finished
@@ -309,7 +313,7 @@ class JournalStore:
             if given_up is not None:
                 self._held.pop(given_up, None)
 
-    def _put_beside(self, beside: Beside, held: dict[RunId, Held]) -> RunId | None:
+    def _put_outbox_rows(self, beside: OutboxRows, held: dict[RunId, HeldLease]) -> RunId | None:
         """Write what goes beside the events of those runs; return the run that is given up with it."""
 
         def check(run: RunId) -> None:
@@ -317,9 +321,9 @@ class JournalStore:
             if run not in held:
                 self.check(run)
 
-        given_up = put_beside(self.jobs, beside, self._clock(), check)
+        given_up = put_outbox_rows(self.jobs, beside, self._clock(), check)
         if given_up is not None:
-            self._leases.give_up(held.get(given_up) or self._held[given_up])
+            self._leases.release(held.get(given_up) or self._held[given_up])
         return given_up
 
     def _check_place(self) -> None:
@@ -335,31 +339,31 @@ class JournalStore:
                 mend="put the file and its -wal back and resume the run, or start the job anew",
             )
 
-    def _fenced(self, run: RunId) -> Held:
+    def _fenced_lease(self, run: RunId) -> HeldLease:
         """Return how the run is held, within a transaction; claims it where it was not opened yet."""
         held = self._held.get(run)
         if held is not None:
             self._leases.check(run, held)
             return held
-        taken = self._leases.take(run)
-        if isinstance(taken, Watch):
-            raise self._leases.busy(run, taken.hold)
+        taken = self._leases.acquire(run)
+        if isinstance(taken, LeaseProbe):
+            raise self._leases.busy_error(run, taken.lease)
         return taken
 
-    def _mark(self, entry: Entry, no: int, *, is_finished: bool) -> bool:
+    def _update_run(self, entry: AppendEntry, no: int, *, is_finished: bool) -> bool:
         """Bring the run's row up to date and return whether the run has ended."""
-        if is_finished and not entry.is_end:
+        if is_finished and not entry.is_run_end:
             self._connection.execute(
                 "UPDATE run SET status = NULL, finished = NULL, steps = NULL WHERE no = ?", (no,)
             )
             is_finished = False
-        for mark in entry.marks:
+        for mark in entry.run_events:
             if isinstance(mark, RunStarted):
                 self._connection.execute(
                     "UPDATE run SET job = ?, created = ? WHERE no = ?", (mark.job, mark.at, no)
                 )
             else:
-                counts = self._connection.execute(COUNTS, (no,)).fetchone()
+                counts = self._connection.execute(STEP_COUNTS, (no,)).fetchone()
                 self._connection.execute(
                     "UPDATE run SET status = ?, finished = ?, steps = ?, ok = ?, failed = ? WHERE no = ?",
                     (mark.status, mark.at, *counts, no),
@@ -367,5 +371,5 @@ class JournalStore:
                 is_finished = True
         return is_finished
 
-    def _transaction(self, patience: float = 0.0) -> Transaction:
-        return Transaction(self._connection, patience)
+    def _transaction(self, patience: float = 0.0) -> SqliteTransaction:
+        return SqliteTransaction(self._connection, patience)

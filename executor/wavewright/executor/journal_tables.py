@@ -57,7 +57,7 @@ _EVENT_TABLES: Final = (
     BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is never deleted'); END""",
     f"PRAGMA application_id = {APPLICATION_ID}",
 )
-_PURSE_TABLES: Final = (
+_BUDGET_TABLES: Final = (
     # A model call: put aside while `settled` is 0, then what it came to. In the whole units of `budgets.Amount`.
     """
     CREATE TABLE purse_entry (
@@ -172,7 +172,7 @@ _REMOVAL: Final = (
     BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is deleted with its run only'); END""",
 )
 
-TABLES: Final = (*_EVENT_TABLES, *_PURSE_TABLES, *_JOB_TABLES, *_REMOVAL)
+TABLES: Final = (*_EVENT_TABLES, *_BUDGET_TABLES, *_JOB_TABLES, *_REMOVAL)
 """What makes a new file."""
-MIGRATIONS: Final = {1: _PURSE_TABLES, 2: _JOB_TABLES, 3: _REMOVAL}
+MIGRATIONS: Final = {1: _BUDGET_TABLES, 2: _JOB_TABLES, 3: _REMOVAL}
 """By format: what makes the next one of it."""

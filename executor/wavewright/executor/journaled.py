@@ -31,14 +31,14 @@ from wavewright.planner.uses import fields_read
 _Ending = TypeVar("_Ending", bound=StepFinished | ItemFinished)
 _Told = TypeVar("_Told", bound=Event)
 
-Lacks: TypeAlias = Callable[[StepFinished | ItemFinished, bool], bool]
+WithheldCheck: TypeAlias = Callable[[StepFinished | ItemFinished, bool], bool]
 """Whether something of an ending is needed that was withheld; the flag says whether its gates are asked again."""
 
-WHOLE: Final = ""
+WHOLE_OUTPUT: Final = ""
 """Stands among withheld fields for an output that has none."""
-_MOST_NAMED = 64
+_MAX_NAMED_SECRETS = 64
 """Values that are looked for because an output has them under a secret's name."""
-_LEAST_NAMED = 8
+_MIN_SECRET_CHARS = 8
 """Characters of such a value: shorter ones are words of any text."""
 
 
@@ -47,75 +47,77 @@ class OutputRedactor:
 
     def __init__(self) -> None:
         self._redactor = Redactor()
-        self._named = set[str]()
+        self._named_secrets = set[str]()
 
-    def without_secrets(self, output: Json) -> Json:
+    def redact_output(self, output: Json) -> Json:
         """Return an output without its secrets; what it calls a secret goes from later ones, whatever its name."""
         clean = self._redactor.redact_json(output)
         if clean != output:
-            self.learn(output)
+            self.learn_secrets(output)
         return clean
 
-    def learn(self, output: Json) -> None:
+    def learn_secrets(self, output: Json) -> None:
         """Look for what an output calls a secret in all that comes later."""
-        found = {value for value in named_secrets(output) if _is_telling(value)} - self._named
-        if found and len(self._named) < _MOST_NAMED:
-            self._named |= found
-            self._redactor = self._redactor.knowing(found)
+        found = {value for value in named_secrets(output) if _is_secret_value(value)} - self._named_secrets
+        if found and len(self._named_secrets) < _MAX_NAMED_SECRETS:
+            self._named_secrets |= found
+            self._redactor = self._redactor.with_secrets(found)
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """Return a text without secrets."""
         return self._redactor.redact(text)
 
-    def texts(self, value: Json) -> Json:
+    def redact_texts(self, value: Json) -> Json:
         """Return a JSON value whose texts hold no secret; its numbers stay."""
         return self._redactor.redact_json(value, keep_numbers=True)
 
-    def told(self, event: _Told) -> _Told:
+    def redact_event(self, event: _Told) -> _Told:
         """Return an event without secrets in what a tool brought or said."""
         match event:
             case StepFinished() | ItemFinished():
-                return self._ending(event)
+                return self._redact_finished(event)
             case OutputStreamed(text=text):
-                return replace(event, text=self.text(text))
+                return replace(event, text=self.redact_text(text))
             case LoopToolCalled(call=call):
-                return replace(event, call=replace(call, message=self.text(call.message)))
+                return replace(event, call=replace(call, message=self.redact_text(call.message)))
             case AttemptLogged():
                 return replace(
                     event,
-                    traceback=self.text(event.traceback),
-                    stdout=self.text(event.stdout),
-                    stderr=self.text(event.stderr),
-                    log=self.text(event.log),
+                    traceback=self.redact_text(event.traceback),
+                    stdout=self.redact_text(event.stdout),
+                    stderr=self.redact_text(event.stderr),
+                    log=self.redact_text(event.log),
                 )
             case _:
                 return event
 
-    def _ending(self, ending: _Ending) -> _Ending:
-        clean = self.without_secrets(ending.output)
+    def _redact_finished(self, ending: _Ending) -> _Ending:
+        clean = self.redact_output(ending.output)
         if clean != ending.output:
             ending = replace(ending, output=clean)
         if ending.error is not None:
-            ending = replace(ending, error=self._error(ending.error))
+            ending = replace(ending, error=self._redact_error(ending.error))
         if isinstance(ending, StepFinished) and ending.gates:
-            ending = replace(ending, gates=tuple(map(self._gate, ending.gates)))
+            ending = replace(ending, gates=tuple(map(self._redact_gate, ending.gates)))
         return ending
 
-    def _error(self, error: StepError) -> StepError:
-        hint = None if error.hint is None else self.text(error.hint)
-        return replace(error, message=self.text(error.message), hint=hint)
+    def _redact_error(self, error: StepError) -> StepError:
+        hint = None if error.hint is None else self.redact_text(error.hint)
+        return replace(error, message=self.redact_text(error.message), hint=hint)
 
-    def _gate(self, gate: GateRecord) -> GateRecord:
-        return replace(gate, looked_at=self.text(gate.looked_at), message=self.text(gate.message))
+    def _redact_gate(self, gate: GateRecord) -> GateRecord:
+        return replace(
+            gate, looked_at=self.redact_text(gate.looked_at), message=self.redact_text(gate.message)
+        )
 
 
-def told_events(events: Iterable[Event]) -> list[Event]:
+def redacted_events(events: Iterable[Event]) -> list[Event]:
     """Return the events of a run, as they stand in its journal, without secrets in what its tools brought or said."""
     redactor = OutputRedactor()
-    return [redactor.told(event) for event in events]
+    return [redactor.redact_event(event) for event in events]
 
 
-class JournaledEvents:
+class EventRedactor:
     """Makes of the events of one execution what its journal keeps."""
 
     def __init__(self, graph: PlanGraph, gates: Iterable[Gate], prior: RunState) -> None:
@@ -123,20 +125,20 @@ class JournaledEvents:
         self._gated = frozenset(gate.on for gate in gates)
         self._redactor = OutputRedactor()
         for record in prior.steps.values():
-            self._redactor.without_secrets(record.output)
+            self._redactor.redact_output(record.output)
 
-    def of(self, event: Event) -> tuple[Event, Event]:
+    def redact(self, event: Event) -> tuple[Event, Event]:
         """Return an event as it is journaled, and as it is told to whoever looks on."""
-        told = self._redactor.told(event)
+        told = self._redactor.redact_event(event)
         if isinstance(event, StepFinished | ItemFinished):
             assert isinstance(told, StepFinished | ItemFinished)
             if told.output != event.output:
-                output, withheld = self._kept(event.step, event.output, told.output)
+                output, withheld = self._redact_output(event.step, event.output, told.output)
                 # One that comes from another run's journal may lack something already.
                 return replace(told, output=output, withheld=(*event.withheld, *withheld)), told
         return told, told
 
-    def lacks(self, ending: StepFinished | ItemFinished, asks_gates: bool) -> bool:  # noqa: FBT001 - a port
+    def is_withheld(self, ending: StepFinished | ItemFinished, asks_gates: bool) -> bool:  # noqa: FBT001 - a port
         """Whether the journal withheld something of an ending that this plan, or a gate that is asked, reads."""
         if not ending.withheld:
             return False
@@ -144,21 +146,23 @@ class JournaledEvents:
             return True
         read = self._fields_read(ending.step)
         return (
-            read is None or (bool(read) and WHOLE in ending.withheld) or not read.isdisjoint(ending.withheld)
+            read is None
+            or (bool(read) and WHOLE_OUTPUT in ending.withheld)
+            or not read.isdisjoint(ending.withheld)
         )
 
-    def _kept(self, step_id: StepId, output: Json, clean: Json) -> tuple[Json, tuple[str, ...]]:
+    def _redact_output(self, step_id: StepId, output: Json, clean: Json) -> tuple[Json, tuple[str, ...]]:
         """Return an output as it is journaled, and the fields in which something was withheld."""
         read = self._fields_read(step_id)
         if read is None or (read and not isinstance(output, dict)):
             return output, ()
         if not isinstance(output, dict):
-            return clean, (WHOLE,)
+            return clean, (WHOLE_OUTPUT,)
         kept: JsonObject = {}
         withheld = list[str]()
         for name, value in output.items():
             member = {name: value}
-            if name not in read and (cleaned := self._redactor.without_secrets(member)) != member:
+            if name not in read and (cleaned := self._redactor.redact_output(member)) != member:
                 assert isinstance(cleaned, dict)
                 member = cleaned
                 withheld += member
@@ -183,5 +187,5 @@ def _united(parts: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
     return united
 
 
-def _is_telling(value: str) -> bool:
-    return len(value) >= _LEAST_NAMED and any(character.isdigit() for character in value)
+def _is_secret_value(value: str) -> bool:
+    return len(value) >= _MIN_SECRET_CHARS and any(character.isdigit() for character in value)

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from json import encoder as _standard
 from typing import Final, TypeAlias, cast
 
-Encoder: TypeAlias = Callable[[object], str]
+JsonEncoder: TypeAlias = Callable[[object], str]
 
-_Parts: TypeAlias = Callable[[object, int], tuple[str, ...]]
+_Chunks: TypeAlias = Callable[[object, int], tuple[str, ...]]
 
 
-def make_encoder(*, sort_keys: bool) -> Encoder:
+def make_encoder(*, sort_keys: bool) -> JsonEncoder:
     """Return a function that writes a value as ASCII JSON without blanks.
 
     It raises `ValueError` for NaN and infinities, `TypeError` for what JSON cannot express, and `RecursionError` for
@@ -35,6 +35,6 @@ def make_encoder(*, sort_keys: bool) -> Encoder:
         # Not every interpreter has it, and it is not promised to stay.
         return plain.encode
     quote: object = _standard.encode_basestring_ascii
-    parts = cast("_Parts", build(None, plain.default, quote, None, ":", ",", sort_keys, False, False))
+    parts = cast("_Chunks", build(None, plain.default, quote, None, ":", ",", sort_keys, False, False))
     join: Final = "".join
     return lambda value: join(parts(value, 0))

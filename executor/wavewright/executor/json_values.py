@@ -20,7 +20,7 @@ from wavewright.planner.types import Json
 MAX_DEPTH = 100
 """Deeper than any honest output, and far from the interpreter's own limit."""
 
-_LONGEST_INTEGER = 14_000
+_MAX_INTEGER_BITS = 14_000
 """Bits; Python itself writes and reads at most 4,300 digits."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SCALARS = (str, int, float, bool, type(None))
@@ -30,7 +30,7 @@ class NotJsonError(ValueError):
     """A value that JSON cannot express; the message names the place."""
 
 
-class _MisfitError(Exception):
+class _NotJsonAt(Exception):
     """Found on the quick way, which keeps no places; the place is put together on the way back."""
 
     def __init__(self, reason: str) -> None:
@@ -47,7 +47,7 @@ def clean_json(value: object) -> Json:
     """
     try:
         return _clean(value, MAX_DEPTH)
-    except _MisfitError as misfit:
+    except _NotJsonAt as misfit:
         place = "".join(f"/{name}" for name in reversed(misfit.place))
         where = f" at {place}" if place else ""
         raise NotJsonError(f"the output{where} {misfit.reason}") from None
@@ -78,23 +78,23 @@ def _clean(value: object, depth: int) -> Json:
     if value is None or type(value) is bool:
         return value
     if type(value) is int:
-        return _written(value)
+        return _clean_integer(value)
     if type(value) is float:
         if not math.isfinite(value):
-            raise _MisfitError(f"is {value!r}, which is no JSON number")
+            raise _NotJsonAt(f"is {value!r}, which is no JSON number")
         return value
     if depth == 0:
-        raise _MisfitError(f"is nested more than {MAX_DEPTH} deep")
+        raise _NotJsonAt(f"is nested more than {MAX_DEPTH} deep")
     if isinstance(value, Mapping):
         return _clean_object(cast("Mapping[object, object]", value), depth)
     if isinstance(value, list | tuple):
         return _clean_list(cast("Iterable[object]", value), depth)
-    return _clean_rarer(value, depth)
+    return _clean_convertible(value, depth)
 
 
-def _written(value: int) -> int:
-    if value.bit_length() > _LONGEST_INTEGER:
-        raise _MisfitError("is an integer of more than 4,200 digits, which no reader of JSON takes")
+def _clean_integer(value: int) -> int:
+    if value.bit_length() > _MAX_INTEGER_BITS:
+        raise _NotJsonAt("is an integer of more than 4,200 digits, which no reader of JSON takes")
     return value
 
 
@@ -104,7 +104,7 @@ def _clean_object(value: Mapping[object, object], depth: int) -> Json:
         name = key if type(key) is str and key.isascii() else _plain_key(key)
         try:
             cleaned[name] = _clean(entry, depth - 1)
-        except _MisfitError as misfit:
+        except _NotJsonAt as misfit:
             misfit.place.append(name)
             raise
     return cleaned
@@ -112,7 +112,7 @@ def _clean_object(value: Mapping[object, object], depth: int) -> Json:
 
 def _plain_key(key: object) -> str:
     if not isinstance(key, str):
-        raise _MisfitError(f"has the key {key!r}, which is no text")
+        raise _NotJsonAt(f"has the key {key!r}, which is no text")
     return valid_text(str.__str__(key))
 
 
@@ -121,13 +121,13 @@ def _clean_list(value: Iterable[object], depth: int) -> Json:
     for entry in value:
         try:
             cleaned.append(_clean(entry, depth - 1))
-        except _MisfitError as misfit:
+        except _NotJsonAt as misfit:
             misfit.place.append(str(len(cleaned)))
             raise
     return cleaned
 
 
-def _clean_rarer(value: object, depth: int) -> Json:
+def _clean_convertible(value: object, depth: int) -> Json:
     """Clean what is no JSON yet has one obvious form in it."""
     if isinstance(value, enum.Enum):
         return _clean(cast("object", value.value), depth - 1)
@@ -136,7 +136,7 @@ def _clean_rarer(value: object, depth: int) -> Json:
     if isinstance(value, str):
         return valid_text(str.__str__(value))
     if isinstance(value, int):
-        return _written(int(value))
+        return _clean_integer(int(value))
     if isinstance(value, float):
         return _clean(float(value), depth)
     if is_dataclass(value) and not isinstance(value, type):
@@ -144,4 +144,4 @@ def _clean_rarer(value: object, depth: int) -> Json:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return _clean(dump(mode="json"), depth - 1)
-    raise _MisfitError(f"is a {type(value).__name__}, which JSON cannot express")
+    raise _NotJsonAt(f"is a {type(value).__name__}, which JSON cannot express")

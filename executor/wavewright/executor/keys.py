@@ -16,7 +16,7 @@ from wavewright.planner.types import JsonObject, RunId, StepId, StepKey
 _canonical_text = make_encoder(sort_keys=True)
 
 
-class KeyMaker:
+class StepKeyBuilder:
     """Makes the keys of one tool's calls in one run."""
 
     def __init__(

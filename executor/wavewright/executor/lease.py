@@ -21,8 +21,8 @@ from typing import Final, Literal, TypeAlias, cast
 LEASE_SECONDS: Final = 10.0
 """How long an owner that cannot be looked at is believed without a beat."""
 
-Standing: TypeAlias = Literal["alive", "gone", "unknown"]
-Claim: TypeAlias = Literal["free", "busy", "watch"]
+Liveness: TypeAlias = Literal["alive", "gone", "unknown"]
+LeaseVerdict: TypeAlias = Literal["free", "busy", "watch"]
 
 _PROC = Path("/proc")
 
@@ -35,9 +35,9 @@ class Owner:
     """Random, so that two openings in one process differ."""
     host: str
     pid: int
-    born: str
+    process_start: str
     """When the process started, as the system counts it; tells it from a later one of the same pid."""
-    realm: str
+    pid_namespace: str
     """Where a pid means the same process: one boot of one machine, and one container of it."""
 
     def __str__(self) -> str:
@@ -45,20 +45,20 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Lease:
     """An owner's hold on a run, as the journal shows it."""
 
     owner: Owner
     since: float
-    beat: int
+    heartbeat: int
     """Counts up; whether it moved is asked where clocks cannot be trusted."""
-    beat_at: float
-    lease: float
+    heartbeat_at: float
+    seconds: float
 
     @property
-    def watch_seconds(self) -> float:
+    def probe_seconds(self) -> float:
         """How long to look for a beat: longer than the pause between two."""
-        return self.lease / 2
+        return self.seconds / 2
 
 
 def this_owner() -> Owner:
@@ -67,29 +67,29 @@ def this_owner() -> Owner:
         token=secrets.token_hex(8),
         host=socket.gethostname(),
         pid=os.getpid(),
-        born=_birth(os.getpid()) or "",
-        realm=this_realm(),
+        process_start=_process_start(os.getpid()) or "",
+        pid_namespace=current_pid_namespace(),
     )
 
 
-def judge_hold(hold: Hold, *, now: float, realm: str) -> Claim:
+def judge_lease(hold: Lease, *, now: float, realm: str) -> LeaseVerdict:
     """Return whether a run under that hold may be taken: `watch` means only if no beat comes meanwhile."""
-    match standing(hold.owner, realm=realm):
+    match owner_liveness(hold.owner, realm=realm):
         case "gone":
             return "free"
         case "alive":
             return "busy"
         case "unknown":
             # A beat from the future is a clock that jumped; it proves nothing.
-            return "busy" if 0 <= now - hold.beat_at <= hold.lease else "watch"
+            return "busy" if 0 <= now - hold.heartbeat_at <= hold.seconds else "watch"
 
 
-def standing(owner: Owner, *, realm: str) -> Standing:
+def owner_liveness(owner: Owner, *, realm: str) -> Liveness:
     """Return whether the owner's process lives, as far as it can be told from here."""
-    if not owner.realm or owner.realm != realm:
+    if not owner.pid_namespace or owner.pid_namespace != realm:
         return "unknown"
-    if owner.born:
-        return "alive" if _birth(owner.pid) == owner.born else "gone"
+    if owner.process_start:
+        return "alive" if _process_start(owner.pid) == owner.process_start else "gone"
     if sys.platform == "win32":
         # os.kill(pid, 0) would end the process there.
         return "unknown"
@@ -103,7 +103,7 @@ def standing(owner: Owner, *, realm: str) -> Standing:
     return "unknown"
 
 
-def _birth(pid: int) -> str | None:
+def _process_start(pid: int) -> str | None:
     """Return the process's start as the kernel's text; None where it does not live or is not told."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
@@ -115,7 +115,7 @@ def _birth(pid: int) -> str | None:
 
 
 @cache
-def this_realm() -> str:
+def current_pid_namespace() -> str:
     """Return what tells whether a pid can be looked at from here."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
@@ -125,14 +125,14 @@ def this_realm() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class LeaseProbe:
     """The run's owner may be dead: it is, if its beat does not move while the hold is watched."""
 
-    hold: Hold
+    lease: Lease
 
 
 @dataclass(slots=True)
-class Held:
+class HeldLease:
     """A run that is held here."""
 
     no: int
@@ -142,15 +142,21 @@ class Held:
     is_finished: bool
 
 
-def read_hold(columns: tuple[object, ...]) -> Hold | None:
+def read_lease(columns: tuple[object, ...]) -> Lease | None:
     """Return the hold in those columns of a run's row; None for a run that nobody has open."""
     token, host, pid, born, realm, since, beat, beat_at, lease = columns
     if token is None:
         return None
-    return Hold(
-        owner=Owner(token=str(token), host=str(host), pid=cast("int", pid), born=str(born), realm=str(realm)),
+    return Lease(
+        owner=Owner(
+            token=str(token),
+            host=str(host),
+            pid=cast("int", pid),
+            process_start=str(born),
+            pid_namespace=str(realm),
+        ),
         since=cast("float", since),
-        beat=cast("int", beat),
-        beat_at=cast("float", beat_at),
-        lease=cast("float", lease),
+        heartbeat=cast("int", beat),
+        heartbeat_at=cast("float", beat_at),
+        seconds=cast("float", lease),
     )

@@ -22,11 +22,11 @@ from wavewright.planner.types import RunId
 
 Listener = Callable[[Event], None]
 
-_FOLD_TOGETHER = 1024
+_FOLD_BATCH = 1024
 """Committed events that may wait to be folded: in bulk they cost a fraction of what each costs alone."""
 
 
-class Ledger:
+class EventRecorder:
     """The events of one run on their way; without a journal they live in the state alone."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Ledger:
         self._wake: asyncio.Future[None] | None = None
         self._closed = False
         self._clock = clock
-        self._held_at = self._instant()
+        self._lease_checked_at = self._instant()
         """When the journal last took something, which it does for the run's owner alone."""
         self.is_instant = journal is None or isinstance(journal, MemoryJournal)
         """Whether a commit never waits, so that it needs no task of its own."""
@@ -77,7 +77,7 @@ class Ledger:
             self._waiting.append(future)
             await future
 
-    async def still_held(self) -> None:
+    async def check_lease(self) -> None:
         """Return where nobody else can have the run by now.
 
         Whoever replaces an owner waits for longer than a lease without a sign of it. A process that was stopped for
@@ -89,12 +89,12 @@ class Ledger:
         if self.is_instant or self._journal is None:
             return
         asked_at = now, wall = self._instant()
-        held_at, held_wall = self._held_at
+        held_at, held_wall = self._lease_checked_at
         # The machine's monotonic clock stands still while the machine sleeps, and the other one may be set.
         if 0 <= now - held_at < LEASE_SECONDS and 0 <= wall - held_wall < LEASE_SECONDS:
             return
         await self._journal.append(self._run, [])
-        self._held_at = asked_at
+        self._lease_checked_at = asked_at
 
     def _instant(self) -> tuple[float, float]:
         return self._clock.monotonic(), self._clock.wall()
@@ -103,11 +103,11 @@ class Ledger:
         """Commit what is pending to a journal that never waits, and apply it; applying may record more."""
         while self._pending:
             batch, self._pending = self._pending, []
-            kept, told = self._as_journaled(batch)
+            kept, told = self._redacted(batch)
             if self._journal is not None:
                 # A `MemoryJournal` is done when it returns.
                 self._journal.append(self._run, kept)
-            self._take_in(batch, told)
+            self._apply_committed(batch, told)
             apply(batch)
 
     async def _commit_pending(self, apply: Callable[[Iterable[Event]], None]) -> None:
@@ -115,25 +115,25 @@ class Ledger:
             batch, self._pending = self._pending, []
             waiting, self._waiting = self._waiting, []
             asked_at = self._instant()
-            kept, told = self._as_journaled(batch)
+            kept, told = self._redacted(batch)
             await self._journal.append(self._run, kept)
-            self._held_at = asked_at
-            self._take_in(batch, told)
+            self._lease_checked_at = asked_at
+            self._apply_committed(batch, told)
             for future in waiting:
                 if not future.done():
                     future.set_result(None)
             apply(batch)
 
-    def _as_journaled(self, batch: list[Event]) -> tuple[Sequence[Event], Sequence[Event]]:
+    def _redacted(self, batch: list[Event]) -> tuple[Sequence[Event], Sequence[Event]]:
         """Return events as they are journaled, and as the listener is told of them."""
         if self._journal is None and self._on_event is None:
             return batch, batch
         kept, told = zip(*map(self._journaled, batch), strict=True)
         return kept, told
 
-    def _take_in(self, batch: list[Event], told: Sequence[Event]) -> None:
+    def _apply_committed(self, batch: list[Event], told: Sequence[Event]) -> None:
         self._unfolded += batch
-        if len(self._unfolded) >= _FOLD_TOGETHER:
+        if len(self._unfolded) >= _FOLD_BATCH:
             self._fold()
         if self._on_event is not None:
             for event in told:

@@ -12,20 +12,20 @@ from collections.abc import Callable
 
 from wavewright.executor.events import AnswerKept
 from wavewright.executor.journal import Journal
-from wavewright.planner.memory import Question
+from wavewright.planner.memory import ModelQuestion
 from wavewright.planner.types import JsonObject, RunId
 
 
-class RunMemory:
+class JournalReplayCache:
     """Kept answers of the runs that this process works on, in their journal."""
 
     def __init__(self, journal: Journal, clock: Callable[[], float] = time.time) -> None:
         """Keep answers in that journal; the clock gives seconds since the epoch."""
         self._journal = journal
         self._clock = clock
-        self._known = dict[RunId, dict[str, deque[JsonObject]]]()
+        self._answers = dict[RunId, dict[str, deque[JsonObject]]]()
 
-    async def learn(self, run: RunId) -> None:
+    async def load(self, run: RunId) -> None:
         """Take in what was kept for a run, before it goes on.
 
         Raises:
@@ -35,18 +35,20 @@ class RunMemory:
         for event in await self._journal.load(run):
             if isinstance(event, AnswerKept):
                 known.setdefault(event.key, deque()).append(event.answer)
-        self._known[run] = known
+        self._answers[run] = known
 
-    def forget(self, run: RunId) -> None:
+    def evict(self, run: RunId) -> None:
         """Let go of what was learnt for a run that is not worked on any more; it stays in the journal."""
-        self._known.pop(run, None)
+        self._answers.pop(run, None)
 
-    def recall(self, run: RunId, key: str) -> JsonObject | None:
+    def get(self, run: RunId, key: str) -> JsonObject | None:
         """Return the next kept answer under the key, which then is given out no more."""
-        kept = self._known.get(run, {}).get(key)
+        kept = self._answers.get(run, {}).get(key)
         return kept.popleft() if kept else None
 
-    async def keep(self, run: RunId, key: str, answer: JsonObject, question: Question | None = None) -> None:
+    async def put(
+        self, run: RunId, key: str, answer: JsonObject, question: ModelQuestion | None = None
+    ) -> None:
         """Keep an answer, and what was asked.
 
         Raises:

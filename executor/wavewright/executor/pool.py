@@ -14,41 +14,41 @@ from collections.abc import Awaitable, Callable, Mapping
 import anyio
 from anyio.abc import TaskGroup
 
-from wavewright.executor.brake import Brake
-from wavewright.executor.calls import Call
+from wavewright.executor.brake import DrainSignal
+from wavewright.executor.calls import ScheduledCall
 from wavewright.executor.clock import Clock, Timer
 
-_Entry = tuple[float, int, int, Call]
+_Entry = tuple[float, int, int, ScheduledCall]
 
 _CALLS_BETWEEN_YIELDS = 64
 """A worker whose calls never wait still lets the event loop run: timers, signals and other runs live there."""
 
 
-class Pool:
+class WorkerPool:
     """The workers of one run."""
 
     def __init__(
         self,
-        perform: Callable[[Call], Awaitable[None]],
+        perform: Callable[[ScheduledCall], Awaitable[None]],
         after_call: Callable[[], None],
         *,
         concurrency: int,
         tool_limits: Mapping[str, int],
         clock: Clock,
-        brake: Brake,
+        brake: DrainSignal,
     ) -> None:
-        self._perform = perform
+        self._execute = perform
         self._after_call = after_call
         self._concurrency = concurrency
         self._tool_limits = tool_limits
         self._clock = clock
-        self._brake = brake
-        brake.watch(lambda: self._running + self._aside_work > 0)
+        self._drain_signal = brake
+        brake.attach(lambda: self._running + self._background_tasks > 0)
         self._ready: list[_Entry] = []
-        self._aside: dict[str, list[_Entry]] = {}
+        self._waiting_for_tool: dict[str, list[_Entry]] = {}
         self._busy = dict.fromkeys(tool_limits, 0)
         self._running = 0
-        self._aside_work = 0
+        self._background_tasks = 0
         """What runs beside the calls."""
         self._waking = 0
         """Workers that were woken and have not looked at the heap yet."""
@@ -59,14 +59,14 @@ class Pool:
         self._group: TaskGroup | None = None
         self._closed = False
 
-    def push(self, call: Call) -> None:
+    def push(self, call: ScheduledCall) -> None:
         """Let a call start as soon as a worker and its tool are free."""
         heapq.heappush(self._ready, (call.urgency, call.order, call.index, call))
         # Workers are woken in the next turn of the loop. One that never waits has taken what it pushed by then, and
         # waking the others for it would cost more than the calls.
         self._wake_next_turn()
 
-    def push_later(self, call: Call, seconds: float) -> None:
+    def push_later(self, call: ScheduledCall, seconds: float) -> None:
         """Let a call start after some seconds; until then it takes nobody's place."""
 
         def push() -> None:
@@ -75,19 +75,19 @@ class Pool:
 
         self._timers[id(call)] = self._clock.call_later(seconds, push)
 
-    def start(self, work: Callable[[], Awaitable[None]]) -> None:
+    def start_background(self, work: Callable[[], Awaitable[None]]) -> None:
         """Let something run beside the calls, which no limit holds back; `run` waits for its end."""
         assert self._group is not None
-        self._aside_work += 1
-        self._group.start_soon(self._beside, work)
+        self._background_tasks += 1
+        self._group.start_soon(self._run_background, work)
 
-    async def _beside(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _run_background(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         finally:
-            self._aside_work -= 1
+            self._background_tasks -= 1
         self._after_call()
-        self._brake.look()
+        self._drain_signal.notify_if_drained()
 
     async def run(self) -> None:
         """Perform what is pushed until `close` is called."""
@@ -122,14 +122,14 @@ class Pool:
                 await self._wait()
                 continue
             try:
-                await self._perform(call)
+                await self._execute(call)
             finally:
                 self._release(call)
             calls += 1
             if calls % _CALLS_BETWEEN_YIELDS == 0:
                 await anyio.lowlevel.checkpoint()
             self._after_call()
-            self._brake.look()
+            self._drain_signal.notify_if_drained()
 
     async def _wait(self) -> None:
         worker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -137,9 +137,9 @@ class Pool:
         await worker
         self._waking -= 1
 
-    def _take(self) -> Call | None:
+    def _take(self) -> ScheduledCall | None:
         """Return the most urgent call that may run now, counted as running."""
-        if self._running >= self._concurrency or self._brake.is_pulled:
+        if self._running >= self._concurrency or self._drain_signal.is_draining:
             return None
         while self._ready:
             entry = heapq.heappop(self._ready)
@@ -147,19 +147,19 @@ class Pool:
             limit = self._tool_limits.get(call.step.tool)
             if limit is not None:
                 if self._busy[call.step.tool] >= limit:
-                    heapq.heappush(self._aside.setdefault(call.step.tool, []), entry)
+                    heapq.heappush(self._waiting_for_tool.setdefault(call.step.tool, []), entry)
                     continue
                 self._busy[call.step.tool] += 1
             self._running += 1
             return call
         return None
 
-    def _release(self, call: Call) -> None:
+    def _release(self, call: ScheduledCall) -> None:
         self._running -= 1
         tool = call.step.tool
         if tool in self._busy:
             self._busy[tool] -= 1
-            if waiting := self._aside.get(tool):
+            if waiting := self._waiting_for_tool.get(tool):
                 heapq.heappush(self._ready, heapq.heappop(waiting))
 
     def _are_all_awake(self, group: TaskGroup) -> bool:
@@ -168,7 +168,7 @@ class Pool:
         One at first, then each turn of the loop as many as have calls under way, which doubles them: where calls
         really wait all are at work a few turns later, and where they never do one worker performs them all.
         """
-        if self._brake.is_pulled:
+        if self._drain_signal.is_draining:
             return True
         wanted = min(len(self._ready), self._concurrency - self._running) - self._waking
         now = min(wanted, max(1, self._running))

@@ -15,7 +15,7 @@ from types import CodeType
 from typing import cast
 
 
-def is_of_process(error: BaseException, task: asyncio.Task[object] | None) -> bool:
+def is_process_exception(error: BaseException, task: asyncio.Task[object] | None) -> bool:
     """Whether an exception out of a call is a process exception, or a group that holds one.
 
     Args:
@@ -24,12 +24,12 @@ def is_of_process(error: BaseException, task: asyncio.Task[object] | None) -> bo
     """
     match error:
         case BaseExceptionGroup():
-            return any(is_of_process(part, task) for part in error.exceptions)
+            return any(is_process_exception(part, task) for part in error.exceptions)
         case GeneratorExit():
             # A coroutine that runs is never closed by its own task.
             return task is None or _current_task() is not task
         case KeyboardInterrupt():
-            return _is_ctrl_c(error)
+            return _is_from_signal_handler(error)
         case _:
             return False
 
@@ -41,7 +41,7 @@ def _current_task() -> asyncio.Task[object] | None:
         return None
 
 
-def _is_ctrl_c(error: KeyboardInterrupt) -> bool:
+def _is_from_signal_handler(error: KeyboardInterrupt) -> bool:
     """Whether a signal's handler may have raised it, and not the code that it came out of."""
     if threading.current_thread() is not threading.main_thread():
         return False
@@ -50,9 +50,9 @@ def _is_ctrl_c(error: KeyboardInterrupt) -> bool:
         # It is written in C, so no frame shows whether it was called.
         return True
     raised_in = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)][-1:]
-    return any(_code_of(handler) in raised_in for handler in handlers)
+    return any(_handler_code(handler) in raised_in for handler in handlers)
 
 
-def _code_of(handler: object) -> CodeType | None:
+def _handler_code(handler: object) -> CodeType | None:
     function: object = cast("partial[object]", handler).func if isinstance(handler, partial) else handler
     return cast("CodeType | None", getattr(function, "__code__", None))

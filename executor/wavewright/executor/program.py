@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from wavewright.executor.direct import compile_params
-from wavewright.planner.expressions import Evaluator, compile_dynamic
+from wavewright.planner.expressions import Evaluator, compile_expression
 from wavewright.planner.goals import AvailableTool, Limits
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Plan, Retry, Step
@@ -61,7 +61,7 @@ class CompiledStep:
     max_items: int
 
 
-class Program:
+class CompiledPlan:
     """A bound plan over its tools."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Program:
         return CompiledStep(
             step,
             tool,
-            None if step.when is None else compile_dynamic(bare_expression(step.when).expression),
+            None if step.when is None else compile_expression(bare_expression(step.when).expression),
             None if step.for_each is None else compile_render(step.for_each),
             compile_params(step.params),
             step.retry or signature.retry,

@@ -12,26 +12,26 @@ from typing import Final, Self
 
 from wavewright.config.model_settings import BudgetsSection
 from wavewright.executor.budgets import (
-    NOTHING,
+    NO_AMOUNT,
     Amount,
-    Budgets,
-    Pot,
-    day_of,
-    pots_of,
-    remembered_seconds,
-    to_settle,
+    BudgetCounter,
+    BudgetLimits,
+    budget_day,
+    counters_of,
+    plausible_seconds,
+    settled_amount,
 )
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.model_port import ModelUse, Role
 from wavewright.planner.models import Budget
-from wavewright.planner.spending import Account, Reservation, Spend
+from wavewright.planner.spending import BudgetScope, Reservation, Spend
 from wavewright.planner.types import RunId
 
-REMEMBERED_CALLS: Final = 200
+CALL_HISTORY_SIZE: Final = 200
 """Answered calls of a model in a role whose seconds are given out."""
 
 
-class MemoryPurse:
+class MemoryBudgetStore:
     """Budgets and the history of calls, in memory; used from one thread."""
 
     def __init__(
@@ -43,11 +43,11 @@ class MemoryPurse:
             budgets: The configured budgets; none where absent.
             clock: Seconds since the epoch.
         """
-        self._budgets = Budgets(budgets or BudgetsSection.model_construct())
+        self._budgets = BudgetLimits(budgets or BudgetsSection.model_construct())
         self._clock = clock
         self._day: str | None = None
-        self._totals = dict[Pot, Amount]()
-        self._aside = dict[int, tuple[Amount, tuple[Pot, ...]]]()
+        self._totals = dict[BudgetCounter, Amount]()
+        self._reserved = dict[int, tuple[Amount, tuple[BudgetCounter, ...]]]()
         """Reservations that are not settled."""
         self._next = 1
         self._past = dict[tuple[str, Role], deque[float]]()
@@ -65,7 +65,7 @@ class MemoryPurse:
         """Hold a run to its goal's own budget, beside the configured ones."""
         self._budgets.limit_run(run, budget)
 
-    async def reserve(self, account: Account, amount: Spend) -> Reservation:
+    async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
         """Put something aside.
 
         Raises:
@@ -74,25 +74,25 @@ class MemoryPurse:
         day = self._today()
         asked = self._budgets.check(account, day, amount, self._total)
         self._day = day
-        pots = pots_of(account, day)
+        pots = counters_of(account, day)
         self._add(pots, asked)
         reservation = Reservation(self._next, account, asked.spend())
-        self._aside[reservation.id] = asked, pots
+        self._reserved[reservation.id] = asked, pots
         self._next += 1
         return reservation
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
         """Replace a reservation by what it came to and remember the use; repeating it changes nothing."""
-        standing = self._aside.pop(reservation.id, None)
+        standing = self._reserved.pop(reservation.id, None)
         if standing is None:
             return
         aside, pots = standing
-        self._add(pots, to_settle(spent, aside).minus(aside))
-        if (seconds := remembered_seconds(use)) is not None:
-            place = use.model, reservation.account.role
-            self._past.setdefault(place, deque(maxlen=REMEMBERED_CALLS)).append(seconds)
+        self._add(pots, settled_amount(spent, aside).minus(aside))
+        if (seconds := plausible_seconds(use)) is not None:
+            place = use.model, reservation.scope.role
+            self._past.setdefault(place, deque(maxlen=CALL_HISTORY_SIZE)).append(seconds)
 
-    async def left(self, account: Account) -> Allowance:
+    async def left(self, account: BudgetScope) -> Allowance:
         """Return what an account could still reserve, and what was spent."""
         return self._budgets.left(account, self._today(), self._total)
 
@@ -101,11 +101,11 @@ class MemoryPurse:
         return tuple(self._past.get((model, role), ()))
 
     def _today(self) -> str:
-        return day_of(self._clock(), self._day)
+        return budget_day(self._clock(), self._day)
 
-    def _total(self, pot: Pot) -> Amount:
-        return self._totals.get(pot, NOTHING)
+    def _total(self, pot: BudgetCounter) -> Amount:
+        return self._totals.get(pot, NO_AMOUNT)
 
-    def _add(self, pots: tuple[Pot, ...], amount: Amount) -> None:
+    def _add(self, pots: tuple[BudgetCounter, ...], amount: Amount) -> None:
         for pot in pots:
             self._totals[pot] = self._total(pot).plus(amount)

@@ -17,21 +17,21 @@ from types import TracebackType
 from typing import Self, TypeAlias, TypeVar
 
 from wavewright.config.model_settings import BudgetsSection
-from wavewright.executor.budgets import Budgets
+from wavewright.executor.budgets import BudgetLimits
 from wavewright.executor.journal_errors import JournalError, JournalStopped
-from wavewright.executor.journal_orders import Question, Stop, question
-from wavewright.executor.purse_orders import OrderedPurse, PurseOrder, refuse
-from wavewright.executor.purse_store import PurseStore
+from wavewright.executor.journal_orders import QueryCommand, StopCommand, query_command
+from wavewright.executor.purse_orders import BudgetCommand, QueuedBudgetStore, reject
+from wavewright.executor.purse_store import SqliteBudgetTables
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.model_port import Role
-from wavewright.planner.spending import Account
+from wavewright.planner.spending import BudgetScope
 
 _T = TypeVar("_T")
-_MOST_AT_ONCE = 500
-_Post: TypeAlias = PurseOrder | Question | Stop
+_MAX_BATCH = 500
+_Command: TypeAlias = BudgetCommand | QueryCommand | StopCommand
 
 
-class SqlitePurse(OrderedPurse):
+class SqliteBudgetStore(QueuedBudgetStore):
     """A purse that every process with the same file shares, and that outlives them."""
 
     def __init__(
@@ -54,14 +54,14 @@ class SqlitePurse(OrderedPurse):
             JournalError: with the place and the mend.
         """
         self.path = Path(path)
-        super().__init__(Budgets(budgets or BudgetsSection.model_construct()))
-        self._store = PurseStore(self.path, self._budgets, clock=clock, patience=patience)
-        self._posts = queue.SimpleQueue[_Post]()
+        super().__init__(BudgetLimits(budgets or BudgetsSection.model_construct()))
+        self._store = SqliteBudgetTables(self.path, self._budgets, clock=clock, patience=patience)
+        self._commands = queue.SimpleQueue[_Command]()
         self._ended_by: BaseException | None = None
         self._has_ended = False
         """Whether the writer takes no more orders; set before it refuses those that are left."""
         # A daemon: a program that forgets to close the purse must still be able to end.
-        self._writer = threading.Thread(target=self._write_posts, name=f"purse {self.path.name}", daemon=True)
+        self._writer = threading.Thread(target=self._writer_main, name=f"purse {self.path.name}", daemon=True)
         self._writer.start()
 
     async def __aenter__(self) -> Self:
@@ -74,13 +74,13 @@ class SqlitePurse(OrderedPurse):
 
     # On the event loop
 
-    async def left(self, account: Account) -> Allowance:
+    async def left(self, account: BudgetScope) -> Allowance:
         """Return what an account could still reserve, and what was spent.
 
         Raises:
             JournalError: the file cannot be read.
         """
-        return await self._ask(lambda: self._store.left(account))
+        return await self._query(lambda: self._store.left(account))
 
     async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
         """Return the seconds of the latest answered calls of a model in a role, the latest last.
@@ -88,7 +88,7 @@ class SqlitePurse(OrderedPurse):
         Raises:
             JournalError: the file cannot be read.
         """
-        return await self._ask(lambda: self._store.past_seconds(model, role))
+        return await self._query(lambda: self._store.past_seconds(model, role))
 
     async def aclose(self) -> None:
         """Write what is pending and close; closing again does nothing."""
@@ -98,19 +98,19 @@ class SqlitePurse(OrderedPurse):
         """Close without an event loop; what was handed over is written first."""
         if not self._is_closed:
             self._is_closed = True
-            self._posts.put(Stop())
+            self._commands.put(StopCommand())
         self._writer.join()
 
-    def _post(self, post: _Post, /) -> None:
+    def _enqueue(self, post: _Command, /) -> None:
         """Give the writer something to do, and answer it here where the writer ended meanwhile."""
-        self._posts.put(post)
+        self._commands.put(post)
         if self._has_ended:
-            self._refuse_rest()
+            self._reject_rest()
 
-    async def _ask(self, read: Callable[[], _T]) -> _T:
+    async def _query(self, read: Callable[[], _T]) -> _T:
         self._check_open()
-        post, waiting = question(read, self._broken)
-        self._post(post)
+        post, waiting = query_command(read, self._broken)
+        self._enqueue(post)
         return await waiting
 
     def _check_open(self) -> None:
@@ -133,52 +133,52 @@ class SqlitePurse(OrderedPurse):
 
     # On the writer's thread
 
-    def _write_posts(self) -> None:
+    def _writer_main(self) -> None:
         try:
-            while self._obey(self._gather()):
+            while self._run_commands(self._next_batch()):
                 pass
         except BaseException as error:  # noqa: BLE001 - the edge of the thread: the fault goes to whoever asks next
             self._ended_by = error
         finally:
             # After an orderly stop nothing is left; after a fault of our own nobody may wait for ever.
             self._is_closed = self._has_ended = True
-            self._refuse_rest()
+            self._reject_rest()
             self._store.close()
 
-    def _gather(self) -> list[_Post]:
+    def _next_batch(self) -> list[_Command]:
         """Return the next order, and whatever came since the last was taken."""
-        posts = [self._posts.get()]
+        posts = [self._commands.get()]
         with suppress(queue.Empty):
-            while len(posts) < _MOST_AT_ONCE:
-                posts.append(self._posts.get_nowait())
+            while len(posts) < _MAX_BATCH:
+                posts.append(self._commands.get_nowait())
         return posts
 
-    def _obey(self, posts: Sequence[_Post]) -> bool:
+    def _run_commands(self, posts: Sequence[_Command]) -> bool:
         """Write all orders in one transaction, then answer the questions; return whether to go on."""
-        orders = [post for post in posts if isinstance(post, PurseOrder)]
+        orders = [post for post in posts if isinstance(post, BudgetCommand)]
         if orders:
             self._write(orders)
         for post in posts:
-            if isinstance(post, Question):
-                post.answer()
-        return not any(isinstance(post, Stop) for post in posts)
+            if isinstance(post, QueryCommand):
+                post.execute()
+        return not any(isinstance(post, StopCommand) for post in posts)
 
-    def _write(self, orders: Sequence[PurseOrder]) -> None:
+    def _write(self, orders: Sequence[BudgetCommand]) -> None:
         try:
-            answers = self._store.transact([order.wish for order in orders])
+            answers = self._store.transact([order.request for order in orders])
         except JournalError as error:
-            refuse(orders, error)
+            reject(orders, error)
             return
         except BaseException as error:
-            refuse(orders, self._broken(error))
+            reject(orders, self._broken(error))
             raise
-        self._answer(orders, answers)
+        self._resolve(orders, answers)
 
-    def _refuse_rest(self) -> None:
+    def _reject_rest(self) -> None:
         with suppress(queue.Empty):
             while True:
-                post = self._posts.get_nowait()
-                if isinstance(post, PurseOrder):
-                    refuse([post], self._closed())
-                elif isinstance(post, Question):
-                    post.give_up(self._closed())
+                post = self._commands.get_nowait()
+                if isinstance(post, BudgetCommand):
+                    reject([post], self._closed())
+                elif isinstance(post, QueryCommand):
+                    post.reject(self._closed())

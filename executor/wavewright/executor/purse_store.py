@@ -13,31 +13,31 @@ from pathlib import Path
 from typing import Final
 
 from wavewright.executor.budgets import (
-    NOTHING,
+    NO_AMOUNT,
     Amount,
-    Answer,
-    Budgets,
-    Pot,
+    BudgetCounter,
+    BudgetLimits,
+    BudgetReply,
+    BudgetRequest,
     Reserve,
     Settle,
-    Wish,
-    day_of,
-    pots_of,
-    remembered_seconds,
-    to_settle,
+    budget_day,
+    counters_of,
+    plausible_seconds,
+    settled_amount,
 )
 from wavewright.executor.journal_faults import explain_use
-from wavewright.executor.journal_file import Transaction, open_journal_file
-from wavewright.executor.purse import REMEMBERED_CALLS
+from wavewright.executor.journal_file import SqliteTransaction, open_journal_file
+from wavewright.executor.purse import CALL_HISTORY_SIZE
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.model_port import Role
-from wavewright.planner.spending import Account, OverBudget, Reservation
+from wavewright.planner.spending import BudgetExceeded, BudgetScope, Reservation
 from wavewright.planner.types import RunId, StepId
 
-_PUT_ASIDE: Final = """
+_RESERVE: Final = """
     INSERT INTO purse_entry (at, day, run, job, step, role, calls, tokens, usd, seconds)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_ASIDE: Final = """
+_RESERVED: Final = """
     SELECT day, run, job, step, role, calls, tokens, usd, seconds FROM purse_entry WHERE id = ? AND settled = 0"""
 _SETTLE: Final = """
     UPDATE purse_entry SET settled = 1, calls = ?, tokens = ?, usd = ?, seconds = ?, model = ?, outcome = ?, took = ?
@@ -52,11 +52,11 @@ _PAST: Final = """
     SELECT took FROM purse_entry WHERE model = ? AND role = ? AND took IS NOT NULL ORDER BY id DESC LIMIT ?"""
 
 
-class PurseStore:
+class SqliteBudgetTables:
     """The purse's tables, open."""
 
     def __init__(
-        self, path: Path, budgets: Budgets, *, clock: Callable[[], float], patience: float = 10.0
+        self, path: Path, budgets: BudgetLimits, *, clock: Callable[[], float], patience: float = 10.0
     ) -> None:
         """Open the journal's file, and create it where there is none.
 
@@ -81,19 +81,19 @@ class PurseStore:
         """Close the file; closing again does nothing."""
         self._connection.close()
 
-    def transact(self, wishes: Sequence[Wish]) -> list[Answer]:
+    def transact(self, wishes: Sequence[BudgetRequest]) -> list[BudgetReply]:
         """Fulfil all wishes in one transaction, in this order; a refusal undoes nothing but itself.
 
         Raises:
             JournalError: the file cannot be written; nothing was done.
         """
         try:
-            with Transaction(self._connection, self._patience):
-                return [self._fulfil(wish) for wish in wishes]
+            with SqliteTransaction(self._connection, self._patience):
+                return [self._apply(wish) for wish in wishes]
         except sqlite3.Error as error:
             raise explain_use(error, self._path, self._connection) from error
 
-    def left(self, account: Account) -> Allowance:
+    def left(self, account: BudgetScope) -> Allowance:
         """Return what an account could still reserve, and what was spent.
 
         Raises:
@@ -111,58 +111,58 @@ class PurseStore:
             JournalError: the file cannot be read.
         """
         try:
-            rows = self._connection.execute(_PAST, (model, role, REMEMBERED_CALLS)).fetchall()
+            rows = self._connection.execute(_PAST, (model, role, CALL_HISTORY_SIZE)).fetchall()
         except sqlite3.Error as error:
             raise explain_use(error, self._path, self._connection) from error
         return tuple(took for (took,) in reversed(rows))
 
-    def _fulfil(self, wish: Wish) -> Answer:
+    def _apply(self, wish: BudgetRequest) -> BudgetReply:
         if isinstance(wish, Reserve):
             return self._reserve(wish)
         self._settle(wish)
         return None
 
-    def _reserve(self, wish: Reserve) -> Reservation | OverBudget:
+    def _reserve(self, wish: Reserve) -> Reservation | BudgetExceeded:
         account, day = wish.account, self._today()
         try:
             asked = self._budgets.check(account, day, wish.amount, self._total)
-        except OverBudget as refusal:
+        except BudgetExceeded as refusal:
             return refusal
         cursor = self._connection.execute(
-            _PUT_ASIDE,
+            _RESERVE,
             (self._clock(), day, account.run, account.job, account.step, account.role, *asked),
         )
-        self._add(pots_of(account, day), asked)
+        self._add(counters_of(account, day), asked)
         assert cursor.lastrowid is not None
         return Reservation(cursor.lastrowid, account, asked.spend())
 
     def _settle(self, wish: Settle) -> None:
-        row = self._connection.execute(_ASIDE, (wish.id,)).fetchone()
+        row = self._connection.execute(_RESERVED, (wish.id,)).fetchone()
         if row is None:
             return
         day, run, job, step, role, *units = row
         aside, use = Amount(*units), wish.use
-        spent = NOTHING if use is None else to_settle(wish.spent, aside)
+        spent = NO_AMOUNT if use is None else settled_amount(wish.spent, aside)
         self._connection.execute(
             _SETTLE,
-            (*spent, use and use.model, use and use.outcome, use and remembered_seconds(use), wish.id),
+            (*spent, use and use.model, use and use.outcome, use and plausible_seconds(use), wish.id),
         )
-        account = Account(
+        account = BudgetScope(
             run=None if run is None else RunId(run),
             job=job,
             step=None if step is None else StepId(step),
             role=role,
         )
         # On the day on which it was put aside: what is in flight at midnight belongs to the day before.
-        self._add(pots_of(account, day), spent.minus(aside))
+        self._add(counters_of(account, day), spent.minus(aside))
 
     def _today(self) -> str:
         (latest,) = self._connection.execute(_LATEST_DAY).fetchone()
-        return day_of(self._clock(), latest)
+        return budget_day(self._clock(), latest)
 
-    def _total(self, pot: Pot) -> Amount:
+    def _total(self, pot: BudgetCounter) -> Amount:
         row = self._connection.execute(_TOTAL, pot).fetchone()
-        return NOTHING if row is None else Amount(*row)
+        return NO_AMOUNT if row is None else Amount(*row)
 
-    def _add(self, pots: Sequence[Pot], amount: Amount) -> None:
+    def _add(self, pots: Sequence[BudgetCounter], amount: Amount) -> None:
         self._connection.executemany(_ADD, [(*pot, *amount) for pot in pots])

@@ -12,26 +12,26 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wavewright.executor.events import GateRecord, StepFinished, StepStatus
-from wavewright.executor.program import NO_WAVE, Program
+from wavewright.executor.program import NO_WAVE, CompiledPlan
 from wavewright.executor.state import SUCCESSES, blocking_gate
 from wavewright.planner.types import Json, StepId
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class UnrunnableStep:
     """Why a step is never run."""
 
     status: Literal["blocked", "cancelled"]
     reason: str
 
 
-class Readiness:
+class StepReadiness:
     """Endings and outputs so far, and what they let start."""
 
-    def __init__(self, program: Program, max_waves: int) -> None:
+    def __init__(self, program: CompiledPlan, max_waves: int) -> None:
         self.outputs: dict[StepId, Json] = {}
         """Of the steps that are present."""
-        self.left = len(program.graph.steps)
+        self.remaining = len(program.graph.steps)
         """Steps that have not settled."""
         self._program = program
         self._graph = program.graph
@@ -40,7 +40,7 @@ class Readiness:
         self._wave_of = program.wave_of
         self._missing = [len(program.graph.dependencies[step_id]) for step_id in program.place]
         self._ended: list[StepStatus | None] = [None] * len(program.place)
-        self._red: dict[StepId, GateRecord] = {}
+        self._failed_gates: dict[StepId, GateRecord] = {}
         self._unended_in_wave = [len(wave) for wave in program.graph.waves]
 
     @property
@@ -55,15 +55,15 @@ class Readiness:
             return [step_id for step_id, place in self._place.items() if self._wave_of[place] == NO_WAVE]
         return []
 
-    def settle(self, ending: StepFinished) -> Iterable[StepId]:
+    def release_dependents(self, ending: StepFinished) -> Iterable[StepId]:
         """Take a step's ending as final; return the steps that waited for it last."""
-        self.left -= 1
+        self.remaining -= 1
         if ending.status in SUCCESSES:
             red = blocking_gate(ending.gates) if ending.gates else None
             if red is None:
                 self.outputs[ending.step] = ending.output
             else:
-                self._red[ending.step] = red
+                self._failed_gates[ending.step] = red
         missing, places = self._missing, self._place
         freed: list[StepId] = []
         for waiting in self._graph.dependants[ending.step]:
@@ -73,11 +73,11 @@ class Readiness:
                 freed.append(waiting)
         return freed
 
-    def has_ended(self, step_id: StepId) -> bool:
+    def is_finished(self, step_id: StepId) -> bool:
         """Whether the step's ending is on record."""
         return self._ended[self._place[step_id]] is not None
 
-    def end(self, step_id: StepId, status: StepStatus) -> int | None:
+    def mark_finished(self, step_id: StepId, status: StepStatus) -> int | None:
         """Note how a step ended; return the number of its wave where it was the last one of it."""
         place = self._place[step_id]
         self._ended[place] = status
@@ -99,11 +99,11 @@ class Readiness:
         for wave in self._graph.waves[self._max_waves :]:
             yield from wave
 
-    def stop(self, step_id: StepId) -> Stop | None:
+    def unrunnable(self, step_id: StepId) -> UnrunnableStep | None:
         """Return why a step whose dependencies have all ended is not run, if it is not."""
         wave = self._wave_of[self._place[step_id]]
         if wave >= self._max_waves:
-            return Stop(
+            return UnrunnableStep(
                 "cancelled",
                 f"it is in wave {wave + 1}, and a run has at most {self._max_waves} waves (max_waves)",
             )
@@ -113,17 +113,17 @@ class Readiness:
                 return self._blocked(step_id)
         return None
 
-    def _blocked(self, step_id: StepId) -> Stop | None:
+    def _blocked(self, step_id: StepId) -> UnrunnableStep | None:
         steps = self._graph.steps
         for name in self._program.own_dependencies(steps[step_id]):
             status = self._ended[self._place[name]]
             if name in self.outputs or steps[name].optional or status == "skipped":
                 continue
-            red = self._red.get(name)
+            red = self._failed_gates.get(name)
             if red is not None:
-                return Stop("blocked", f"gate {red.gate!r} on {name!r} is red")
-            return Stop("blocked", f"{name!r} {_PAST[status or 'cancelled']}")
+                return UnrunnableStep("blocked", f"gate {red.gate!r} on {name!r} is red")
+            return UnrunnableStep("blocked", f"{name!r} {_STATUS_PHRASES[status or 'cancelled']}")
         return None
 
 
-_PAST = {"failed": "failed", "blocked": "was blocked", "cancelled": "was cancelled"}
+_STATUS_PHRASES = {"failed": "failed", "blocked": "was blocked", "cancelled": "was cancelled"}

@@ -17,24 +17,24 @@ import anyio
 
 from wavewright.planner.types import Json, RunId
 
-PART_OF_LINKS: Final = 5_000
+LINKS_PAGE_SIZE: Final = 5_000
 """Events that are looked through for links at once, so that nobody waits long for the store."""
-NAMES_A_RUN: Final = """
+LINKING_EVENTS: Final = """
     (kind = 'noted' AND body LIKE '%"run":%' OR kind = 'run_started' AND body LIKE '%"retry":{%')"""
 """Events in which a link may be; read further by `links_in`."""
 _PAUSE_SECONDS: Final = 0.02
 """Between two transactions, for those who wait for the store."""
 
-Link: TypeAlias = tuple[RunId, RunId]
+RunLink: TypeAlias = tuple[RunId, RunId]
 """A run, and one that its events name: the run that it repeats, or that of a target."""
-Group: TypeAlias = tuple[RunId, ...]
+RunGroup: TypeAlias = tuple[RunId, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedGroup:
     """A group that was removed."""
 
-    runs: Group
+    runs: RunGroup
     bytes: int
     """Of its events."""
 
@@ -46,11 +46,11 @@ class RunRemoval(Protocol):
         """Return runs that ended before an instant, that nobody holds and whose job is not open, the oldest first."""
         ...
 
-    async def links(self, after: int) -> tuple[list[Link], int | None]:
+    async def links(self, after: int) -> tuple[list[RunLink], int | None]:
         """Return the links in the next events after one, and where to go on; None where no event is left."""
         ...
 
-    async def remove(self, runs: Group, before: float, looked_at: int) -> int | None:
+    async def remove(self, runs: RunGroup, before: float, looked_at: int) -> int | None:
         """Remove all of the runs in one transaction and return the bytes of their events.
 
         Args:
@@ -64,12 +64,12 @@ class RunRemoval(Protocol):
         ...
 
 
-def links_in(rows: Iterable[tuple[str, str, bytes | str]]) -> list[Link]:
+def links_in(rows: Iterable[tuple[str, str, bytes | str]]) -> list[RunLink]:
     """Return the links in the bodies of events, given as run, kind and body; one that is damaged has none."""
-    return [(RunId(run), other) for run, kind, body in rows if (other := _named_in(kind, body)) is not None]
+    return [(RunId(run), other) for run, kind, body in rows if (other := _linked_run(kind, body)) is not None]
 
 
-def _named_in(kind: str, body: bytes | str) -> RunId | None:
+def _linked_run(kind: str, body: bytes | str) -> RunId | None:
     try:
         found: Json = json.loads(body)
     except (ValueError, RecursionError):
@@ -81,7 +81,7 @@ def _named_in(kind: str, body: bytes | str) -> RunId | None:
 
 async def find_groups(
     removal: RunRemoval, before: float, spared: Collection[RunId] = ()
-) -> tuple[list[Group], int]:
+) -> tuple[list[RunGroup], int]:
     """Return the groups that may be removed, and the last event that was looked at for links.
 
     Args:
@@ -93,7 +93,7 @@ async def find_groups(
         JournalError: the journal cannot be read.
     """
     removable = [run for run in await removal.removable(before) if run not in spared]
-    links, looked_at = list[Link](), 0
+    links, looked_at = list[RunLink](), 0
     while removable:
         found, last = await removal.links(looked_at)
         if last is None:
@@ -106,7 +106,7 @@ async def find_groups(
 
 async def remove_groups(
     removal: RunRemoval, before: float, spared: Collection[RunId] = ()
-) -> AsyncGenerator[Removed]:
+) -> AsyncGenerator[RemovedGroup]:
     """Remove the groups that may be removed, each in a transaction of its own, and tell of each.
 
     The arguments are those of `find_groups`.
@@ -118,17 +118,17 @@ async def remove_groups(
     for group in groups:
         size = await removal.remove(group, before, looked_at)
         if size is not None:
-            yield Removed(group, size)
+            yield RemovedGroup(group, size)
         await anyio.sleep(_PAUSE_SECONDS)
 
 
-def _groups(removable: Sequence[RunId], links: Iterable[Link]) -> list[Group]:
+def _groups(removable: Sequence[RunId], links: Iterable[RunLink]) -> list[RunGroup]:
     """Return the groups of which every run may be removed, in the order of their first runs."""
     linked = defaultdict[RunId, list[RunId]](list)
     for one, other in links:
         linked[one].append(other)
         linked[other].append(one)
-    allowed, seen, groups = set(removable), set[RunId](), list[Group]()
+    allowed, seen, groups = set(removable), set[RunId](), list[RunGroup]()
     for run in removable:
         if run in seen:
             continue

@@ -11,17 +11,17 @@ from functools import partial
 from typing import Any, Final
 
 from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.executor.retention import NAMES_A_RUN, PART_OF_LINKS, Group, Link, links_in
+from wavewright.executor.retention import LINKING_EVENTS, LINKS_PAGE_SIZE, RunGroup, RunLink, links_in
 from wavewright.planner.types import RunId
 
 _REMOVABLE: Final = """
     SELECT run FROM run
     WHERE status IN ('achieved', 'not_achieved', 'failed') AND finished < ? AND NOT EXISTS (
         SELECT 1 FROM job WHERE job.run = run.run AND state NOT IN ('completed', 'failed', 'dead'))"""
-_PART: Final = f"SELECT max(id) FROM (SELECT id FROM event WHERE id > ? ORDER BY id LIMIT {PART_OF_LINKS})"  # noqa: S608 - a constant
+_PART: Final = f"SELECT max(id) FROM (SELECT id FROM event WHERE id > ? ORDER BY id LIMIT {LINKS_PAGE_SIZE})"  # noqa: S608 - a constant
 _LINKS: Final = f"""
     SELECT run.run, kind, CAST(body AS BLOB) FROM event JOIN run ON run.no = event.run
-    WHERE event.id > ? AND event.id <= ? AND {NAMES_A_RUN}"""  # noqa: S608 - a constant
+    WHERE event.id > ? AND event.id <= ? AND {LINKING_EVENTS}"""  # noqa: S608 - a constant
 _LAST: Final = 2**63 - 1
 _BYTES: Final = "SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM event WHERE run = ?"
 _REMOVE: Final = (
@@ -46,16 +46,16 @@ class SqliteRunRemoval:
         """Return runs that ended before an instant, that nobody holds and whose job is not open, the oldest first."""
         return await self._journal.transact(partial(self._removable, before))
 
-    async def links(self, after: int) -> tuple[list[Link], int | None]:
+    async def links(self, after: int) -> tuple[list[RunLink], int | None]:
         """Return the links in the next events after one, and where to go on; None where no event is left."""
 
-        def ask() -> tuple[list[Link], int | None]:
+        def ask() -> tuple[list[RunLink], int | None]:
             ((last,),) = self._rows(_PART, after)
             return links_in(self._rows(_LINKS, after, last)) if last is not None else [], last
 
         return await self._journal.transact(ask)
 
-    async def remove(self, runs: Group, before: float, looked_at: int) -> int | None:
+    async def remove(self, runs: RunGroup, before: float, looked_at: int) -> int | None:
         """Remove all of the runs in one transaction and return the bytes of their events; see `RunRemoval`."""
         return await self._journal.transact(partial(self._remove, runs, before, looked_at))
 
@@ -63,7 +63,7 @@ class SqliteRunRemoval:
         rows = self._rows(f"{_REMOVABLE} ORDER BY finished, no", before)
         return [run for (run,) in rows if not self._store.is_held(run)]
 
-    def _remove(self, runs: Group, before: float, looked_at: int) -> int | None:
+    def _remove(self, runs: RunGroup, before: float, looked_at: int) -> int | None:
         wanted = set(runs)
         for run in runs:
             if not self._rows(f"{_REMOVABLE} AND run = ?", before, run) or self._store.is_held(run):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from wavewright.config.redaction import Redactor, known_secrets
-from wavewright.executor.events import ErrorKind, Frame, StepError
+from wavewright.executor.events import ErrorKind, StepError, TracebackFrame
 from wavewright.executor.json_values import valid_text
 from wavewright.executor.tracebacks import last_frames, traceback_text
 from wavewright.planner.models import Retry
@@ -24,13 +24,13 @@ from wavewright.tools.calls import ToolError
 
 _Read = TypeVar("_Read")
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
-_LONGEST_MESSAGE = 2000
-MAX_RETRY_AFTER = 3600.0
+_MAX_MESSAGE_CHARS = 2000
+MAX_RETRY_AFTER_SECONDS = 3600.0
 """No server may make a run wait longer than this between two attempts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class AttemptFailure:
     """Why one attempt failed."""
 
     kind: ErrorKind
@@ -42,7 +42,7 @@ class Failure:
     """Seconds that the other side asked for."""
     is_final: bool = False
     """Whether it is known that no other attempt would help."""
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[TracebackFrame, ...] = ()
     traceback: str = ""
 
     def as_error(self, attempts: int) -> StepError:
@@ -50,7 +50,7 @@ class Failure:
         return StepError(self.kind, self.message, attempts=attempts, hint=self.hint, frames=self.frames)
 
 
-class FailedBefore(Exception):
+class RecordedFailure(Exception):
     """A failure that is on record and happens again, as it was: whatever its kind, no attempt follows."""
 
     def __init__(self, error: StepError) -> None:
@@ -58,7 +58,7 @@ class FailedBefore(Exception):
         self.error = error
 
 
-def timeout_failure(seconds: float, *, was_abandoned: bool = False) -> Failure:
+def timeout_failure(seconds: float, *, was_abandoned: bool = False) -> AttemptFailure:
     """Return the failure of an attempt that took longer than it may.
 
     Args:
@@ -66,17 +66,17 @@ def timeout_failure(seconds: float, *, was_abandoned: bool = False) -> Failure:
         was_abandoned: Whether it swallowed its cancellation, so that it was not waited for any longer.
     """
     if was_abandoned:
-        return Failure(
+        return AttemptFailure(
             "timeout",
             f"no answer within {seconds:g} s; it swallowed its cancellation and was abandoned",
             hint="let asyncio.CancelledError pass through the tool",
         )
-    return Failure(
+    return AttemptFailure(
         "timeout", f"no answer within {seconds:g} s", hint="raise the step's timeout, or ask for less"
     )
 
 
-def describe_failure(error: BaseException, wall: float, redactor: Redactor | None = None) -> Failure:
+def describe_failure(error: BaseException, wall: float, redactor: Redactor | None = None) -> AttemptFailure:
     """Return what an exception out of a tool means.
 
     Args:
@@ -85,11 +85,11 @@ def describe_failure(error: BaseException, wall: float, redactor: Redactor | Non
         redactor: Takes secrets out of every text; one that knows those of the environment where absent.
     """
     cause = _only_cause(error)
-    if isinstance(cause, FailedBefore):
+    if isinstance(cause, RecordedFailure):
         known = cause.error
-        return Failure(known.kind, known.message, known.hint, is_final=True, frames=known.frames)
+        return AttemptFailure(known.kind, known.message, known.hint, is_final=True, frames=known.frames)
     redactor = redactor or environment_redactor()
-    return Failure(
+    return AttemptFailure(
         kind="transient" if is_transient(cause) else "tool",
         message=_message(cause, redactor),
         hint=valid_text(cause.hint) if isinstance(cause, ToolError) and cause.hint else None,
@@ -109,7 +109,7 @@ def is_transient(error: BaseException) -> bool:
     """Whether another attempt may succeed where this one failed."""
     if isinstance(error, ToolError):
         return error.transient
-    if parts := _parts(error):
+    if parts := _group_members(error):
         return all(map(is_transient, parts))
     status = _status_code(error)
     if status is not None:
@@ -120,7 +120,7 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, OSError | TimeoutError) or _is_http_transport_error(error)
 
 
-def may_retry(failure: Failure, retry: Retry, attempt: int) -> bool:
+def may_retry(failure: AttemptFailure, retry: Retry, attempt: int) -> bool:
     """Whether attempt number `attempt`, which failed so, is followed by another."""
     if attempt >= retry.attempts or failure.is_final:
         return False
@@ -128,7 +128,7 @@ def may_retry(failure: Failure, retry: Retry, attempt: int) -> bool:
     return failure.kind in wanted or "any" in wanted or not failure.names.isdisjoint(wanted)
 
 
-def wait_before(attempt: int, retry: Retry, jitter: float, failure: Failure) -> float:
+def seconds_before_retry(attempt: int, retry: Retry, jitter: float, failure: AttemptFailure) -> float:
     """Return the seconds to wait after failed attempt number `attempt`, counted from 1.
 
     Args:
@@ -145,35 +145,35 @@ def wait_before(attempt: int, retry: Retry, jitter: float, failure: Failure) -> 
 
 def _only_cause(error: BaseException) -> BaseException:
     """Unwrap groups of one: a tool that used a task group failed for the reason inside."""
-    parts = _parts(error)
+    parts = _group_members(error)
     return _only_cause(parts[0]) if len(parts) == 1 else error
 
 
-def _parts(error: BaseException) -> tuple[BaseException, ...]:
+def _group_members(error: BaseException) -> tuple[BaseException, ...]:
     if not isinstance(error, BaseExceptionGroup):
         return ()
     return cast("BaseExceptionGroup[BaseException]", error).exceptions
 
 
 def _message(error: BaseException, redactor: Redactor) -> str:
-    if parts := _parts(error):
+    if parts := _group_members(error):
         text = "; ".join(_message(part, redactor) for part in parts)
     elif isinstance(error, ToolError):
-        text = _words(error)
+        text = _text_of(error)
     else:
-        words = _words(error)
+        words = _text_of(error)
         text = f"{type(error).__name__}: {words}" if words else type(error).__name__
     # Libraries put addresses and headers into their words, and whatever failed is journaled and told.
     text = valid_text(redactor.redact(text))
-    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
+    return text if len(text) <= _MAX_MESSAGE_CHARS else text[: _MAX_MESSAGE_CHARS - 1] + "…"
 
 
-def _words(error: BaseException) -> str:
-    words = _guarded(lambda: str(error))
+def _text_of(error: BaseException) -> str:
+    words = _read_safely(lambda: str(error))
     return "<its text cannot be read: __str__ failed>" if words is None else words
 
 
-def _guarded(read: Callable[[], _Read]) -> _Read | None:
+def _read_safely(read: Callable[[], _Read]) -> _Read | None:
     """Return what an exception's own methods and properties give; `None` where these fail themselves."""
     try:
         return read()
@@ -185,12 +185,12 @@ def _class_names(error: BaseException) -> Iterator[str]:
     for cls in type(error).__mro__[:-1]:
         yield cls.__name__
         yield f"{cls.__module__}.{cls.__qualname__}"
-    for part in _parts(error):
+    for part in _group_members(error):
         yield from _class_names(part)
 
 
 def _status_code(error: BaseException) -> int | None:
-    status = _guarded(lambda: getattr(getattr(error, "response", None), "status_code", None))
+    status = _read_safely(lambda: getattr(getattr(error, "response", None), "status_code", None))
     return status if isinstance(status, int) else None
 
 
@@ -204,11 +204,11 @@ def _is_http_transport_error(error: BaseException) -> bool:
 
 
 def _retry_after(error: BaseException, wall: float) -> float | None:
-    text = _guarded(lambda: _retry_after_header(error))
+    text = _read_safely(lambda: _retry_after_header(error))
     if not isinstance(text, str):
         return None
     seconds = _seconds_of(text.strip(), wall)
-    return None if seconds is None else min(max(seconds, 0.0), MAX_RETRY_AFTER)
+    return None if seconds is None else min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
 def _retry_after_header(error: BaseException) -> object:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wavewright.executor.calls import Call
+from wavewright.executor.calls import ScheduledCall
 from wavewright.executor.events import ItemFinished, StepFinished
 from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.types import RunId, StepId, StepKey
 
-Ending = StepFinished | ItemFinished
+FinishedCall = StepFinished | ItemFinished
 
 
 @dataclass(frozen=True, slots=True)
-class Donor:
+class ReuseSource:
     """The run that a retry takes results over from."""
 
     state: RunState
@@ -26,12 +26,12 @@ class Donor:
     anew: frozenset[StepId] = frozenset()
     """Steps whose calls are made, whatever is known of them."""
 
-    def find(self, call: Call, key: StepKey) -> Ending | None:
+    def find(self, call: ScheduledCall, key: StepKey) -> FinishedCall | None:
         """Return how this very call ended in that run, where it ended well and is still the same."""
         if call.step.id in self.anew:
             return None
-        ending: Ending | None
-        if call.fan is None:
+        ending: FinishedCall | None
+        if call.fan_out is None:
             ending = self.state.steps.get(call.step.id)
         else:
             items = self.state.items.get(call.step.id)
@@ -43,8 +43,8 @@ class ReuseIndex:
     """The calls of one run by key."""
 
     def __init__(self, prior: RunState) -> None:
-        self._finished: dict[StepKey, Ending] = {}
-        self._followers: dict[StepKey, list[Call]] = {}
+        self._finished: dict[StepKey, FinishedCall] = {}
+        self._followers: dict[StepKey, list[ScheduledCall]] = {}
         for items in prior.items.values():
             for item in items.values():
                 self._remember(item)
@@ -52,11 +52,11 @@ class ReuseIndex:
             if step.items is None:
                 self._remember(step)
 
-    def find(self, key: StepKey) -> Ending | None:
+    def find(self, key: StepKey) -> FinishedCall | None:
         """Return the ending of an equal call that succeeded."""
         return self._finished.get(key)
 
-    def follows(self, call: Call, key: StepKey) -> bool:
+    def follows(self, call: ScheduledCall, key: StepKey) -> bool:
         """Whether an equal call is in flight, which this one now follows; otherwise this one leads."""
         followers = self._followers.get(key)
         if followers is None:
@@ -65,15 +65,15 @@ class ReuseIndex:
         followers.append(call)
         return True
 
-    def succeed(self, key: StepKey, ending: Ending) -> list[Call]:
+    def succeed(self, key: StepKey, ending: FinishedCall) -> list[ScheduledCall]:
         """Note the output of a call; return those that are served by it."""
         self._finished[key] = ending
         return self._followers.pop(key, [])
 
-    def fail(self, key: StepKey) -> list[Call]:
+    def fail(self, key: StepKey) -> list[ScheduledCall]:
         """Forget a call that failed; return those that have to make it themselves."""
         return self._followers.pop(key, [])
 
-    def _remember(self, ending: Ending) -> None:
+    def _remember(self, ending: FinishedCall) -> None:
         if ending.key is not None and ending.status in SUCCESSES and not ending.withheld:
             self._finished[ending.key] = ending

@@ -12,29 +12,33 @@ import zlib
 from wavewright.executor.codec import CodecError, decode
 from wavewright.executor.events import Event
 from wavewright.executor.journal_errors import EventDamaged, RunBusy, RunLost
-from wavewright.executor.lease import Hold, Owner
+from wavewright.executor.lease import Lease, Owner
 from wavewright.planner.types import RunId
 
 
-def run_busy(run: RunId, hold: Hold, *, owner: Owner, place: str) -> RunBusy:
+def run_busy_error(run: RunId, hold: Lease, *, owner: Owner, place: str) -> RunBusy:
     """Return the error that names the run's owner to another one."""
-    if (hold.owner.pid, hold.owner.born, hold.owner.realm) == (owner.pid, owner.born, owner.realm):
-        return run_busy_here(run, place=place)
+    if (hold.owner.pid, hold.owner.process_start, hold.owner.pid_namespace) == (
+        owner.pid,
+        owner.process_start,
+        owner.pid_namespace,
+    ):
+        return run_busy_here_error(run, place=place)
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(hold.since))
     mend = f"wait for it to end, or stop it (pid {hold.owner.pid} on {hold.owner.host}) and resume"
-    if hold.owner.realm != owner.realm:
-        mend += f"; if it died, the run is free {hold.lease:.0f} s after its last sign of life"
+    if hold.owner.pid_namespace != owner.pid_namespace:
+        mend += f"; if it died, the run is free {hold.seconds:.0f} s after its last sign of life"
     return RunBusy(
         f"run {run} is open in another process: {hold.owner}, since {since}", place=place, mend=mend
     )
 
 
-def run_busy_here(run: RunId, *, place: str) -> RunBusy:
+def run_busy_here_error(run: RunId, *, place: str) -> RunBusy:
     """Return the error for a run that this process has open itself."""
     return RunBusy(f"run {run} is open already in this process", place=place, mend="wait for it to end")
 
 
-def run_lost(run: RunId, *, pid: object, host: object, place: str) -> RunLost:
+def run_lost_error(run: RunId, *, pid: object, host: object, place: str) -> RunLost:
     """Return the error for an owner who was replaced."""
     return RunLost(
         f"run {run} was taken over by pid {pid} on {host}; nothing more is written from here",
@@ -43,7 +47,7 @@ def run_lost(run: RunId, *, pid: object, host: object, place: str) -> RunLost:
     )
 
 
-def event_damaged(run: RunId, seq: int, reason: str, *, place: str) -> EventDamaged:
+def event_damaged_error(run: RunId, seq: int, reason: str, *, place: str) -> EventDamaged:
     """Return the error for an event that is not what was written."""
     return EventDamaged(
         f"event {seq} of run {run} cannot be read: {reason}",
@@ -59,8 +63,10 @@ def read_event(run: RunId, seq: int, kind: str, crc: int, body: bytes | None, *,
         EventDamaged: it is not what was written.
     """
     if body is None or zlib.crc32(body) != crc:
-        raise event_damaged(run, seq, "its text is not what was written (the checksum differs)", place=place)
+        raise event_damaged_error(
+            run, seq, "its text is not what was written (the checksum differs)", place=place
+        )
     try:
         return decode(kind, body.decode("ascii"))
     except (CodecError, UnicodeDecodeError) as error:
-        raise event_damaged(run, seq, str(error), place=place) from error
+        raise event_damaged_error(run, seq, str(error), place=place) from error

@@ -15,41 +15,41 @@ from dataclasses import dataclass
 from functools import partial
 
 from wavewright.config.redaction import Redactor
-from wavewright.executor.calls import Call, Fan, new_fan
-from wavewright.executor.capture import CURRENT, Capture
+from wavewright.executor.calls import FanOut, ScheduledCall, new_fan_out
+from wavewright.executor.capture import CURRENT_CAPTURE, OutputCapture
 from wavewright.executor.clock import Clock
-from wavewright.executor.deadlines import CallCancelledItself, DeadlinePassed, Deadlines
+from wavewright.executor.deadlines import CallCancelledItself, DeadlineExceeded, Deadlines
 from wavewright.executor.emissions import Emissions
 from wavewright.executor.events import GateRecord, ItemFinished, StepError, StepStatus
 from wavewright.executor.json_values import NotJsonError, clean_json, copy_json
-from wavewright.executor.keys import KeyMaker
+from wavewright.executor.keys import StepKeyBuilder
 from wavewright.executor.ports import GateRecords, Verify
-from wavewright.executor.process_exceptions import is_of_process
-from wavewright.executor.program import CompiledStep, CompiledTool, Program
-from wavewright.executor.retry import Failure, describe_failure, timeout_failure
-from wavewright.executor.reuse import Donor
-from wavewright.planner.cel_paths import kind_of
-from wavewright.planner.expressions import ExpressionFault
+from wavewright.executor.process_exceptions import is_process_exception
+from wavewright.executor.program import CompiledPlan, CompiledStep, CompiledTool
+from wavewright.executor.retry import AttemptFailure, describe_failure, timeout_failure
+from wavewright.executor.reuse import ReuseSource
+from wavewright.planner.cel_paths import kind_name
+from wavewright.planner.expressions import ExpressionError
 from wavewright.planner.models import Step
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.planner.validators import Validator
 from wavewright.tools.calls import ToolCall
 
-_MOST_MISFITS = 3
+_MAX_MISMATCHES = 3
 _JUDGE_SECONDS = 86_400.0
 """No judge takes a day; its own clock and the run's are what ends it."""
 _SCALARS = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
-class Skip:
+class SkippedStep:
     """The step's condition is false."""
 
     reason: str
 
 
 @dataclass(slots=True)
-class StepView:
+class StepGateView:
     """What a step's gates may look at; made for every step, so it is not frozen."""
 
     inputs: JsonObject
@@ -63,7 +63,7 @@ class StepRunner:
 
     def __init__(
         self,
-        program: Program,
+        program: CompiledPlan,
         *,
         run: RunId,
         job: str | None,
@@ -71,7 +71,7 @@ class StepRunner:
         verify: Verify,
         emissions: Emissions,
         clock: Clock,
-        donor: Donor | None,
+        donor: ReuseSource | None,
         redactor: Redactor,
     ) -> None:
         self.deadlines = Deadlines(clock)
@@ -79,7 +79,7 @@ class StepRunner:
         self._run = run
         self._job = job
         self._now = now
-        self._keys: dict[tuple[str, RunId], KeyMaker] = {}
+        self._keys: dict[tuple[str, RunId], StepKeyBuilder] = {}
         """By tool and the run that keys name; made when first called, so that a plan of many tools waits for none."""
         self._inputs = program.plan.inputs
         self._verify = verify
@@ -88,7 +88,7 @@ class StepRunner:
         self._donor = donor
         self._redactor = redactor
 
-    def begin(self, call: Call) -> CompiledStep | Fan | Skip | StepError:
+    def begin(self, call: ScheduledCall) -> CompiledStep | FanOut | SkippedStep | StepError:
         """Compile a step and ask its condition; spread it where it has items."""
         if call.step.tool not in self._program.tools:
             return StepError("tool", f"no tool named {call.step.tool!r} is installed", attempts=0)
@@ -97,18 +97,18 @@ class StepRunner:
             if compiled.when is not None:
                 holds = compiled.when(self._variables(call), self._now)
                 if holds is False:
-                    return Skip(f"its condition is false: {call.step.when}")
+                    return SkippedStep(f"its condition is false: {call.step.when}")
                 if holds is not True:
                     return StepError(
-                        "expression", f"its condition gave {kind_of(holds)}, not true or false", attempts=0
+                        "expression", f"its condition gave {kind_name(holds)}, not true or false", attempts=0
                     )
             if compiled.for_each is None:
                 return compiled
             items = compiled.for_each(self._variables(call), self._now)
-        except ExpressionFault as fault:
+        except ExpressionError as fault:
             return _expression_error(fault)
         if not isinstance(items, list):
-            return StepError("items", f"for_each gave {kind_of(items)}, not a list", attempts=0)
+            return StepError("items", f"for_each gave {kind_name(items)}, not a list", attempts=0)
         if len(items) > compiled.max_items:
             return StepError(
                 "items",
@@ -116,19 +116,19 @@ class StepRunner:
                 attempts=0,
                 hint="narrow the list, or raise max_items",
             )
-        return new_fan(call, compiled, items)
+        return new_fan_out(call, compiled, items)
 
-    def prepare(self, call: Call, compiled: CompiledStep) -> StepError | None:
+    def prepare(self, call: ScheduledCall, compiled: CompiledStep) -> StepError | None:
         """Render and validate the parameters of a call and give it its key."""
         tool = compiled.tool
         try:
             params = compiled.params(self._variables(call), self._now)
-        except ExpressionFault as fault:
+        except ExpressionError as fault:
             return _expression_error(fault)
         if not isinstance(params, dict):
-            return StepError("params", f"the parameters are {kind_of(params)}, not an object", attempts=0)
+            return StepError("params", f"the parameters are {kind_name(params)}, not an object", attempts=0)
         if tool.accepts is not None and not tool.accepts.accepts(params):
-            return StepError("params", f"the parameters {_misfit(tool.accepts, params)}", attempts=0)
+            return StepError("params", f"the parameters {_mismatch_text(tool.accepts, params)}", attempts=0)
         call.params = params
         try:
             keys = self._key_maker(call.step, tool)
@@ -137,7 +137,7 @@ class StepRunner:
             return StepError("params", f"the parameters are no JSON: {error}", attempts=0)
         return None
 
-    async def attempt(self, call: Call, compiled: CompiledStep) -> Json | Failure:
+    async def attempt(self, call: ScheduledCall, compiled: CompiledStep) -> Json | AttemptFailure:
         """Make one attempt; return the clean and valid output, or why there is none."""
         assert call.key is not None
         tool = compiled.tool
@@ -158,49 +158,49 @@ class StepRunner:
         )
         call.is_under_way = True
         output: object = None
-        failure: Failure | None = None
-        capture = Capture()
-        token = CURRENT.set(capture)
+        failure: AttemptFailure | None = None
+        capture = OutputCapture()
+        token = CURRENT_CAPTURE.set(capture)
         try:
             output = await self.deadlines.limit(tool.call(request), compiled.timeout, of=call.step.id)
-        except DeadlinePassed as passed:
+        except DeadlineExceeded as passed:
             failure = timeout_failure(compiled.timeout, was_abandoned=passed.was_abandoned)
         except CallCancelledItself:
-            failure = Failure("tool", "the tool cancelled itself")
+            failure = AttemptFailure("tool", "the tool cancelled itself")
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             # The edge of a tool call: a failure is a result, whatever class its author has chosen for it.
-            if is_of_process(error, asyncio.current_task()):
+            if is_process_exception(error, asyncio.current_task()):
                 raise
             failure = describe_failure(error, self._clock.wall(), self._redactor)
         finally:
-            CURRENT.reset(token)
+            CURRENT_CAPTURE.reset(token)
             texts = capture.close(self._redactor)
-            self._emissions.end(call, texts, failure.traceback if failure is not None else "")
+            self._emissions.finish(call, texts, failure.traceback if failure is not None else "")
         return failure or checked_output(output, tool)
 
     def ask_gates(
-        self, call: Call, output: Json, items: Sequence[tuple[int, Json]] | None
+        self, call: ScheduledCall, output: Json, items: Sequence[tuple[int, Json]] | None
     ) -> GateRecords | Awaitable[GateRecords]:
         """Return what a step's gates say of its output, or what is to be waited for to know it."""
         step_id = call.step.id
-        view = StepView(self._inputs, {**call.visible, step_id: output}, items)
+        view = StepGateView(self._inputs, {**call.visible, step_id: output}, items)
         try:
             return self._verify(step_id, output, view)
         except Exception as error:  # noqa: BLE001 - the port's other side: a gate that was not asked is red
-            return self._unasked(step_id, error)
+            return self._not_evaluated(step_id, error)
 
     async def await_gates(self, step_id: StepId, asked: Awaitable[GateRecords]) -> GateRecords:
         """Wait for what a step's gates say; whatever goes wrong there makes them red."""
         try:
             return await self.deadlines.limit(asked, _JUDGE_SECONDS)
         except CallCancelledItself:
-            return self._unasked(step_id, "it was cancelled")
+            return self._not_evaluated(step_id, "it was cancelled")
         except Exception as error:  # noqa: BLE001 - the port's other side: a gate that was not asked is red
-            return self._unasked(step_id, error)
+            return self._not_evaluated(step_id, error)
 
-    def _unasked(self, step_id: StepId, reason: object) -> GateRecords:
+    def _not_evaluated(self, step_id: StepId, reason: object) -> GateRecords:
         """Return the gates of a step as red: the port promises an answer, and gave none."""
         why = f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else str(reason)
         return tuple(
@@ -218,33 +218,33 @@ class StepRunner:
             if gate.on == step_id
         )
 
-    def _key_maker(self, step: Step, tool: CompiledTool) -> KeyMaker:
+    def _key_maker(self, step: Step, tool: CompiledTool) -> StepKeyBuilder:
         # A call that a retry repeats is the same work: a tool that writes can tell by its key.
         run = self._run
         if self._donor is not None and step.id not in self._donor.anew:
             run = self._donor.origin
         made = self._keys.get((step.tool, run))
         if made is None:
-            made = KeyMaker(tool.signature, config=tool.config, now=self._now.timestamp(), run=run)
+            made = StepKeyBuilder(tool.signature, config=tool.config, now=self._now.timestamp(), run=run)
             self._keys[step.tool, run] = made
         return made
 
-    def _variables(self, call: Call) -> JsonObject:
+    def _variables(self, call: ScheduledCall) -> JsonObject:
         variables: JsonObject = {"inputs": self._inputs, "steps": call.visible}
-        if call.fan is not None:
-            variables["item"] = call.fan.items[call.index]
+        if call.fan_out is not None:
+            variables["item"] = call.fan_out.items[call.index]
             variables["index"] = call.index
         return variables
 
 
-def checked_output(output: object, tool: CompiledTool) -> Json | Failure:
+def checked_output(output: object, tool: CompiledTool) -> Json | AttemptFailure:
     """Return an output as clean JSON that fits the tool's output schema, or why it is none."""
     try:
         clean = clean_json(output)
     except NotJsonError as error:
-        return Failure("output", str(error), hint="return plain JSON values")
+        return AttemptFailure("output", str(error), hint="return plain JSON values")
     if tool.returns is not None and not tool.returns.accepts(clean):
-        return Failure("output", f"the output {_misfit(tool.returns, clean)}")
+        return AttemptFailure("output", f"the output {_mismatch_text(tool.returns, clean)}")
     return clean
 
 
@@ -253,20 +253,20 @@ def is_empty(output: Json) -> bool:
     return output is None or (isinstance(output, str | list | dict) and not output)
 
 
-def fan_result(fan: Fan) -> tuple[StepStatus, Json, StepError | None]:
+def fan_out_result(fan: FanOut) -> tuple[StepStatus, Json, StepError | None]:
     """Return status, output and error of a `for_each` step all of whose items have ended."""
     endings = [ending for ending in fan.endings if ending is not None]
     succeeded = [ending for ending in endings if ending.status != "failed"]
     wanted = fan.head.step.min_ok
     if len(succeeded) < (len(endings) if wanted is None else min(wanted, len(endings))):
-        return "failed", None, _fan_error(endings, len(succeeded))
+        return "failed", None, _fan_out_error(endings, len(succeeded))
     output: Json = [ending.output for ending in succeeded]
     if not output:
         return "empty", output, None
     return ("reused" if all(ending.status == "reused" for ending in endings) else "ok"), output, None
 
 
-def fan_items(fan: Fan) -> list[tuple[int, Json]]:
+def fan_out_items(fan: FanOut) -> list[tuple[int, Json]]:
     """Return position and item of each entry of a fan's output."""
     return [
         (ending.index, fan.items[ending.index])
@@ -275,7 +275,7 @@ def fan_items(fan: Fan) -> list[tuple[int, Json]]:
     ]
 
 
-def fan_key(keys: Sequence[StepKey | None]) -> StepKey | None:
+def fan_out_key(keys: Sequence[StepKey | None]) -> StepKey | None:
     """Return the key of a `for_each` step from those of its items; none where an item has none."""
     digest = hashlib.sha256(b"for_each")
     for key in keys:
@@ -285,7 +285,7 @@ def fan_key(keys: Sequence[StepKey | None]) -> StepKey | None:
     return StepKey(digest.hexdigest())
 
 
-def _fan_error(endings: list[ItemFinished], succeeded: int) -> StepError:
+def _fan_out_error(endings: list[ItemFinished], succeeded: int) -> StepError:
     failed = [ending for ending in endings if ending.error is not None]
     first = failed[0]
     assert first.error is not None
@@ -306,17 +306,17 @@ def _own_copy(params: JsonObject) -> JsonObject:
     }
 
 
-def _expression_error(fault: ExpressionFault) -> StepError:
+def _expression_error(fault: ExpressionError) -> StepError:
     return StepError("expression", fault.message, attempts=0, hint=fault.hint)
 
 
-def _misfit(validator: Validator, value: Json) -> str:
-    return "; ".join(_sentences(validator, value))
+def _mismatch_text(validator: Validator, value: Json) -> str:
+    return "; ".join(_mismatch_lines(validator, value))
 
 
-def _sentences(validator: Validator, value: Json) -> Iterator[str]:
-    misfits = validator.misfits(value)
-    for misfit in misfits[:_MOST_MISFITS]:
+def _mismatch_lines(validator: Validator, value: Json) -> Iterator[str]:
+    misfits = validator.violations(value)
+    for misfit in misfits[:_MAX_MISMATCHES]:
         yield f"at {misfit.pointer} {misfit.message}" if misfit.pointer else misfit.message
-    if len(misfits) > _MOST_MISFITS:
-        yield f"and {len(misfits) - _MOST_MISFITS} more"
+    if len(misfits) > _MAX_MISMATCHES:
+        yield f"and {len(misfits) - _MAX_MISMATCHES} more"

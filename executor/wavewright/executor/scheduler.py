@@ -11,24 +11,24 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
-from wavewright.executor.brake import Brake
-from wavewright.executor.calls import Call
+from wavewright.executor.brake import DrainSignal
+from wavewright.executor.calls import ScheduledCall
 from wavewright.executor.clock import Clock
 from wavewright.executor.events import Event, StepError, StepFinished, WaveFinished, WaveStarted
 from wavewright.executor.journal import Journal
-from wavewright.executor.journaled import Lacks
-from wavewright.executor.ledger import Ledger
-from wavewright.executor.performer import Performer
-from wavewright.executor.pool import Pool
-from wavewright.executor.program import Program
-from wavewright.executor.readiness import Readiness
-from wavewright.executor.reuse import Donor
+from wavewright.executor.journaled import WithheldCheck
+from wavewright.executor.ledger import EventRecorder
+from wavewright.executor.performer import CallExecutor
+from wavewright.executor.pool import WorkerPool
+from wavewright.executor.program import CompiledPlan
+from wavewright.executor.readiness import StepReadiness
+from wavewright.executor.reuse import ReuseSource
 from wavewright.executor.runner import StepRunner
 from wavewright.executor.state import RunState
 from wavewright.planner.goals import Limits
 from wavewright.planner.types import JsonObject, Schedule, StepId
 
-_UNCLEAR_WRITE = StepError(
+_UNCERTAIN_WRITE = StepError(
     "cancelled",
     "the call was under way and may have taken effect",
     hint="look whether it did; it is not repeated unless the tool is idempotent",
@@ -40,32 +40,32 @@ class Scheduler:
 
     def __init__(  # noqa: PLR0913 - the parts of an execution and its policy
         self,
-        program: Program,
+        program: CompiledPlan,
         runner: StepRunner,
-        ledger: Ledger,
+        ledger: EventRecorder,
         journal: Journal | None,
         *,
-        lacks: Lacks,
+        lacks: WithheldCheck,
         schedule: Schedule,
         limits: Limits,
         prior: RunState,
         retry_failed: bool,
         announces: bool,
-        donor: Donor | None,
+        donor: ReuseSource | None,
         clock: Clock,
-        brake: Brake,
+        brake: DrainSignal,
     ) -> None:
         self._program = program
         self._ledger = ledger
         self._in_waves = schedule == "waves"
         self._round = prior.round
         self._clock = clock
-        self._readiness = Readiness(program, limits.max_waves)
+        self._readiness = StepReadiness(program, limits.max_waves)
         self._settled_early: set[StepId] = set()
         self._freed: deque[StepId] = deque()
         self._is_admitting = False
         self._is_stopped = False
-        self._performer = Performer(
+        self._performer = CallExecutor(
             self,
             runner,
             ledger,
@@ -77,9 +77,9 @@ class Scheduler:
             donor=donor,
             clock=clock,
         )
-        self._pool = Pool(
-            self._performer.perform,
-            self.commit_at_once,
+        self._pool = WorkerPool(
+            self._performer.execute,
+            self.commit_now,
             concurrency=limits.concurrency,
             tool_limits={name: tool.limit for name, tool in program.tools.items() if tool.limit is not None},
             clock=clock,
@@ -89,14 +89,16 @@ class Scheduler:
     async def run(self) -> None:
         """Run every step that can be run; return when all have ended."""
         for step_id in self._readiness.unordered:
-            self._end_without_call(step_id, "cancelled", "it waits for itself: its dependencies form a cycle")
+            self._finish_without_call(
+                step_id, "cancelled", "it waits for itself: its dependencies form a cycle"
+            )
         if self._in_waves:
             self._start_wave(0, self._readiness.wave_after(-1))
         else:
             self._freed.extend(self._readiness.roots)
             self._admit_freed()
-        self.commit_at_once()
-        if self._readiness.left:
+        self.commit_now()
+        if self._readiness.remaining:
             await self._pool.run()
 
     def apply(self, events: Iterable[Event]) -> None:
@@ -113,7 +115,7 @@ class Scheduler:
                 self._freed.extend(event.steps)
         self._admit_freed()
 
-    def commit_at_once(self) -> None:
+    def commit_now(self) -> None:
         """Commit what is pending here and now, where the journal never waits."""
         if self._ledger.is_instant:
             self._ledger.commit_now(self.apply)
@@ -126,15 +128,15 @@ class Scheduler:
         self._is_stopped = True
         written = {step_id for step_id, _ in self._ledger.state.begun if self._writes(step_id)}
         for step_id in self._program.graph.steps:
-            if self._readiness.has_ended(step_id):
+            if self._readiness.is_finished(step_id):
                 continue
-            if step_id in written or not self._performer.has_ended_before(step_id):
-                error = _UNCLEAR_WRITE if step_id in written else None
+            if step_id in written or not self._performer.is_finished_earlier(step_id):
+                error = _UNCERTAIN_WRITE if step_id in written else None
                 ending = StepFinished(
                     at=self._clock.wall(), step=step_id, status="cancelled", error=error, reason=reason
                 )
                 self._ledger.record(ending)
-            self._readiness.end(step_id, "cancelled")
+            self._readiness.mark_finished(step_id, "cancelled")
 
     def _writes(self, step_id: StepId) -> bool:
         step = self._program.graph.steps.get(step_id)
@@ -145,22 +147,22 @@ class Scheduler:
         """Return the outputs that a step may read."""
         return self._program.visible(step_id, self._readiness.outputs)
 
-    def push(self, call: Call, after: float = 0.0) -> None:
+    def push(self, call: ScheduledCall, after: float = 0.0) -> None:
         """Let a call start, now or after some seconds."""
         if after > 0:
             self._pool.push_later(call, after)
         else:
             self._pool.push(call)
 
-    def start(self, work: Callable[[], Awaitable[None]]) -> None:
+    def start_background(self, work: Callable[[], Awaitable[None]]) -> None:
         """Let something run beside the calls."""
-        self._pool.start(work)
+        self._pool.start_background(work)
 
     def _settle(self, ending: StepFinished) -> None:
-        freed = self._readiness.settle(ending)
+        freed = self._readiness.release_dependents(ending)
         if not self._in_waves:
             self._freed.extend(freed)
-        if not self._readiness.left:
+        if not self._readiness.remaining:
             self._pool.close()
 
     def _admit_freed(self) -> None:
@@ -173,15 +175,15 @@ class Scheduler:
         self._is_admitting = False
 
     def _admit(self, step_id: StepId) -> None:
-        if self._readiness.has_ended(step_id):
+        if self._readiness.is_finished(step_id):
             return
-        stop = self._readiness.stop(step_id)
+        stop = self._readiness.unrunnable(step_id)
         if stop is not None:
-            self._end_without_call(step_id, stop.status, stop.reason)
+            self._finish_without_call(step_id, stop.status, stop.reason)
             return
         step = self._program.graph.steps[step_id]
         place = self._program.place[step_id]
-        self._pool.push(Call(step, -self._program.priority[place], place))
+        self._pool.push(ScheduledCall(step, -self._program.priority[place], place))
 
     def _start_wave(self, wave: int, steps: Iterable[StepId]) -> None:
         if steps:
@@ -190,28 +192,28 @@ class Scheduler:
             self._freed.extend(self._readiness.beyond_limit())
             self._admit_freed()
 
-    def end(self, ending: StepFinished) -> None:
+    def finish_step(self, ending: StepFinished) -> None:
         """Record how a step ended; with the last one of a wave the next begins."""
         self._ledger.record(ending)
-        self._note_end(ending)
+        self._note_finished(ending)
 
-    def _note_end(self, ending: StepFinished) -> None:
-        finished_wave = self._readiness.end(ending.step, ending.status)
+    def _note_finished(self, ending: StepFinished) -> None:
+        finished_wave = self._readiness.mark_finished(ending.step, ending.status)
         if finished_wave is not None and self._in_waves:
             self._ledger.record(WaveFinished(self._clock.wall(), finished_wave, self._round))
             self._start_wave(finished_wave + 1, self._readiness.wave_after(finished_wave))
 
-    def _end_without_call(
+    def _finish_without_call(
         self, step_id: StepId, status: Literal["blocked", "cancelled"], reason: str
     ) -> None:
         ending = StepFinished(at=self._clock.wall(), step=step_id, status=status, reason=reason)
         # There is no output that anybody could read too early, so nobody need wait for the commit.
         self._settled_early.add(step_id)
-        self.end(ending)
+        self.finish_step(ending)
         self._settle(ending)
 
-    def keep(self, record: StepFinished) -> None:
+    def replay_step(self, record: StepFinished) -> None:
         """Take over how a step ended before; it is in the journal already."""
-        self._note_end(record)
+        self._note_finished(record)
         self._settle(record)
         self._admit_freed()

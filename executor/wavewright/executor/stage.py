@@ -9,34 +9,34 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from wavewright.executor.calls import Call
+from wavewright.executor.calls import ScheduledCall
 from wavewright.executor.events import StepFinished
 from wavewright.planner.types import JsonObject, StepId
 
 
-class Stage(Protocol):
+class SchedulerPort(Protocol):
     """What a performer needs of its scheduler."""
 
     def visible(self, step_id: StepId) -> JsonObject:
         """Return the outputs that a step may read."""
         ...
 
-    def push(self, call: Call, after: float = 0.0) -> None:
+    def push(self, call: ScheduledCall, after: float = 0.0) -> None:
         """Let a call start, now or after some seconds."""
         ...
 
-    def end(self, ending: StepFinished) -> None:
+    def finish_step(self, ending: StepFinished) -> None:
         """Record how a step ended."""
         ...
 
-    def start(self, work: Callable[[], Awaitable[None]]) -> None:
+    def start_background(self, work: Callable[[], Awaitable[None]]) -> None:
         """Let something run beside the calls."""
         ...
 
-    def keep(self, record: StepFinished) -> None:
+    def replay_step(self, record: StepFinished) -> None:
         """Take over an ending that is in the journal already."""
         ...
 
-    def commit_at_once(self) -> None:
+    def commit_now(self) -> None:
         """Commit what is pending, where the journal never waits."""
         ...

@@ -63,7 +63,7 @@ _NO_RUNGS: Map[int, RungTaken] = Map()
 _NO_LOOP_CALLS: Map[StepId, Map[int, LoopToolCalled]] = Map()
 _NO_LOOP_CALLS_OF_STEP: Map[int, LoopToolCalled] = Map()
 _NO_FAULTS: Map[tuple[StepId, int | None], AttemptLogged] = Map()
-MOST_FAULTS = 50
+MAX_FAULTS = 50
 """Failed calls whose last attempt a state holds whole; the journal has the others."""
 
 
@@ -183,7 +183,7 @@ class RunState:
 def blocking_gate(gates: tuple[GateRecord, ...]) -> GateRecord | None:
     """Return the first red gate that keeps an output from its readers."""
     for record in gates:
-        if record.is_red and record.severity == "block":
+        if record.has_failed and record.severity == "block":
             return record
     return None
 
@@ -300,7 +300,7 @@ def _without(
 
 def _with_fault(state: RunState, event: AttemptLogged) -> RunState:
     place = (event.step, event.index)
-    if not event.traceback or (place not in state.faults and len(state.faults) >= MOST_FAULTS):
+    if not event.traceback or (place not in state.faults and len(state.faults) >= MAX_FAULTS):
         return state if state.finished is None else replace(state, finished=None)
     return replace(state, faults=state.faults.set(place, event), finished=None)
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from wavewright.config.settings import Settings
 from wavewright.executor.job_store.port import JobStore
 from wavewright.executor.journal import Journal
-from wavewright.planner.allowance import OpenPurse
+from wavewright.planner.allowance import InspectableBudgetStore
 
 if TYPE_CHECKING:
     from wavewright.executor.journal_sqlite import SqliteJournal
     from wavewright.executor.postgres.journal import PostgresJournal
-    from wavewright.executor.postgres.purse import PostgresPurse
-    from wavewright.executor.purse_sqlite import SqlitePurse
+    from wavewright.executor.postgres.purse import PostgresBudgetStore
+    from wavewright.executor.purse_sqlite import SqliteBudgetStore
     from wavewright.executor.retention import RunRemoval
 
 
@@ -31,16 +31,16 @@ class Stores:
 
     journal: Journal
     jobs: JobStore
-    purse: OpenPurse
+    budget_store: InspectableBudgetStore
 
 
 def place_of_journal(settings: Settings) -> str:
     """Return where the journal is, as it may be shown: the file, or the database without its password."""
     if settings.journal_url is None:
         return str(settings.journal)
-    from wavewright.executor.postgres.faults import place_of
+    from wavewright.executor.postgres.faults import display_url
 
-    return place_of(settings.journal_url)
+    return display_url(settings.journal_url)
 
 
 def journal_of(
@@ -60,19 +60,21 @@ def journal_of(
     return SqliteJournal(settings.journal, clock=clock)
 
 
-def purse_of(settings: Settings, *, clock: Callable[[], float] = time.time) -> SqlitePurse | PostgresPurse:
+def budget_store_of(
+    settings: Settings, *, clock: Callable[[], float] = time.time
+) -> SqliteBudgetStore | PostgresBudgetStore:
     """Return the purse beside that journal, to be entered.
 
     Raises:
         JournalError: with the place and the mend.
     """
     if settings.journal_url is not None:
-        from wavewright.executor.postgres.purse import PostgresPurse
+        from wavewright.executor.postgres.purse import PostgresBudgetStore
 
-        return PostgresPurse(settings.journal_url, settings.budgets, clock)
-    from wavewright.executor.purse_sqlite import SqlitePurse
+        return PostgresBudgetStore(settings.journal_url, settings.budgets, clock)
+    from wavewright.executor.purse_sqlite import SqliteBudgetStore
 
-    return SqlitePurse(settings.journal, settings.budgets, clock)
+    return SqliteBudgetStore(settings.journal, settings.budgets, clock)
 
 
 @asynccontextmanager
@@ -90,9 +92,9 @@ async def open_stores(
     """
     async with (
         journal_of(settings, clock=clock) as journal,
-        purse_of(settings, clock=clock) as purse,
+        budget_store_of(settings, clock=clock) as purse,
     ):
-        yield Stores(journal, _jobs_of(journal, clock), purse)
+        yield Stores(journal, _job_store_of(journal, clock), purse)
 
 
 def removal_of(journal: Journal) -> RunRemoval:
@@ -110,7 +112,7 @@ def removal_of(journal: Journal) -> RunRemoval:
     return PostgresRunRemoval(journal)
 
 
-def _jobs_of(journal: SqliteJournal | PostgresJournal, clock: Callable[[], float]) -> JobStore:
+def _job_store_of(journal: SqliteJournal | PostgresJournal, clock: Callable[[], float]) -> JobStore:
     from wavewright.executor.journal_sqlite import SqliteJournal
 
     if isinstance(journal, SqliteJournal):

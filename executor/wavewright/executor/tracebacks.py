@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import Final, cast
 
 from wavewright.config.redaction import Redactor
-from wavewright.executor.events import Frame
+from wavewright.executor.events import TracebackFrame
 from wavewright.executor.json_values import valid_text
 from wavewright.planner.rendering import cut_middle
 
-MOST_FRAMES: Final = 4
+MAX_FRAMES: Final = 4
 """Frames that an error holds."""
 MAX_TRACEBACK_CHARS: Final = 16_000
-_MOST_TRACED: Final = 40
+_MAX_TRACED_FRAMES: Final = 40
 """Frames of one exception in the text of a traceback."""
-_LONGEST_LINE = 200
-_MAX_REDACTED = 16 * MAX_TRACEBACK_CHARS
+_MAX_LINE_CHARS = 200
+_MAX_REDACTED_CHARS = 16 * MAX_TRACEBACK_CHARS
 _LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 
-def last_frames(error: BaseException, redactor: Redactor) -> tuple[Frame, ...]:
+def last_frames(error: BaseException, redactor: Redactor) -> tuple[TracebackFrame, ...]:
     """Return the last frames of the user's own code, the innermost last.
 
     Where an exception passed through none of it, as in a tool that was installed with pip, those of libraries count.
@@ -37,25 +37,25 @@ def last_frames(error: BaseException, redactor: Redactor) -> tuple[Frame, ...]:
     """
     stack = [
         frame
-        for one in _with_firsts(error)
-        for frame in _below_engine(traceback.extract_tb(one.__traceback__))
+        for one in _first_exceptions(error)
+        for frame in _tool_frames(traceback.extract_tb(one.__traceback__))
     ]
     own = [frame for frame in stack if not _is_library(frame.filename)]
     shown = own or [frame for frame in stack if not _is_engine(frame.filename)]
-    return tuple(_frame(frame, redactor) for frame in shown[-MOST_FRAMES:])
+    return tuple(_frame(frame, redactor) for frame in shown[-MAX_FRAMES:])
 
 
 def traceback_text(error: BaseException, redactor: Redactor) -> str:
     """Return the traceback as Python prints it, without the frames of the engine above the tool's own."""
-    whole = traceback.TracebackException.from_exception(error, limit=-_MOST_TRACED, compact=True)
-    whole.stack = traceback.StackSummary.from_list(_below_engine(whole.stack))
+    whole = traceback.TracebackException.from_exception(error, limit=-_MAX_TRACED_FRAMES, compact=True)
+    whole.stack = traceback.StackSummary.from_list(_tool_frames(whole.stack))
     text = "".join(whole.format()).rstrip()
     # Redacted before it is cut: half a secret is not recognised as one.
-    text = valid_text(redactor.redact(cut_middle(text, _MAX_REDACTED)))
+    text = valid_text(redactor.redact(cut_middle(text, _MAX_REDACTED_CHARS)))
     return cut_middle(text, MAX_TRACEBACK_CHARS)
 
 
-def _with_firsts(error: BaseException) -> Iterator[BaseException]:
+def _first_exceptions(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and, where it is a group, the first one of each level of it."""
     yield error
     while isinstance(error, BaseExceptionGroup):
@@ -63,16 +63,16 @@ def _with_firsts(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def _below_engine(stack: Iterable[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+def _tool_frames(stack: Iterable[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
     """Return a stack from the first frame on that is not the engine's; all of it where every frame is."""
     frames = list(stack)
     first = next((place for place, frame in enumerate(frames) if not _is_engine(frame.filename)), 0)
     return frames[first:]
 
 
-def _frame(frame: traceback.FrameSummary, redactor: Redactor) -> Frame:
+def _frame(frame: traceback.FrameSummary, redactor: Redactor) -> TracebackFrame:
     code = redactor.redact((frame.line or "").strip())
-    return Frame(_shown_path(frame.filename), frame.lineno or 0, frame.name, code[:_LONGEST_LINE])
+    return TracebackFrame(_shown_path(frame.filename), frame.lineno or 0, frame.name, code[:_MAX_LINE_CHARS])
 
 
 def _shown_path(file: str) -> str:

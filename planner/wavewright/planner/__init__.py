@@ -10,22 +10,31 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wavewright.planner.allowance import Allowance, Left, OpenPurse
+    from wavewright.planner.allowance import Allowance, InspectableBudgetStore, RemainingBudget
     from wavewright.planner.binding import (
         bind_plan,
         mandatory_caps,
         mandatory_gates,
         template_gate_of,
     )
-    from wavewright.planner.catalogue import CATALOGUE, Entry
+    from wavewright.planner.catalogue import CATALOGUE, DiagnosticEntry
     from wavewright.planner.checker import check
-    from wavewright.planner.diagnostics import Diagnostic, PlanError, place
+    from wavewright.planner.diagnostics import Diagnostic, PlanError, locate_diagnostics
     from wavewright.planner.estimates import expected_seconds
-    from wavewright.planner.expressions import ExpressionFault, TypedEnvironment, evaluate
+    from wavewright.planner.expressions import ExpressionError, TypedEnvironment, evaluate
     from wavewright.planner.goals import Goal, GoalTemplate, Job, Limits, Recipe, Rules
     from wavewright.planner.graph import CriticalPath, PlanGraph
     from wavewright.planner.hashing import canonical_json, content_hash, plan_hash, step_key
-    from wavewright.planner.ladder import Clock, Fallen, Ladder, Landing, Rung, RungRecord, deadline, descend
+    from wavewright.planner.ladder import (
+        FallbackFailure,
+        FallbackResult,
+        Ladder,
+        Rung,
+        RungRecord,
+        RungTimeout,
+        run_ladder,
+        rung_timeout,
+    )
     from wavewright.planner.ladders import read_ladders
     from wavewright.planner.model_port import (
         LoopLimits,
@@ -34,17 +43,23 @@ if TYPE_CHECKING:
         ModelAnswer,
         ModelCall,
         ModelChoice,
+        ModelClient,
         ModelError,
-        Models,
         ModelUse,
         NamedCall,
         Role,
         Turn,
     )
     from wavewright.planner.models import Cap, Gate, Plan, PlanPatch, Retry, Step
-    from wavewright.planner.patches import PatchCheck, PatchRefused, apply_patch, check_patch, fingerprint
+    from wavewright.planner.patches import (
+        PatchCheck,
+        PatchRefused,
+        apply_patch,
+        check_patch,
+        patch_fingerprint,
+    )
     from wavewright.planner.plan_diff import PlanDiff, diff_plans
-    from wavewright.planner.planned import Answered, Attempt, Planned, UserQuestion
+    from wavewright.planner.planned import AnsweredQuestion, PlanningAttempt, PlanningResult, UserQuestion
     from wavewright.planner.planning import make_plan
     from wavewright.planner.reader import (
         PlanText,
@@ -59,7 +74,14 @@ if TYPE_CHECKING:
     from wavewright.planner.resolving import check_template, resolve_goal
     from wavewright.planner.sarif import render_sarif
     from wavewright.planner.signatures import Tools, ToolSignature
-    from wavewright.planner.spending import Account, CallHistory, OverBudget, Purse, Reservation, Spend
+    from wavewright.planner.spending import (
+        BudgetExceeded,
+        BudgetScope,
+        BudgetStore,
+        CallHistory,
+        Reservation,
+        Spend,
+    )
     from wavewright.planner.types import (
         GateId,
         Json,
@@ -70,35 +92,35 @@ if TYPE_CHECKING:
         StepId,
         StepKey,
     )
-    from wavewright.planner.types_fit import misfit
-    from wavewright.planner.validators import BadSchemaError, Validator, validator_of
+    from wavewright.planner.types_fit import incompatibility
+    from wavewright.planner.validators import InvalidSchemaError, Validator, validator_of
 
 __all__ = [
     "CATALOGUE",
-    "Account",
     "Allowance",
-    "Answered",
-    "Attempt",
-    "BadSchemaError",
+    "AnsweredQuestion",
+    "BudgetExceeded",
+    "BudgetScope",
+    "BudgetStore",
     "CallHistory",
     "Cap",
-    "Clock",
     "CriticalPath",
     "Diagnostic",
-    "Entry",
-    "ExpressionFault",
-    "Fallen",
+    "DiagnosticEntry",
+    "ExpressionError",
+    "FallbackFailure",
+    "FallbackResult",
     "Gate",
     "GateId",
     "Goal",
     "GoalTemplate",
+    "InspectableBudgetStore",
+    "InvalidSchemaError",
     "Job",
     "Json",
     "JsonObject",
     "JsonSchema",
     "Ladder",
-    "Landing",
-    "Left",
     "Limits",
     "LoopLimits",
     "LoopTool",
@@ -106,12 +128,10 @@ __all__ = [
     "ModelAnswer",
     "ModelCall",
     "ModelChoice",
+    "ModelClient",
     "ModelError",
     "ModelUse",
-    "Models",
     "NamedCall",
-    "OpenPurse",
-    "OverBudget",
     "PatchCheck",
     "PatchRefused",
     "Plan",
@@ -121,9 +141,10 @@ __all__ = [
     "PlanHash",
     "PlanPatch",
     "PlanText",
-    "Planned",
-    "Purse",
+    "PlanningAttempt",
+    "PlanningResult",
     "Recipe",
+    "RemainingBudget",
     "Reservation",
     "Retry",
     "Role",
@@ -131,6 +152,7 @@ __all__ = [
     "RunId",
     "Rung",
     "RungRecord",
+    "RungTimeout",
     "Spend",
     "Step",
     "StepId",
@@ -149,17 +171,15 @@ __all__ = [
     "check_template",
     "compile_render",
     "content_hash",
-    "deadline",
-    "descend",
     "diff_plans",
     "evaluate",
     "expected_seconds",
-    "fingerprint",
+    "incompatibility",
+    "locate_diagnostics",
     "make_plan",
     "mandatory_caps",
     "mandatory_gates",
-    "misfit",
-    "place",
+    "patch_fingerprint",
     "plan_hash",
     "read_ladders",
     "read_model",
@@ -173,6 +193,8 @@ __all__ = [
     "render_sarif",
     "render_text",
     "resolve_goal",
+    "run_ladder",
+    "rung_timeout",
     "step_key",
     "template_gate_of",
     "validator_of",

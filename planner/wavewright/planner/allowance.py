@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from wavewright.planner.spending import Account, Purse, Spend
+from wavewright.planner.spending import BudgetScope, BudgetStore, Spend
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class RemainingBudget:
     """What is left of one budget, never less than nothing; `None` where the budget sets no such bound."""
 
     calls: int | None = None
@@ -30,11 +30,11 @@ class Left:
 class Allowance:
     """What is left of every budget that a call would count towards."""
 
-    run: Left = field(default_factory=Left)
+    run: RemainingBudget = field(default_factory=RemainingBudget)
     """Less what is held back for review and recovery, where the role is another."""
-    job: Left = field(default_factory=Left)
-    day: Left = field(default_factory=Left)
-    step: Left = field(default_factory=Left)
+    job: RemainingBudget = field(default_factory=RemainingBudget)
+    day: RemainingBudget = field(default_factory=RemainingBudget)
+    step: RemainingBudget = field(default_factory=RemainingBudget)
     usd_per_1000_tokens: float | None = None
     """Price of 1,000 tokens of the model that a worker would ask; None where it is not known, or no budget asks."""
 
@@ -44,9 +44,9 @@ class Allowance:
         return any(left.usd is not None for left in (self.run, self.job, self.day, self.step))
 
 
-class OpenPurse(Purse, Protocol):
+class InspectableBudgetStore(BudgetStore, Protocol):
     """A purse that one may look into."""
 
-    async def left(self, account: Account) -> Allowance:
+    async def left(self, account: BudgetScope) -> Allowance:
         """Return what an account could still reserve, and what was spent."""
         ...

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wavewright.config.json_scan import FENCE, JsonScanner, Note, ScanError
-from wavewright.config.nodes import Node, ObjectNode, walk
-from wavewright.config.sources import DocumentError, Fault, Source, Span
+from wavewright.config.nodes import Node, ObjectNode, iterate_nodes
+from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
 
 _GAP = "(?:[ \t\n\r\ufeff\u200b-\u200d\u2060\u00a0\u202f]++|(?:#|//)[^\n]{0,400}+\n|/\\*[^*]{0,400}+\\*/)*"
 _QUOTE = "[\"'\u201c\u201d\u201e\u2018\u2019]"
@@ -32,90 +32,90 @@ _START = re.compile(
 )
 _THINK_END = re.compile(r"</think\s{0,80}>", re.IGNORECASE)
 _FIRST = re.compile(r"\s*+(?=[\[{\"])")
-_OF_A_PLAN = re.compile(r"steps|tool|depends|params", re.IGNORECASE)
+_PLAN_WORD = re.compile(r"steps|tool|depends|params", re.IGNORECASE)
 _ELIDED = re.compile(r"\.\.\.|…")
 _SURPLUS = re.compile(r"(?:[ \t\n\r]*+[}\]])+")
 _CONTINUES = re.compile(rf"{_GAP},{_GAP}(?:{_QUOTE}|[\[{{]|[A-Za-z_$][A-Za-z0-9_$]{{0,80}}+{_GAP}:)")
 _KEY_BEFORE = re.compile(rf"(?:{_QUOTE}|\bsteps)[ \t\n\r]*+:[ \t\n\r]*+\Z", re.IGNORECASE)
 
-MOST_VALUES = 1000
+MAX_VALUES = 1000
 """No honest answer holds more pieces of JSON, whole or broken; it bounds the time that a hostile one takes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Find:
+class JsonMatch:
     """One JSON value of an answer."""
 
     node: Node
     start: int
     end: int
     notes: tuple[Note, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[DocumentFault, ...]
     unclosed: tuple[ObjectNode, ...]
     """Objects that the end of the answer, or of its code fence, closed; innermost first."""
     surplus: int | None
     """Where closing brackets that close nothing stand behind the value."""
 
     @property
-    def is_of_a_plan(self) -> bool:
+    def resembles_plan(self) -> bool:
         """Whether some key is one that plans have."""
         return any(
-            _OF_A_PLAN.search(key)
-            for node in walk(self.node)
+            _PLAN_WORD.search(key)
+            for node in iterate_nodes(self.node)
             if isinstance(node, ObjectNode)
             for key in node.members
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenJson:
     """Something that begins like a JSON value and is none."""
 
-    fault: Fault
-    faults: tuple[Fault, ...]
+    fault: DocumentFault
+    faults: tuple[DocumentFault, ...]
     """What else was wrong before that."""
     broken_at: int
-    reached: int
+    read_until: int
     """How far it was read."""
 
 
 @dataclass(slots=True)
-class Answer:
+class AnswerJson:
     """An answer, taken apart."""
 
-    finds: list[Find]
-    thoughts: list[int]
+    matches: list[JsonMatch]
+    reasoning_starts: list[int]
     """Where reasoning begins."""
-    broken: Fault | None = None
+    broken: DocumentFault | None = None
     """Why the last value that could not be read could not; it holds nothing of a plan."""
-    reached: int = 0
+    read_until: int = 0
     """How far that value was read."""
 
 
-def take_apart(source: Source, max_depth: int) -> Answer:
+def parse_answer(source: Source, max_depth: int) -> AnswerJson:
     """Find the JSON values of an answer.
 
     Raises:
         DocumentError: something of a plan cannot be read to its end, or anything is nested too deeply.
     """
-    answer = Answer([], [])
-    for attempt, start in enumerate(_starts(source, answer)):
-        if attempt == MOST_VALUES:
-            message = f"the answer holds more than {MOST_VALUES} pieces of JSON"
-            raise DocumentError(source, (Fault("not_json", message, Span(start, start + 1)),))
-        _take(source, start, max_depth, answer)
+    answer = AnswerJson([], [])
+    for attempt, start in enumerate(_value_starts(source, answer)):
+        if attempt == MAX_VALUES:
+            message = f"the answer holds more than {MAX_VALUES} pieces of JSON"
+            raise DocumentError(source, (DocumentFault("not_json", message, Span(start, start + 1)),))
+        _read_next(source, start, max_depth, answer)
     return answer
 
 
-def _starts(source: Source, answer: Answer) -> Iterator[int]:
+def _value_starts(source: Source, answer: AnswerJson) -> Iterator[int]:
     """Yield where values may begin, behind what was read already and outside of reasoning."""
     first = first_start(source.text)
     if first is not None:
         yield first
-    position = _position(answer)
-    while (start := next_start(source, position, answer.thoughts)) is not None:
+    position = _next_position(answer)
+    while (start := next_start(source, position, answer.reasoning_starts)) is not None:
         yield start
-        position = max(start + 1, _position(answer))
+        position = max(start + 1, _next_position(answer))
 
 
 def first_start(text: str) -> int | None:
@@ -135,41 +135,41 @@ def next_start(source: Source, position: int, thoughts: list[int]) -> int | None
             return match.start()
         end = _THINK_END.search(source.text, match.end())
         if end is None:
-            fault = Fault("truncated", "the answer ends inside its reasoning", Span(*match.span()))
+            fault = DocumentFault("truncated", "the answer ends inside its reasoning", Span(*match.span()))
             raise DocumentError(source, (fault,))
         thoughts.append(match.start())
         position = end.end()
     return None
 
 
-def _position(answer: Answer) -> int:
+def _next_position(answer: AnswerJson) -> int:
     """Return where to look on: behind the last value, or where the last attempt failed."""
-    return max(answer.reached, answer.finds[-1].end if answer.finds else 0)
+    return max(answer.read_until, answer.matches[-1].end if answer.matches else 0)
 
 
-def _take(source: Source, start: int, max_depth: int, answer: Answer) -> None:
+def _read_next(source: Source, start: int, max_depth: int, answer: AnswerJson) -> None:
     read = read_value(source, start, max_depth)
-    if isinstance(read, Broken):
+    if isinstance(read, BrokenJson):
         fault = read.fault
-        if fault.kind == "too_deep" or _is_broken_plan(source.text, start, read.reached, read.broken_at):
+        if fault.kind == "too_deep" or _is_broken_plan(source.text, start, read.read_until, read.broken_at):
             raise DocumentError(source, (*read.faults, fault))
-        answer.broken, answer.reached = fault, read.reached
+        answer.broken, answer.read_until = fault, read.read_until
         return
-    if read.is_of_a_plan:
+    if read.resembles_plan:
         _check_surroundings(source, read)
-    answer.finds.append(read)
+    answer.matches.append(read)
 
 
-def read_value(source: Source, start: int, max_depth: int) -> Find | Broken:
+def read_value(source: Source, start: int, max_depth: int) -> JsonMatch | BrokenJson:
     """Read the one value that begins at a place of an answer, with the closing brackets behind it."""
     scanner = JsonScanner(source.text, start=start, max_depth=max_depth, lenient=True)
     try:
         node = scanner.value()
     except ScanError as error:
         reached = max(error.offset, scanner.position)
-        return Broken(error.fault, tuple(scanner.faults), error.offset, reached)
+        return BrokenJson(error.fault, tuple(scanner.faults), error.offset, reached)
     surplus = _SURPLUS.match(source.text, scanner.position)
-    return Find(
+    return JsonMatch(
         node,
         start,
         surplus.end() if surplus is not None else scanner.position,
@@ -181,7 +181,7 @@ def read_value(source: Source, start: int, max_depth: int) -> Find | Broken:
 
 
 def _is_broken_plan(text: str, start: int, end: int, broken_at: int) -> bool:
-    if _OF_A_PLAN.search(text, start, end) is None:
+    if _PLAN_WORD.search(text, start, end) is None:
         return False
     # `{"steps": [...]}` shows what a plan looks like; nothing of it could be run.
     before = text[start:broken_at].rstrip()[-1:]
@@ -189,15 +189,15 @@ def _is_broken_plan(text: str, start: int, end: int, broken_at: int) -> bool:
     return not is_outline
 
 
-def _check_surroundings(source: Source, find: Find) -> None:
+def _check_surroundings(source: Source, find: JsonMatch) -> None:
     """Refuse a value that is a part of a larger one whose brackets do not match."""
     text = source.text
     if _CONTINUES.match(text, find.end):
         message = "the answer goes on behind a bracket that closes everything: part of it would be lost"
-        raise DocumentError(source, (Fault("not_json", message, Span(find.end, find.end + 1)),))
+        raise DocumentError(source, (DocumentFault("not_json", message, Span(find.end, find.end + 1)),))
     if _KEY_BEFORE.search(text, max(0, find.start - 100), find.start):
         message = "the beginning of the plan is missing: a key stands before its first bracket"
-        raise DocumentError(source, (Fault("not_json", message, Span(find.start, find.start + 1)),))
+        raise DocumentError(source, (DocumentFault("not_json", message, Span(find.start, find.start + 1)),))
     if find.unclosed and text[find.end :].replace(FENCE, "").strip():
         message = "the plan is not closed, and the answer goes on behind it"
-        raise DocumentError(source, (Fault("truncated", message, Span(find.end, find.end + 1)),))
+        raise DocumentError(source, (DocumentFault("truncated", message, Span(find.end, find.end + 1)),))

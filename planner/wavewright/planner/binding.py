@@ -15,14 +15,14 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Cap, Gate, Plan, Step
 from wavewright.planner.references import render
-from wavewright.planner.replacements import replacements
+from wavewright.planner.replacements import superseded_by
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.superseding import point_cap, point_gate
-from wavewright.planner.types import GATE_JOINT, GateId, Json, JsonObject, StepId
+from wavewright.planner.superseding import repoint_cap, repoint_gate
+from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, JsonObject, StepId
 
 __all__ = [
     "bind_plan",
-    "escaped",
+    "escape_references",
     "mandatory_caps",
     "mandatory_gates",
     "template_gate_of",
@@ -57,21 +57,25 @@ def mandatory_gates(plan: Plan, goal: Goal) -> tuple[Gate, ...]:
 
     Nothing is asked of a step that was superseded: the step that stands for it answers instead.
     """
-    replaced = replacements(plan)
-    return tuple(made for gate in goal.gates for made in _on_steps(_pointed(gate, replaced), plan, replaced))
+    replaced = superseded_by(plan)
+    return tuple(
+        made
+        for gate in goal.gates
+        for made in _gates_on_steps(_repointed_gate(gate, replaced), plan, replaced)
+    )
 
 
 def mandatory_caps(plan: Plan, goal: Goal) -> tuple[Cap, ...]:
     """Return the goal's caps as they stand in a plan that is bound to it."""
     caps = list(goal.caps)
-    for old, new in replacements(plan).items():
-        caps = [point_cap(cap, old, new) for cap in caps]
+    for old, new in superseded_by(plan).items():
+        caps = [repoint_cap(cap, old, new) for cap in caps]
     return tuple(caps)
 
 
 def template_gate_of(gate: GateId, goal: Goal) -> GateId | None:
     """Return which of the goal's gates a bound plan's gate stands for, if any."""
-    root = GateId(gate.partition(GATE_JOINT)[0])
+    root = GateId(gate.partition(GATE_ID_SEPARATOR)[0])
     return root if any(root == mandatory.id for mandatory in goal.gates) else None
 
 
@@ -87,19 +91,19 @@ def terminal_params(goal: Goal) -> dict[str, JsonObject]:
 
     found: dict[str, JsonObject] = {}
     for rule in goal.rules.terminal:
-        rendered = {name: escaped(render(value, value_of)) for name, value in rule.params.items()}
+        rendered = {name: escape_references(render(value, value_of)) for name, value in rule.params.items()}
         found[rule.tool] = found.get(rule.tool, {}) | rendered
     return found
 
 
-def escaped(value: Json) -> Json:
+def escape_references(value: Json) -> Json:
     """Return a value in which no text can be read as a reference: `${` becomes `$${`."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, list):
-        return [escaped(item) for item in value]
+        return [escape_references(item) for item in value]
     if isinstance(value, dict):
-        return {name: escaped(member) for name, member in value.items()}
+        return {name: escape_references(member) for name, member in value.items()}
     return value
 
 
@@ -131,18 +135,18 @@ def _with_gates(plan: Plan, goal: Goal) -> tuple[Gate, ...]:
     return (*plan.gates, *(gate for gate in mandatory_gates(plan, goal) if gate.id not in taken))
 
 
-def _pointed(gate: Gate, replaced: Mapping[StepId, StepId]) -> Gate:
+def _repointed_gate(gate: Gate, replaced: Mapping[StepId, StepId]) -> Gate:
     for old, new in replaced.items():
-        gate = point_gate(gate, old, new)
+        gate = repoint_gate(gate, old, new)
     return gate
 
 
-def _on_steps(gate: Gate, plan: Plan, replaced: Mapping[StepId, StepId]) -> list[Gate]:
+def _gates_on_steps(gate: Gate, plan: Plan, replaced: Mapping[StepId, StepId]) -> list[Gate]:
     if gate.on_tool is None:
         return [gate]
     return [
         gate.model_copy(
-            update={"id": GateId(f"{gate.id}{GATE_JOINT}{step.id}"), "on": step.id, "on_tool": None}
+            update={"id": GateId(f"{gate.id}{GATE_ID_SEPARATOR}{step.id}"), "on": step.id, "on_tool": None}
         )
         for step in {step.id: step for step in plan.steps}.values()
         if step.tool == gate.on_tool and step.id not in replaced

@@ -30,15 +30,15 @@ RESERVED_FAMILIES: frozenset[Family] = frozenset({"safety"})
 """Families whose codes are spoken for and that nothing reports yet: tainted text."""
 
 
-class Entry(NamedTuple):
+class DiagnosticEntry(NamedTuple):
     """One code."""
 
     code: str
     kind: str
     title: str
-    means: str
+    meaning: str
     """What is wrong, and why it matters."""
-    mend: str
+    fix: str
     """What the author can do."""
 
     @property
@@ -54,14 +54,14 @@ class Entry(NamedTuple):
 
 _ENTRIES = (
     # --- E1: the document -----------------------------------------------------------------------------------
-    Entry(
+    DiagnosticEntry(
         "E101",
         "not_json",
         "The text is not JSON",
         "The text could not be read as JSON, so there is no plan to look at.",
         "Mend the text at the place shown: a missing comma, quote or bracket is the usual cause.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E102",
         "truncated",
         "The text ends too early",
@@ -69,112 +69,112 @@ _ENTRIES = (
         " that mattered, so a cut plan is never completed.",
         "Write the plan again, whole; where a model wrote it, allow it more output.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E103",
         "duplicate_key",
         "A key stands twice in one object",
         "Two readers may disagree on which of the two values counts, so neither is taken.",
         "Remove one of them.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E104",
         "unknown_field",
         "A field that does not exist",
         "Plans are closed to fields they do not know, because a misspelt field would silently do nothing.",
         "Correct the name, or remove the field; the message lists those that exist.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E105",
         "missing_field",
         "A required field is missing",
         "The object cannot mean anything without this field.",
         "Add the field.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E106",
         "wrong_type",
         "A value of the wrong type",
         'The field takes another type of value. Nothing is converted: `"5"` is no number and `1` is no truth value.',
         "Write a value of the type that the message names.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E107",
         "bad_value",
         "A value outside its bounds",
         "The type is right, but the value is not one that the field takes.",
         "Choose a value inside the bounds that the message names.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E108",
         "too_large",
         "The text is too large",
         "The text is longer than the reader's limit, which keeps one answer from exhausting memory.",
         "Shorten it; what is bulky belongs in the inputs or in a tool's output.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E109",
         "too_deep",
         "The text is nested too deeply",
         "Lists and objects are nested deeper than the reader's limit.",
         "Flatten the structure: a plan's steps are a flat list.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E110",
         "bad_encoding",
         "The text is not UTF-8",
         "The bytes are not text in UTF-8, the only encoding that plans are read in.",
         "Save the file as UTF-8.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E111",
         "bad_unicode",
         "A character that text cannot hold",
         "Half of a surrogate pair, or a NUL: writers, databases and terminals break on them.",
         "Remove the character.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E112",
         "nonfinite_number",
         "A number that is not finite",
         "NaN and infinities are no JSON, and `1e999` becomes one in many readers.",
         "Write a finite number, or `null` where there is none.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E113",
         "number_out_of_range",
         "An integer too large to be exact",
         "Integers beyond 2^53 - 1 are not exact in every reader.",
         "Write it as a string if it is an identifier.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E114",
         "no_plan",
         "No plan in the text",
         "Nothing in the text has the shape of a plan.",
         "Answer with one JSON object that has `steps`.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E115",
         "ambiguous",
         "More than one plan in the text",
         "The text holds plans that differ. Taking the first or the last would be a guess.",
         "Keep one plan.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E116",
         "yaml_alias",
         "A YAML alias",
         "Aliases can make millions of nodes from a few bytes, so they are not read.",
         "Write the value out where it is used.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E117",
         "yaml_tag",
         "A YAML tag",
         "Tags ask the reader to build something other than data.",
         "Remove the tag; quote the value where it should be text.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E118",
         "bad_step_id",
         "An id that no step may have",
@@ -182,21 +182,21 @@ _ENTRIES = (
         " underscores, 63 characters at most, and none of the words that expressions use.",
         "Give the step another id.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E119",
         "duplicate_step_id",
         "Two steps with one id",
         "Ids are unique without regard to case, because file systems and people mix the cases up.",
         "Rename one of the two, and the references to it.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E120",
         "empty_plan",
         "A plan without steps",
         "An empty list of steps would count as done without anything having been done.",
         "Add a step, or answer `cannot_plan` with the reason.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E121",
         "planner_error",
         "The planner gave no plan",
@@ -204,14 +204,14 @@ _ENTRIES = (
         " an answer are not run.",
         "Answer the question, or change the goal or its tools.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E122",
         "duplicate_gate_id",
         "Two gates with one id",
         "Records, recipes and patches name gates by id.",
         "Rename one of the two.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E123",
         "bad_gate",
         "A gate that cannot be asked",
@@ -219,21 +219,21 @@ _ENTRIES = (
         " tool with `on_tool` instead, and its id holds no `__`, which is what its id and a step's are joined with.",
         "Name one step, choose one kind.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E124",
         "not_yaml",
         "The text is not YAML",
         "The text could not be read as YAML, so there is no document to look at.",
         "Mend the text at the place shown: indentation and unquoted `:` or `{` are the usual causes.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E125",
         "unreadable_file",
         "A file that cannot be read",
         "There is no such file, or it is a folder, or nobody gave permission to read it.",
         "Correct the path; near names are suggested.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E126",
         "not_toml",
         "The text is not TOML",
@@ -241,49 +241,49 @@ _ENTRIES = (
         "Mend the text at the place shown: text without quotes and a key that stands twice are the usual causes.",
     ),
     # --- E2: tools ------------------------------------------------------------------------------------------
-    Entry(
+    DiagnosticEntry(
         "E201",
         "unknown_tool",
         "A tool that does not exist",
         "No tool of this name is installed. Near names are suggested and never taken.",
         "Use one of the tools that exist; the message suggests the nearest.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E202",
         "tool_not_allowed",
         "A tool that this goal does not allow",
         "The tool exists, but the goal's allow-list does not name it, and no plan can widen that list.",
         "Use one of the goal's tools, or add the tool to the goal template.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E203",
         "unknown_argument",
         "An argument that the tool does not take",
         "The tool's input schema has no parameter of this name.",
         "Correct the name, or remove the argument; the message lists the parameters with their types.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E204",
         "missing_argument",
         "A required argument is missing",
         "The tool cannot be called without it.",
         "Add the argument, as a literal or as a reference.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E205",
         "bad_params",
         "An argument that does not fit the tool's schema",
         "A literal value is of the wrong type or outside the bounds that the tool's input schema sets.",
         "Write a value that fits; the message says what the schema wants.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E206",
         "reserved_argument",
         "An argument that only the engine sets",
         "The goal sets this argument on its terminal steps, so that no plan can loosen what is required of them.",
         "Remove the argument; it is filled in when the plan is bound to its goal.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E207",
         "bad_prompt",
         "A worker whose prompt cannot be rendered",
@@ -291,7 +291,7 @@ _ENTRIES = (
         " runs, perhaps after others were paid for.",
         "Correct the template at the place that the message names; it is given the worker's input fields as `inputs`.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E208",
         "no_model",
         "A run whose step needs a model, and none is configured",
@@ -300,91 +300,91 @@ _ENTRIES = (
         "Set `WAVEWRIGHT_MODEL` and the model's key, or make the step `optional`.",
     ),
     # --- E3: references -------------------------------------------------------------------------------------
-    Entry(
+    DiagnosticEntry(
         "E301",
         "unknown_step",
         "A reference to a step that does not exist",
         "The expression reads the output of a step that the plan does not have.",
         "Correct the id; the message suggests the nearest.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E302",
         "unknown_input",
         "A reference to an input that does not exist",
         "The goal gives the plan no input of this name.",
         "Use one of the inputs that exist, or add it to the job.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E303",
         "unknown_name_or_field",
         "A name or a field that does not exist",
         "The expression uses a name that is not defined here, or a field that the output's schema does not have.",
         "Correct the name; the message lists the fields that exist with their types.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E304",
         "type_mismatch",
         "A reference of a type that does not fit",
         "What the expression gives is not what the parameter takes.",
         "Read another field, or convert the value in the expression.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E305",
         "item_outside_for_each",
         "`item` or `index` outside `for_each`",
         "Only a step with `for_each` is called once an item.",
         "Give the step a `for_each`, or read the list itself.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E306",
         "unguarded_read",
         "Reading a step that may be absent",
         "The step is optional or conditional, so there may be no output to read, and nothing says what happens then.",
         "Guard the read with `has(steps.…)`, in the expression or in the reading step's `when`.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E307",
         "bad_expression",
         "An expression that cannot be read",
         "The text between `${` and `}` is not an expression of the language (CEL).",
         "Mend the expression at the place shown; a literal `${` is written `$${`.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E308",
         "not_a_condition",
         "A condition that is not true or false",
         "`when`, a gate's `check` and a cap's `when` must give true or false.",
         "Compare the value with something, or test it with `has()` or `size() > 0`.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E309",
         "not_a_list",
         "`for_each` over something that is no list",
         "A step with `for_each` is called once an item of a list.",
         "Give a list, or one whole `${…}` that gives a list.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E310",
         "expression_too_large",
         "An expression that is too large",
         "Expressions are limited in length and depth, so that checking and running them stays cheap.",
         "Do the work in a tool, or split it over several steps.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E311",
         "self_reference",
         "A step that reads its own output",
         "A step's parameters are computed before it runs; its output does not exist yet.",
         "Read another step; what should be asked of the output itself belongs in a gate.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E312",
         "no_overload",
         "An operator or function that does not take these types",
         "The expression combines values of types that the operator or function has no meaning for.",
         "Convert one of them (`string(…)`, `int(…)`, `double(…)`, `timestamp(…)`), or read another field.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E313",
         "unclosed_reference",
         "A `${` without its `}`",
@@ -392,56 +392,56 @@ _ENTRIES = (
         "Close it with `}`, or write `$${` for a literal `${`.",
     ),
     # --- E4: the graph --------------------------------------------------------------------------------------
-    Entry(
+    DiagnosticEntry(
         "E401",
         "cycle",
         "Steps that wait for each other",
         "Each step of the path printed waits for the next, so none of them could ever start.",
         "Remove one of the references or `depends_on` entries on the path.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E402",
         "self_dependency",
         "A step that depends on itself",
         "A step that waits for itself never starts.",
         "Remove its own id from `depends_on`.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E403",
         "unknown_dependency",
         "A dependency on a step that does not exist",
         "`depends_on` names a step that the plan does not have.",
         "Correct the id; the message suggests the nearest.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E404",
         "too_many_steps",
         "More steps than allowed",
         "The goal bounds how many steps a plan may have.",
         "Use `for_each` for calls that differ only in an item, or raise `limits.max_steps`.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E405",
         "too_many_waves",
         "More waves than allowed",
         "The goal bounds how many waves, one after the other, a plan may take. A longer plan is refused, never cut.",
         "Remove dependencies that are not needed, or raise `limits.max_waves`.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E406",
         "too_many_items",
         "More items than allowed",
         "The list of a `for_each` is known to be longer than the limit of the step, the tool or the goal.",
         "Shorten the list, or raise `max_items`.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E407",
         "unknown_gate_target",
         "A gate on a step that does not exist",
         "The gate would never be asked, so whatever it protects would be unprotected.",
         "Correct the id; the message suggests the nearest.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E408",
         "bad_supersedes",
         "`supersedes` where nothing can be superseded",
@@ -449,7 +449,7 @@ _ENTRIES = (
         " whoever has already read it must be done again as well.",
         "Name a step that exists, and supersede its finished readers too.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E409",
         "bad_patch",
         "A patch that cannot be applied",
@@ -458,14 +458,14 @@ _ENTRIES = (
         "Make the patch again for the plan as it is now.",
     ),
     # --- E5: the goal's rules -------------------------------------------------------------------------------
-    Entry(
+    DiagnosticEntry(
         "E501",
         "exclusive_tags",
         "Tags that exclude each other",
         "One call asks for tags of which the goal allows only one at a time.",
         "Split the call in two, one for each tag.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E502",
         "mandatory_gate_changed",
         "A mandatory gate is changed or missing",
@@ -473,7 +473,7 @@ _ENTRIES = (
         " the plan was not bound to its goal.",
         "Remove the gate, or give your own gate another id.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E503",
         "analysis_without_data",
         "An analysis without data",
@@ -481,14 +481,14 @@ _ENTRIES = (
         " whatever it says would be invented.",
         "Read, or depend on, a step that calls a data tool.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E504",
         "benchmark_as_target",
         "A benchmark used as a primary target",
         "Benchmarks are there for comparison; this parameter takes primary targets only.",
         "Use a primary target, or a tool that is meant for benchmarks.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E505",
         "terminal_without_schema",
         "The last step lacks what the goal requires of it",
@@ -496,7 +496,7 @@ _ENTRIES = (
         " sets. No last step calls one of them, or the plan was not bound to its goal.",
         "End the plan with a call of the tool that the message names, and let nothing read that step.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E506",
         "required_missing",
         "A required tool or tag is missing",
@@ -504,7 +504,7 @@ _ENTRIES = (
         "Add a call of the tool, or a call with the tag.",
     ),
     # --- E7: budgets ----------------------------------------------------------------------------------------
-    Entry(
+    DiagnosticEntry(
         "E701",
         "over_run_budget",
         "More than the run's budget",
@@ -513,14 +513,14 @@ _ENTRIES = (
         "Drop steps, run them over fewer items, or raise `limits.budget` in the goal and `budgets.run` in"
         " `wavewright.yaml`, where they are set.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E702",
         "over_job_budget",
         "More than the job's budget",
         "The runs of this job together have a budget, and the plan is expected to take more than what is left of it.",
         "Drop steps, run them over fewer items, or raise `budgets.job` in `wavewright.yaml`.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E703",
         "over_day_budget",
         "More than the day's budget",
@@ -529,7 +529,7 @@ _ENTRIES = (
         "Run it after midnight UTC, drop steps, run them over fewer items, or raise `budgets.day` in"
         " `wavewright.yaml`.",
     ),
-    Entry(
+    DiagnosticEntry(
         "E704",
         "over_step_budget",
         "A step that takes more than its budget",
@@ -537,7 +537,7 @@ _ENTRIES = (
         "Raise the step's `budget`, or run it over fewer items.",
     ),
     # --- W8: lint -------------------------------------------------------------------------------------------
-    Entry(
+    DiagnosticEntry(
         "W801",
         "unread_output",
         "A step whose output nobody reads",
@@ -545,14 +545,14 @@ _ENTRIES = (
         " work is thrown away.",
         "Use its output, or remove the step.",
     ),
-    Entry(
+    DiagnosticEntry(
         "W802",
         "repeated_call",
         "The same call twice",
         "Two steps call one tool with equal parameters; one result would serve both.",
         "Remove one and read the other; `wavewright check --fix` does it where nothing else changes by it.",
     ),
-    Entry(
+    DiagnosticEntry(
         "W803",
         "redundant_dependency",
         "A `depends_on` that changes nothing",
@@ -560,21 +560,21 @@ _ENTRIES = (
         "Remove it from `depends_on`; `wavewright check --fix` does it. Past an optional step a failure does not go: "
         "there it stays.",
     ),
-    Entry(
+    DiagnosticEntry(
         "W804",
         "batchable_calls",
         "Calls that one `for_each` would serve",
         "Three or more steps call one tool with parameters that differ in one literal only.",
         "Write one step with `for_each` over the values.",
     ),
-    Entry(
+    DiagnosticEntry(
         "W805",
         "unreachable_step",
         "A step that can never run",
         "Its condition is false whatever happens, its list is empty, or it asks for the output of such a step.",
         "Remove the step, or mend the condition or the list.",
     ),
-    Entry(
+    DiagnosticEntry(
         "W806",
         "model_not_here",
         "A step that needs a model, and none can be asked here",
@@ -583,7 +583,7 @@ _ENTRIES = (
         " that runs it. A run here ends before anything is called.",
         "Where the plan is to run, set `WAVEWRIGHT_MODEL` and the model's key; elsewhere leave it.",
     ),
-    Entry(
+    DiagnosticEntry(
         "W807",
         "foreign_template",
         "A reference in another language's braces",
@@ -591,7 +591,7 @@ _ENTRIES = (
         " stands.",
         "Write `${…}`, as in `${steps.prices}`; filters such as `| length` are methods here: `.size()`.",
     ),
-    Entry(
+    DiagnosticEntry(
         "W808",
         "idle_cap",
         "A cap on a field that nothing has",
@@ -600,7 +600,7 @@ _ENTRIES = (
     ),
 )
 
-CATALOGUE: dict[str, Entry] = {entry.code: entry for entry in _ENTRIES}
+CATALOGUE: dict[str, DiagnosticEntry] = {entry.code: entry for entry in _ENTRIES}
 """Every code, in order."""
 
 CODE_OF: dict[str, str] = {entry.kind: entry.code for entry in _ENTRIES}

@@ -12,260 +12,260 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, cast
 
 from wavewright.planner.cel_functions import (
-    LONGEST_RANGE,
-    count_up,
-    greatest,
-    least,
+    MAX_RANGE_LENGTH,
+    largest,
     mean,
+    number_range,
     read_duration,
     read_timestamp,
-    total,
+    smallest,
+    sum_numbers,
 )
-from wavewright.planner.cel_meter import SCALAR, Meter
-from wavewright.planner.cel_operators import CelType, Uint, class_of, failed, key_of
+from wavewright.planner.cel_meter import SCALAR_BYTES, CostTracker
+from wavewright.planner.cel_operators import TypeValue, Uint, class_of, equality_key, evaluation_error
 
 Function: TypeAlias = Callable[..., object]
 """Gives what a function makes of a meter and its arguments."""
-Signatures: TypeAlias = Mapping[tuple[type, ...], Function]
+Overloads: TypeAlias = Mapping[tuple[type, ...], Function]
 """Functions of one name, by the classes of their arguments."""
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-_ELEMENT = 64
+_ELEMENT_BYTES = 64
 """Bytes of a short text in a list."""
 
 
-def _size(_meter: Meter, value: str | bytes | list[object] | dict[object, object]) -> int:
+def _size(_meter: CostTracker, value: str | bytes | list[object] | dict[object, object]) -> int:
     return len(value)
 
 
-def _of_texts(compute: Callable[[str, str], bool]) -> Function:
-    def run(meter: Meter, text: str, part: str) -> bool:
-        meter.search(text, part)
+def _on_texts(compute: Callable[[str, str], bool]) -> Function:
+    def run(meter: CostTracker, text: str, part: str) -> bool:
+        meter.count_search(text, part)
         return compute(text, part)
 
     return run
 
 
-def _index(meter: Meter, text: str, part: str, start: int = 0) -> int:
-    _check_place(text, start)
-    meter.search(text, part)
+def _index(meter: CostTracker, text: str, part: str, start: int = 0) -> int:
+    _check_text_index(text, start)
+    meter.count_search(text, part)
     return text.find(part, start)
 
 
-def _last_index(meter: Meter, text: str, part: str, start: int | None = None) -> int:
-    meter.work(len(text) * len(part) // 1024)  # Python searches in linear time from the left only
+def _last_index(meter: CostTracker, text: str, part: str, start: int | None = None) -> int:
+    meter.count_operations(len(text) * len(part) // 1024)  # Python searches in linear time from the left only
     if start is None:
         return text.rfind(part)
-    _check_place(text, start)
+    _check_text_index(text, start)
     return text.rfind(part, 0, start + len(part))
 
 
-def _check_place(text: str, place: int) -> None:
+def _check_text_index(text: str, place: int) -> None:
     if not 0 <= place <= len(text):
-        raise failed(f"there is no place {place} in a text of {len(text)} characters")
+        raise evaluation_error(f"there is no place {place} in a text of {len(text)} characters")
 
 
-def _char_at(meter: Meter, text: str, place: int) -> str:
-    _check_place(text, place)
-    meter.make_text(1, text[place : place + 1])
+def _char_at(meter: CostTracker, text: str, place: int) -> str:
+    _check_text_index(text, place)
+    meter.allocate_text(1, text[place : place + 1])
     return text[place : place + 1]
 
 
-def _substring(meter: Meter, text: str, start: int, end: int | None = None) -> str:
-    _check_place(text, start)
+def _substring(meter: CostTracker, text: str, start: int, end: int | None = None) -> str:
+    _check_text_index(text, start)
     end = len(text) if end is None else end
-    _check_place(text, end)
+    _check_text_index(text, end)
     if end < start:
-        raise failed(f"substring() ends at {end}, before it starts at {start}")
-    meter.make_text(end - start, text)
+        raise evaluation_error(f"substring() ends at {end}, before it starts at {start}")
+    meter.allocate_text(end - start, text)
     return text[start:end]
 
 
-def _split(meter: Meter, text: str, separator: str, limit: int = -1) -> list[str]:
+def _split(meter: CostTracker, text: str, separator: str, limit: int = -1) -> list[str]:
     if limit == 0:
         return []
-    meter.search(text, separator)
+    meter.count_search(text, separator)
     found = len(text) - 1 if not separator else text.count(separator)
     cuts = max(found if limit < 0 else min(limit - 1, found), 0)
-    meter.work(cuts)
-    meter.make((cuts + 1) * _ELEMENT)
-    meter.make_text(len(text), text)
+    meter.count_operations(cuts)
+    meter.allocate((cuts + 1) * _ELEMENT_BYTES)
+    meter.allocate_text(len(text), text)
     if separator:
         return text.split(separator, cuts)
     return [*text[:cuts], text[cuts:]]
 
 
-def _replace(meter: Meter, text: str, old: str, new: str, limit: int = -1) -> str:
-    meter.search(text, old)
+def _replace(meter: CostTracker, text: str, old: str, new: str, limit: int = -1) -> str:
+    meter.count_search(text, old)
     found = text.count(old) if limit < 0 else min(limit, text.count(old))
-    meter.make_text(max(len(text), len(text) + found * (len(new) - len(old))), text, new)
-    meter.work(found // 8)
+    meter.allocate_text(max(len(text), len(text) + found * (len(new) - len(old))), text, new)
+    meter.count_operations(found // 8)
     return text.replace(old, new, limit)
 
 
-def _join(meter: Meter, values: list[object], separator: str = "") -> str:
-    meter.work(len(values) // 4)
-    meter.make_list(len(values))
+def _join(meter: CostTracker, values: list[object], separator: str = "") -> str:
+    meter.count_operations(len(values) // 4)
+    meter.allocate_list(len(values))
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) != len(values):
-        raise failed("join() takes strings only: list.map(x, string(x)).join()")
-    meter.make_text(sum(map(len, texts)) + len(separator) * len(texts), separator, *texts)
+        raise evaluation_error("join() takes strings only: list.map(x, string(x)).join()")
+    meter.allocate_text(sum(map(len, texts)) + len(separator) * len(texts), separator, *texts)
     return separator.join(texts)
 
 
-def _trim(meter: Meter, text: str) -> str:
-    meter.make_text(len(text), text)
+def _trim(meter: CostTracker, text: str) -> str:
+    meter.allocate_text(len(text), text)
     trimmed = text.strip(_SPACE)
-    meter.work((len(text) - len(trimmed)) // 50)
+    meter.count_operations((len(text) - len(trimmed)) // 50)
     return trimmed
 
 
 def _translated(table: dict[int, int]) -> Function:
-    def run(meter: Meter, text: str) -> str:
-        meter.make_text(len(text), text)
+    def run(meter: CostTracker, text: str) -> str:
+        meter.allocate_text(len(text), text)
         if not text.isascii():
-            meter.work(len(text) // 4)
+            meter.count_operations(len(text) // 4)
         return text.translate(table)
 
     return run
 
 
-def _reverse(meter: Meter, value: str | list[object]) -> object:
+def _reverse(meter: CostTracker, value: str | list[object]) -> object:
     if isinstance(value, str):
-        meter.make_text(len(value), value)
+        meter.allocate_text(len(value), value)
     else:
-        meter.make_list(len(value))
+        meter.allocate_list(len(value))
     return value[::-1]
 
 
-def _distinct(meter: Meter, values: list[object]) -> list[object]:
-    meter.make_list(2 * len(values))
-    return list({key_of(value, meter): value for value in reversed(values)}.values())[::-1]
+def _distinct(meter: CostTracker, values: list[object]) -> list[object]:
+    meter.allocate_list(2 * len(values))
+    return list({equality_key(value, meter): value for value in reversed(values)}.values())[::-1]
 
 
-def _flatten(meter: Meter, values: list[object], levels: int = 1) -> list[object]:
+def _flatten(meter: CostTracker, values: list[object], levels: int = 1) -> list[object]:
     if levels < 0:
-        raise failed(f"flatten() takes a number of levels, not {levels}")
+        raise evaluation_error(f"flatten() takes a number of levels, not {levels}")
     flat: list[object] = []
-    meter.work(len(values))
+    meter.count_operations(len(values))
     for value in values:
         inner = cast("list[object]", value)
         if isinstance(value, list) and levels:
             added = inner if levels == 1 else _flatten(meter, inner, levels - 1)
-            meter.make_list(len(added))
+            meter.allocate_list(len(added))
             flat += added
         else:
-            meter.make(8)
+            meter.allocate(8)
             flat.append(inner)
     return flat
 
 
-def _slice(meter: Meter, values: list[object], start: int, end: int) -> list[object]:
+def _slice(meter: CostTracker, values: list[object], start: int, end: int) -> list[object]:
     if not 0 <= start <= end <= len(values):
-        raise failed(f"there is no slice({start}, {end}) of a list of {len(values)}")
-    meter.make_list(end - start)
+        raise evaluation_error(f"there is no slice({start}, {end}) of a list of {len(values)}")
+    meter.allocate_list(end - start)
     return values[start:end]
 
 
-def _keys(meter: Meter, values: list[object]) -> set[object]:
-    return {key_of(value, meter) for value in values}
+def _keys(meter: CostTracker, values: list[object]) -> set[object]:
+    return {equality_key(value, meter) for value in values}
 
 
-def _of_lists(compute: Callable[[set[object], set[object]], bool]) -> Function:
-    def run(meter: Meter, left: list[object], right: list[object]) -> bool:
+def _on_sets(compute: Callable[[set[object], set[object]], bool]) -> Function:
+    def run(meter: CostTracker, left: list[object], right: list[object]) -> bool:
         return compute(_keys(meter, left), _keys(meter, right))
 
     return run
 
 
-def _of_list(compute: Callable[[list[Any]], object]) -> Function:
-    def run(meter: Meter, values: list[object]) -> object:
-        meter.work(len(values) // 3)
-        meter.work(sum(len(value) for value in values if isinstance(value, str)) // 2048)
+def _on_list(compute: Callable[[list[Any]], object]) -> Function:
+    def run(meter: CostTracker, values: list[object]) -> object:
+        meter.count_operations(len(values) // 3)
+        meter.count_operations(sum(len(value) for value in values if isinstance(value, str)) // 2048)
         return compute(values)
 
     return run
 
 
-def _count_up(meter: Meter, count: int) -> list[int]:
-    meter.make(40 * max(0, min(count, LONGEST_RANGE)))
-    meter.work(max(0, min(count, LONGEST_RANGE)) // 16)
-    return count_up(count)
+def _number_range(meter: CostTracker, count: int) -> list[int]:
+    meter.allocate(40 * max(0, min(count, MAX_RANGE_LENGTH)))
+    meter.count_operations(max(0, min(count, MAX_RANGE_LENGTH)) // 16)
+    return number_range(count)
 
 
-_TYPES: Final = {
-    known: CelType(name)
+_TYPE_OF_CLASS: Final = {
+    known: TypeValue(name)
     for known, name in {
         int: "int", Uint: "uint", float: "double", str: "string", bool: "bool", bytes: "bytes", list: "list<dyn>",
         dict: "map<dyn, dyn>", type(None): "null", dt.datetime: "timestamp", dt.timedelta: "duration",
-        CelType: "type",
+        TypeValue: "type",
     }.items()
 }  # fmt: skip
-_UNKNOWN = CelType("dyn")
-TYPES: Final = {
-    "list": CelType("list<dyn>"), "map": CelType("map<dyn, dyn>"), "null_type": CelType("null"),
-    **{name: CelType(name) for name in ("int", "uint", "double", "bool", "string", "bytes", "type")},
+_UNKNOWN = TypeValue("dyn")
+TYPE_CONSTANTS: Final = {
+    "list": TypeValue("list<dyn>"), "map": TypeValue("map<dyn, dyn>"), "null_type": TypeValue("null"),
+    **{name: TypeValue(name) for name in ("int", "uint", "double", "bool", "string", "bytes", "type")},
 }  # fmt: skip
 """Types by the names that expressions have for them."""
 
 
-def _anything(_meter: Meter, value: object) -> object:
+def _identity(_meter: CostTracker, value: object) -> object:
     return value
 
 
-def _type(_meter: Meter, value: object) -> CelType:
-    return _TYPES.get(class_of(value), _UNKNOWN)
+def _type(_meter: CostTracker, value: object) -> TypeValue:
+    return _TYPE_OF_CLASS.get(class_of(value), _UNKNOWN)
 
 
-def _text_of(meter: Meter, value: bool | int) -> str:  # noqa: FBT001 - a value of an expression
+def _text_of(meter: CostTracker, value: bool | int) -> str:  # noqa: FBT001 - a value of an expression
     words = value.bit_length() // 64
-    meter.work(words * words // 64)  # Python writes an integer in quadratic time
-    meter.make(80 + 20 * words)
+    meter.count_operations(words * words // 64)  # Python writes an integer in quadratic time
+    meter.allocate(80 + 20 * words)
     return str(value).lower()
 
 
-def _instant(meter: Meter, text: str) -> dt.datetime:
-    meter.make(SCALAR)
+def _timestamp(meter: CostTracker, text: str) -> dt.datetime:
+    meter.allocate(SCALAR_BYTES)
     return read_timestamp(text)
 
 
-def _span(meter: Meter, text: str) -> dt.timedelta:
-    meter.make(SCALAR)
+def _duration(meter: CostTracker, text: str) -> dt.timedelta:
+    meter.allocate(SCALAR_BYTES)
     return read_duration(text)
 
 
 _ANY = (object,)
-_SIZED: Signatures = dict.fromkeys(((str,), (bytes,), (list,), (dict,)), _size)
+_SIZED: Overloads = dict.fromkeys(((str,), (bytes,), (list,), (dict,)), _size)
 _LIST = (list,)
-CONVERSIONS: Final[dict[str, Signatures]] = {
-    "string": {(str,): _anything, (int,): _text_of, (bool,): _text_of},
-    "int": {(int,): _anything},
-    "double": {(float,): _anything},
+CONVERSION_OVERLOADS: Final[dict[str, Overloads]] = {
+    "string": {(str,): _identity, (int,): _text_of, (bool,): _text_of},
+    "int": {(int,): _identity},
+    "double": {(float,): _identity},
 }
 """What the library need not be asked for, of the functions that are its own."""
-FUNCTIONS_OF_OURS: Final[dict[str, Signatures]] = {
+FUNCTION_OVERLOADS: Final[dict[str, Overloads]] = {
     "size": _SIZED,
-    "dyn": {_ANY: _anything},
+    "dyn": {_ANY: _identity},
     "type": {_ANY: _type},
-    "timestamp": {(str,): _instant},
-    "duration": {(str,): _span},
-    "sum": {_LIST: _of_list(total)},
-    "avg": {_LIST: _of_list(mean)},
-    "min": {_LIST: _of_list(least)},
-    "max": {_LIST: _of_list(greatest)},
-    "lists.range": {(int,): _count_up},
-    "sets.contains": {(list, list): _of_lists(lambda left, right: left >= right)},
-    "sets.equivalent": {(list, list): _of_lists(lambda left, right: left == right)},
-    "sets.intersects": {(list, list): _of_lists(lambda left, right: not left.isdisjoint(right))},
+    "timestamp": {(str,): _timestamp},
+    "duration": {(str,): _duration},
+    "sum": {_LIST: _on_list(sum_numbers)},
+    "avg": {_LIST: _on_list(mean)},
+    "min": {_LIST: _on_list(smallest)},
+    "max": {_LIST: _on_list(largest)},
+    "lists.range": {(int,): _number_range},
+    "sets.contains": {(list, list): _on_sets(lambda left, right: left >= right)},
+    "sets.equivalent": {(list, list): _on_sets(lambda left, right: left == right)},
+    "sets.intersects": {(list, list): _on_sets(lambda left, right: not left.isdisjoint(right))},
 }
-METHODS_OF_OURS: Final[dict[str, Signatures]] = {
+METHOD_OVERLOADS: Final[dict[str, Overloads]] = {
     "size": _SIZED,
-    **{name: FUNCTIONS_OF_OURS[name] for name in ("sum", "avg", "min", "max")},
-    "contains": {(str, str): _of_texts(lambda text, part: part in text)},
-    "startsWith": {(str, str): _of_texts(str.startswith)},
-    "endsWith": {(str, str): _of_texts(str.endswith)},
+    **{name: FUNCTION_OVERLOADS[name] for name in ("sum", "avg", "min", "max")},
+    "contains": {(str, str): _on_texts(lambda text, part: part in text)},
+    "startsWith": {(str, str): _on_texts(str.startswith)},
+    "endsWith": {(str, str): _on_texts(str.endswith)},
     "indexOf": dict.fromkeys(((str, str), (str, str, int)), _index),
     "lastIndexOf": dict.fromkeys(((str, str), (str, str, int)), _last_index),
     "charAt": {(str, int): _char_at},

@@ -6,24 +6,24 @@ schema itself.
 
 from __future__ import annotations
 
-from wavewright.planner.cel_schemas import View, element, view
+from wavewright.planner.cel_schemas import SchemaView, element_schema, view_schema
 
-_LISTS_DESCRIBED = 3
+_MAX_LIST_DEPTH = 3
 
 
-def describe(what: View, depth: int = 0) -> str:
+def describe_kind(what: SchemaView, depth: int = 0) -> str:
     """Return a kind as a field list shows it: `number`, `list of string`, `string or null`."""
     text = _described(what, depth)
     return f"{text} or null" if what.nullable and what.kind not in ("open", "null") else text
 
 
-def _described(what: View, depth: int) -> str:
+def _described(what: SchemaView, depth: int) -> str:
     match what.kind:
         case "open":
             return "any"
         case "array":
-            inner = element(what) if depth < _LISTS_DESCRIBED else None
-            of = describe(view(inner), depth + 1) if inner is not None else "any"
+            inner = element_schema(what) if depth < _MAX_LIST_DEPTH else None
+            of = describe_kind(view_schema(inner), depth + 1) if inner is not None else "any"
             return "list" if of == "any" else f"list of {of}"
         case "union":
             return " or ".join(dict.fromkeys(_described(branch, depth) for branch in what.branches))
@@ -31,9 +31,9 @@ def _described(what: View, depth: int) -> str:
             return what.kind
 
 
-def with_article(what: View) -> str:
+def kind_with_article(what: SchemaView) -> str:
     """Return a kind as a sentence names it: `a number`, `an object`."""
-    text = describe(what)
+    text = describe_kind(what)
     if text == "any":
         return "any value"
     if text == "null":

@@ -9,27 +9,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias, cast
 
-from wavewright.planner.cel_calls import CONVERSIONS, FUNCTIONS_OF_OURS, METHODS_OF_OURS, TYPES, Signatures
-from wavewright.planner.cel_faults import SHOWN, ExpressionFault
-from wavewright.planner.cel_fields import indexed, no_object, selected
-from wavewright.planner.cel_functions import EXTREMES, check_call
-from wavewright.planner.cel_leaves import ask_library, evaluate_text
-from wavewright.planner.cel_macros import SORT, Loop
-from wavewright.planner.cel_meter import PASSED_FAULT
+from wavewright.planner.cel_calls import (
+    CONVERSION_OVERLOADS,
+    FUNCTION_OVERLOADS,
+    METHOD_OVERLOADS,
+    TYPE_CONSTANTS,
+    Overloads,
+)
+from wavewright.planner.cel_faults import MAX_KEY_LENGTH_SHOWN, ExpressionError
+from wavewright.planner.cel_fields import compile_index, compile_select, not_an_object_error
+from wavewright.planner.cel_functions import MIN_MAX_FUNCTIONS, check_function_exists
+from wavewright.planner.cel_leaves import call_library, evaluate_in_library
+from wavewright.planner.cel_macros import SORT, CompiledMacro
+from wavewright.planner.cel_meter import SUPPRESSED_ERROR_COST
 from wavewright.planner.cel_nodes import (
     Binary,
-    Call,
+    Conditional,
+    ExpressionNode,
+    FunctionCall,
     Has,
+    Identifier,
     Index,
-    ListOf,
+    ListLiteral,
     LiteralValue,
-    Logic,
+    LogicalOperation,
     Macro,
-    MapOf,
-    Name,
-    Node,
+    MapLiteral,
     Select,
-    Ternary,
     Unary,
     children,
     without_parens,
@@ -40,12 +46,12 @@ from wavewright.planner.cel_operators import (
     are_equal,
     class_of,
     contains,
-    failed,
+    evaluation_error,
     negate,
-    no_overload,
+    no_overload_error,
 )
-from wavewright.planner.cel_paths import Path, compile_path, is_there, kind_of, plain_path
-from wavewright.planner.cel_scope import Evaluation, Scope
+from wavewright.planner.cel_paths import Path, compile_path, kind_name, path_exists, plain_path
+from wavewright.planner.cel_scope import Evaluation, EvaluationScope
 from wavewright.planner.types import Json
 
 Locals: TypeAlias = frozenset[str]
@@ -54,7 +60,7 @@ Locals: TypeAlias = frozenset[str]
 _ELEMENT = "\0element"
 
 
-def prepare(node: Node, local_names: Locals = frozenset()) -> Evaluation:  # noqa: C901, PLR0912 - one case a kind
+def compile_node(node: ExpressionNode, local_names: Locals = frozenset()) -> Evaluation:  # noqa: C901, PLR0912 - one case a kind
     """Return what evaluates a tree.
 
     Raises:
@@ -63,46 +69,46 @@ def prepare(node: Node, local_names: Locals = frozenset()) -> Evaluation:  # noq
     node = without_parens(node)
     path = plain_path(node, {})
     if path is not None:
-        return _path(path)
+        return _compile_path(path)
     match node:
         case LiteralValue():
-            return _constant(node)
+            return _compile_constant(node)
         case Select():
-            return selected(prepare(node.operand, local_names), node.field)
+            return compile_select(compile_node(node.operand, local_names), node.field)
         case Index():
-            return indexed(prepare(node.operand, local_names), prepare(node.key, local_names))
-        case Call():
-            return _call(node, local_names)
+            return compile_index(compile_node(node.operand, local_names), compile_node(node.key, local_names))
+        case FunctionCall():
+            return _compile_call(node, local_names)
         case Macro():
-            return _loop(node, local_names)
+            return _compile_macro(node, local_names)
         case Has():
-            return _presence(node, local_names)
+            return _compile_has(node, local_names)
         case Unary():
-            return _unary(node, local_names)
+            return _compile_unary(node, local_names)
         case Binary():
-            return _binary(node, local_names)
-        case Logic():
-            return _logic(node, local_names)
-        case Ternary():
-            return _choice(node, local_names)
-        case ListOf():
-            return _list(tuple(prepare(item, local_names) for item in node.items))
-        case MapOf():
-            return _object(node, local_names)
+            return _compile_binary(node, local_names)
+        case LogicalOperation():
+            return _compile_logical(node, local_names)
+        case Conditional():
+            return _compile_conditional(node, local_names)
+        case ListLiteral():
+            return _compile_list(tuple(compile_node(item, local_names) for item in node.items))
+        case MapLiteral():
+            return _compile_object(node, local_names)
         case _:
             msg = f"{type(node).__name__} is a plain path"
             raise AssertionError(msg)
 
 
-def _path(path: Path) -> Evaluation:
-    if path.root in TYPES and not path.keys:
-        named = cast("Json", TYPES[path.root])
+def _compile_path(path: Path) -> Evaluation:
+    if path.root in TYPE_CONSTANTS and not path.keys:
+        named = cast("Json", TYPE_CONSTANTS[path.root])
         return lambda _scope: named
     walk = compile_path(path)
     return lambda scope: walk(scope.variables)
 
 
-def _constant(literal: LiteralValue) -> Evaluation:
+def _compile_constant(literal: LiteralValue) -> Evaluation:
     value = _value_of(literal)
     return lambda _scope: value
 
@@ -120,87 +126,89 @@ def _value_of(literal: LiteralValue) -> Json:
         case "null":
             return None
         case _:
-            return cast("Json", evaluate_text(literal.text, {}))
+            return cast("Json", evaluate_in_library(literal.text, {}))
 
 
-def _call(node: Call, local_names: Locals) -> Evaluation:
-    check_call(node)
+def _compile_call(node: FunctionCall, local_names: Locals) -> Evaluation:
+    check_function_exists(node)
     function, target = node.function, node.target
     if target is not None and function == "sort" and not node.arguments:
-        element = Name(node.start, node.end, 1, _ELEMENT)
+        element = Identifier(node.start, node.end, 1, _ELEMENT)
         sort = Macro(node.start, node.end, node.depth, SORT, target, _ELEMENT, (element,), node.name_start)
-        return _loop(sort, local_names)
-    arguments = tuple(prepare(argument, local_names) for argument in node.arguments)
+        return _compile_macro(sort, local_names)
+    arguments = tuple(compile_node(argument, local_names) for argument in node.arguments)
     if target is None:
         if function == "now" and not arguments:
             return lambda scope: cast("Json", scope.now)
-        if function in EXTREMES:
-            function = EXTREMES[function]
+        if function in MIN_MAX_FUNCTIONS:
+            function = MIN_MAX_FUNCTIONS[function]
             if len(arguments) > 1:
-                arguments = (_list(arguments),)
-        return _applied(function, arguments, node, FUNCTIONS_OF_OURS.get(function))
-    return _applied(function, (prepare(target, local_names), *arguments), node, METHODS_OF_OURS.get(function))
+                arguments = (_compile_list(arguments),)
+        return _apply_overload(function, arguments, node, FUNCTION_OVERLOADS.get(function))
+    return _apply_overload(
+        function, (compile_node(target, local_names), *arguments), node, METHOD_OVERLOADS.get(function)
+    )
 
 
-def _applied(
-    function: str, arguments: tuple[Evaluation, ...], node: Call, ours: Signatures | None
+def _apply_overload(
+    function: str, arguments: tuple[Evaluation, ...], node: FunctionCall, ours: Overloads | None
 ) -> Evaluation:
     is_method = node.target is not None
     if ours is None:
-        return _of_library(function, arguments, is_method=is_method)
+        return _compile_library_call(function, arguments, is_method=is_method)
     says_of = is_method and function != "size"
     shown = function if says_of else f"{function}()"
     offset = (node.target or node.arguments[0]).start if function == "size" and arguments else None
 
-    def evaluate(scope: Scope) -> Json:
+    def evaluate(scope: EvaluationScope) -> Json:
         values = tuple([argument(scope) for argument in arguments])
         run = ours.get(tuple([value.__class__ for value in values])) or ours.get(tuple(map(class_of, values)))
         if run is None and len(values) == 1:
             run = ours.get((object,))
         if run is None:
-            fault = no_overload(shown, values, is_method=says_of)
-            raise ExpressionFault(fault.kind, fault.message, offset)
+            fault = no_overload_error(shown, values, is_method=says_of)
+            raise ExpressionError(fault.kind, fault.message, offset)
         try:
-            return cast("Json", run(scope.meter, *values))
+            return cast("Json", run(scope.cost, *values))
         except OverflowError:
-            raise failed("a number is too large") from None
+            raise evaluation_error("a number is too large") from None
         except ValueError as refused:
-            raise failed(str(refused)) from None
+            raise evaluation_error(str(refused)) from None
 
     return evaluate
 
 
-def _of_library(function: str, arguments: tuple[Evaluation, ...], *, is_method: bool) -> Evaluation:
-    shortcuts = CONVERSIONS.get(function, {})
+def _compile_library_call(function: str, arguments: tuple[Evaluation, ...], *, is_method: bool) -> Evaluation:
+    shortcuts = CONVERSION_OVERLOADS.get(function, {})
 
-    def evaluate(scope: Scope) -> Json:
+    def evaluate(scope: EvaluationScope) -> Json:
         values = tuple([argument(scope) for argument in arguments])
         run = shortcuts.get(tuple([value.__class__ for value in values]))
         if run is not None:
-            return cast("Json", run(scope.meter, *values))
-        return cast("Json", ask_library(function, scope.meter, values, is_method=is_method))
+            return cast("Json", run(scope.cost, *values))
+        return cast("Json", call_library(function, scope.cost, values, is_method=is_method))
 
     return evaluate
 
 
-def _loop(node: Macro, local_names: Locals) -> Evaluation:
+def _compile_macro(node: Macro, local_names: Locals) -> Evaluation:
     inner = local_names | {node.variable}
-    bodies = tuple(prepare(argument, inner) for argument in node.arguments)
-    size = 2 + sum(map(_size, node.arguments))
-    return Loop(node, prepare(node.range, local_names), bodies, size).run
+    bodies = tuple(compile_node(argument, inner) for argument in node.arguments)
+    size = 2 + sum(map(_operation_count, node.arguments))
+    return CompiledMacro(node, compile_node(node.range, local_names), bodies, size).run
 
 
-def _size(node: Node) -> int:
+def _operation_count(node: ExpressionNode) -> int:
     """Return the operations of one evaluation of a tree; a loop inside counts its own turns."""
     if isinstance(node, Macro):
-        return 4 + _size(node.range)
-    return (3 if isinstance(node, Call) else 1) + sum(map(_size, children(node)))
+        return 4 + _operation_count(node.range)
+    return (3 if isinstance(node, FunctionCall) else 1) + sum(map(_operation_count, children(node)))
 
 
-def _presence(node: Has, local_names: Locals) -> Evaluation:
+def _compile_has(node: Has, local_names: Locals) -> Evaluation:
     path = plain_path(node.selection, {})
     if path is not None:
-        return lambda scope: is_there(path, scope.variables)
+        return lambda scope: path_exists(path, scope.variables)
     return _is_present(node.selection, local_names)
 
 
@@ -212,17 +220,17 @@ def _is_present(selection: Select | Index, local_names: Locals) -> Evaluation:
         if isinstance(operand, Select) or (isinstance(operand, Index) and _names_field(operand))
         else None
     )
-    read = prepare(operand, local_names)
+    read = compile_node(operand, local_names)
     name = selection.field if isinstance(selection, Select) else _key_of(selection)
 
-    def evaluate(scope: Scope) -> Json:
+    def evaluate(scope: EvaluationScope) -> Json:
         if on_the_way is not None and not on_the_way(scope):
             return False
         owner = read(scope)
         if owner is None and on_the_way is not None:
             return False
         if not isinstance(owner, Mapping):
-            raise no_object()
+            raise not_an_object_error()
         return name in owner
 
     return evaluate
@@ -239,69 +247,69 @@ def _key_of(node: Index) -> str:
     return key.string
 
 
-def _unary(node: Unary, local_names: Locals) -> Evaluation:
-    operand = prepare(node.operand, local_names)
+def _compile_unary(node: Unary, local_names: Locals) -> Evaluation:
+    operand = compile_node(node.operand, local_names)
     if node.operator == "-":
         return lambda scope: cast("Json", negate(operand(scope)))
 
-    def turn_round(scope: Scope) -> Json:
+    def turn_round(scope: EvaluationScope) -> Json:
         value = operand(scope)
         if isinstance(value, bool):
             return not value
-        raise ExpressionFault("no_overload", "'!' turns a condition round, and was given none")
+        raise ExpressionError("no_overload", "'!' turns a condition round, and was given none")
 
     return turn_round
 
 
-def _binary(node: Binary, local_names: Locals) -> Evaluation:
-    left, right = prepare(node.left, local_names), prepare(node.right, local_names)
+def _compile_binary(node: Binary, local_names: Locals) -> Evaluation:
+    left, right = compile_node(node.left, local_names), compile_node(node.right, local_names)
     match node.operator:
         case "==":
-            return lambda scope: are_equal(left(scope), right(scope), scope.meter)
+            return lambda scope: are_equal(left(scope), right(scope), scope.cost)
         case "!=":
-            return lambda scope: not are_equal(left(scope), right(scope), scope.meter)
+            return lambda scope: not are_equal(left(scope), right(scope), scope.cost)
         case "in":
             path = plain_path(node.right, {})
             # What a macro gives may be gone in the next turn, and another list stand at its address.
             if path is not None and path.root not in local_names:
-                return lambda scope: scope.searched.holds(right(scope), left(scope), scope.meter)
-            return lambda scope: contains(right(scope), left(scope), scope.meter)
+                return lambda scope: scope.membership.contains(right(scope), left(scope), scope.cost)
+            return lambda scope: contains(right(scope), left(scope), scope.cost)
         case _:
-            return _computed(node.operator, OPERATORS[node.operator], left, right)
+            return _apply_operator(node.operator, OPERATORS[node.operator], left, right)
 
 
-def _computed(
+def _apply_operator(
     symbol: str, table: Mapping[tuple[type, type], Operator], left: Evaluation, right: Evaluation
 ) -> Evaluation:
-    def evaluate(scope: Scope) -> Json:
+    def evaluate(scope: EvaluationScope) -> Json:
         one, other = left(scope), right(scope)
         run = table.get((one.__class__, other.__class__)) or table.get((class_of(one), class_of(other)))
         if run is None:
-            raise no_overload(f"'{symbol}'", (one, other))
-        return cast("Json", run(scope.meter, one, other))
+            raise no_overload_error(f"'{symbol}'", (one, other))
+        return cast("Json", run(scope.cost, one, other))
 
     return evaluate
 
 
-def _logic(node: Logic, local_names: Locals) -> Evaluation:
-    operands = [prepare(operand, local_names) for operand in node.operands]
+def _compile_logical(node: LogicalOperation, local_names: Locals) -> Evaluation:
+    operands = [compile_node(operand, local_names) for operand in node.operands]
     decisive = node.operator == "||"
 
-    def evaluate(scope: Scope) -> Json:
-        met: ExpressionFault | None = None
+    def evaluate(scope: EvaluationScope) -> Json:
+        met: ExpressionError | None = None
         for operand in operands:
             try:
                 value = operand(scope)
-            except ExpressionFault as fault:
+            except ExpressionError as fault:
                 if fault.kind == "expression_too_large":
                     raise
-                scope.meter.work(PASSED_FAULT)
+                scope.cost.count_operations(SUPPRESSED_ERROR_COST)
                 met = met or fault
                 continue
             if value is decisive:
                 return decisive
             if not isinstance(value, bool):
-                met = met or ExpressionFault(
+                met = met or ExpressionError(
                     "no_overload",
                     f"'{node.operator}' joins conditions, and one of its sides is neither true nor false",
                 )
@@ -312,15 +320,15 @@ def _logic(node: Logic, local_names: Locals) -> Evaluation:
     return evaluate
 
 
-def _choice(node: Ternary, local_names: Locals) -> Evaluation:
-    condition, yes, no = (prepare(part, local_names) for part in (node.condition, node.yes, node.no))
+def _compile_conditional(node: Conditional, local_names: Locals) -> Evaluation:
+    condition, yes, no = (compile_node(part, local_names) for part in (node.condition, node.yes, node.no))
 
-    def evaluate(scope: Scope) -> Json:
+    def evaluate(scope: EvaluationScope) -> Json:
         chosen = condition(scope)
         if not isinstance(chosen, bool):
-            raise ExpressionFault(
+            raise ExpressionError(
                 "no_overload",
-                f"'?' follows a condition, and was given {kind_of(chosen)}",
+                f"'?' follows a condition, and was given {kind_name(chosen)}",
                 node.condition.start,
             )
         return yes(scope) if chosen else no(scope)
@@ -334,11 +342,11 @@ _ITEM = 41
 """Bytes of a place in it and of the number that stands there; what is larger is counted where it is made."""
 
 
-def _list(items: tuple[Evaluation, ...]) -> Evaluation:
+def _compile_list(items: tuple[Evaluation, ...]) -> Evaluation:
     size = _EMPTY_LIST + _ITEM * len(items)
 
-    def evaluate(scope: Scope) -> Json:
-        scope.meter.make(size)
+    def evaluate(scope: EvaluationScope) -> Json:
+        scope.cost.allocate(size)
         return [item(scope) for item in items]
 
     return evaluate
@@ -348,20 +356,22 @@ _ENTRY = 64
 """Bytes of an entry of an object; an empty one takes as much."""
 
 
-def _object(node: MapOf, local_names: Locals) -> Evaluation:
-    entries = [(prepare(key, local_names), prepare(value, local_names)) for key, value in node.entries]
+def _compile_object(node: MapLiteral, local_names: Locals) -> Evaluation:
+    entries = [
+        (compile_node(key, local_names), compile_node(value, local_names)) for key, value in node.entries
+    ]
     start, size = node.start, (len(entries) + 2) * _ENTRY
 
-    def evaluate(scope: Scope) -> Json:
-        scope.meter.make(size)
+    def evaluate(scope: EvaluationScope) -> Json:
+        scope.cost.allocate(size)
         made: dict[str, Json] = {}
         for key, value in entries:
             name = key(scope)
             if not isinstance(name, str | int):
-                raise ExpressionFault("evaluation_failed", f"{kind_of(name)} cannot be a key", start)
+                raise ExpressionError("evaluation_failed", f"{kind_name(name)} cannot be a key", start)
             if name in made:
-                raise ExpressionFault(
-                    "evaluation_failed", f"the key '{str(name)[:SHOWN]}' is given twice", start
+                raise ExpressionError(
+                    "evaluation_failed", f"the key '{str(name)[:MAX_KEY_LENGTH_SHOWN]}' is given twice", start
                 )
             made[cast("str", name)] = value(scope)
         return made

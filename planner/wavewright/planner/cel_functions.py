@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from wavewright.config.durations import parse_duration
-from wavewright.planner.cel_faults import ExpressionFault, closest
-from wavewright.planner.cel_nodes import Call
+from wavewright.planner.cel_faults import ExpressionError, closest_name_hint
+from wavewright.planner.cel_nodes import FunctionCall
 from wavewright.planner.cel_operators import Uint
 from wavewright.planner.types import Json
 
@@ -67,12 +67,12 @@ METHODS: Final = frozenset(
     }
 )  # fmt: skip
 
-EXTREMES: Final = {"math.greatest": "max", "math.least": "min", "max": "max", "min": "min"}
+MIN_MAX_FUNCTIONS: Final = {"math.greatest": "max", "math.least": "min", "max": "max", "min": "min"}
 """Functions of one list or of several values; CEL's own take neither strings nor what is no literal list."""
-LENGTHS: Final = frozenset({"length", "len", "count"})
+LENGTH_ALIASES: Final = frozenset({"length", "len", "count"})
 """What other languages call size()."""
-_WRITTEN: Final = {
-    **dict.fromkeys(LENGTHS, "write x.size()"),
+_FOREIGN_FUNCTIONS: Final = {
+    **dict.fromkeys(LENGTH_ALIASES, "write x.size()"),
     "upper": "write s.upperAscii()", "toUpperCase": "write s.upperAscii()",
     "lower": "write s.lowerAscii()", "toLowerCase": "write s.lowerAscii()",
     "str": "write string(x)", "toString": "write string(x)", "float": "write double(x)",
@@ -82,10 +82,10 @@ _WRITTEN: Final = {
     "default": "write has(steps.x.field) ? steps.x.field : other",
 }  # fmt: skip
 """What functions, methods and filters of other languages are here."""
-LONGEST_RANGE: Final = 10_000
+MAX_RANGE_LENGTH: Final = 10_000
 """Numbers that lists.range() gives at most."""
 
-_LONGEST_DURATION = 60
+_MAX_DURATION_TEXT = 60
 _NUMBERS = frozenset({int, float, Uint})
 _DATE = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:?\d{2})?)?", re.ASCII
@@ -93,7 +93,7 @@ _DATE = re.compile(
 _FRACTION = re.compile(r"(\.\d{1,9})")
 
 
-class Refused(ValueError):
+class FunctionArgumentError(ValueError):
     """A function got a value that it cannot take; the text is for the author."""
 
 
@@ -101,20 +101,20 @@ def read_timestamp(text: str) -> dt.datetime:
     """Return the instant that a date or date-time in ISO 8601 names."""
     if not _DATE.fullmatch(text):
         msg = f"{text[:60]!r} is no date or date-time (2010-03-01, 2010-03-01T12:00:00Z)"
-        raise Refused(msg)
+        raise FunctionArgumentError(msg)
     normal = _FRACTION.sub(lambda found: found[1][:7].ljust(7, "0"), text.upper())
     try:
         instant = dt.datetime.fromisoformat(normal)
         return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
     except (ValueError, OverflowError) as error:
         msg = f"{text[:60]!r} is no date that exists"
-        raise Refused(msg) from error
+        raise FunctionArgumentError(msg) from error
 
 
 def read_duration(text: str) -> dt.timedelta:
     """Return the duration that text with units names, such as `1h30m` or `-7d`."""
-    if len(text) > _LONGEST_DURATION:
-        text = text[:_LONGEST_DURATION] + "…"
+    if len(text) > _MAX_DURATION_TEXT:
+        text = text[:_MAX_DURATION_TEXT] + "…"
     sign, bare = (-1, text[1:]) if text.startswith("-") else (1, text)
     try:
         seconds = parse_duration(bare)
@@ -122,34 +122,34 @@ def read_duration(text: str) -> dt.timedelta:
         return dt.timedelta(seconds=sign * float(seconds))
     except (ValueError, OverflowError) as error:
         msg = f"{text[:60]!r} is no duration (90s, 1h30m, 7d)"
-        raise Refused(msg) from error
+        raise FunctionArgumentError(msg) from error
 
 
-def total(values: list[Any]) -> int | float:
+def sum_numbers(values: list[Any]) -> int | float:
     """Return the sum of numbers; an integer where all of them are."""
-    if _kinds_of("sum", values, _NUMBERS) <= {int}:
-        return _in_range(sum(values))
+    if _check_numbers("sum", values, _NUMBERS) <= {int}:
+        return _check_sum_range(sum(values))
     return math.fsum(values)
 
 
 def mean(values: list[Any]) -> float:
     """Return the arithmetic mean of numbers."""
-    _kinds_of("avg", values, _NUMBERS)
+    _check_numbers("avg", values, _NUMBERS)
     if not values:
         msg = "avg() of an empty list"
-        raise Refused(msg)
+        raise FunctionArgumentError(msg)
     return math.fsum(values) / len(values)
 
 
-def least(values: list[Any]) -> int | float | str:
+def smallest(values: list[Any]) -> int | float | str:
     """Return the smallest of numbers or strings."""
-    _check_order("min", values)
+    _check_orderable("min", values)
     return cast("int | float | str", min(values))
 
 
-def greatest(values: list[Any]) -> int | float | str:
+def largest(values: list[Any]) -> int | float | str:
     """Return the largest of numbers or strings."""
-    _check_order("max", values)
+    _check_orderable("max", values)
     return cast("int | float | str", max(values))
 
 
@@ -160,58 +160,58 @@ def sorted_keys(value: Mapping[Any, Json]) -> list[Json]:
     return list[Json](sorted(value, key=lambda key: (key.__class__.__name__, key)))
 
 
-def count_up(count: int) -> list[int]:
+def number_range(count: int) -> list[int]:
     """Return the integers from 0 up to, and without, a count."""
-    if not 0 <= count <= LONGEST_RANGE:
-        msg = f"lists.range() gives up to {LONGEST_RANGE:,} numbers, not {count}"
-        raise Refused(msg)
+    if not 0 <= count <= MAX_RANGE_LENGTH:
+        msg = f"lists.range() gives up to {MAX_RANGE_LENGTH:,} numbers, not {count}"
+        raise FunctionArgumentError(msg)
     return list(range(count))
 
 
-def in_order_of(keys: Sequence[object], values: Sequence[Json]) -> list[Json]:
+def sort_by_keys(keys: Sequence[object], values: Sequence[Json]) -> list[Json]:
     """Return values in the rising order of their keys; CEL's own sort does not mix integers and doubles."""
     for kinds in ((int, float), (str,), (dt.datetime,), (dt.timedelta,), (bool,)):
         if all(isinstance(key, kinds) and (kinds == (bool,) or not isinstance(key, bool)) for key in keys):
             places = sorted(range(len(values)), key=lambda place: cast("float", keys[place]))
             return [values[place] for place in places]
     msg = "only numbers, or only strings, or only timestamps can be brought in order"
-    raise Refused(msg)
+    raise FunctionArgumentError(msg)
 
 
-def _kinds_of(function: str, values: list[Any], wanted: frozenset[type]) -> set[type]:
+def _check_numbers(function: str, values: list[Any], wanted: frozenset[type]) -> set[type]:
     kinds = set(map(type, values))
     if not kinds <= wanted:
         msg = f"{function}() takes numbers only"
-        raise Refused(msg)
+        raise FunctionArgumentError(msg)
     return kinds
 
 
-def _check_order(function: str, values: list[Any]) -> None:
+def _check_orderable(function: str, values: list[Any]) -> None:
     if not values:
         msg = f"{function}() of an empty list"
-        raise Refused(msg)
+        raise FunctionArgumentError(msg)
     kinds = set(map(type, values))
     if str in kinds and kinds != {str}:
         msg = f"{function}() takes numbers or strings, not both"
-        raise Refused(msg)
+        raise FunctionArgumentError(msg)
     if str not in kinds:
-        _kinds_of(function, values, _NUMBERS)
+        _check_numbers(function, values, _NUMBERS)
 
 
-def _in_range(number: int) -> int:
+def _check_sum_range(number: int) -> int:
     if not -(2**63) <= number < 2**63:
         msg = "the sum is too large for an integer"
-        raise Refused(msg)
+        raise FunctionArgumentError(msg)
     return number
 
 
 def filter_hint(name: str) -> str | None:
     """Return what is written in place of a filter of a template language, such as `| length`."""
-    written = _WRITTEN.get(name, f"write x.{name}(…)" if name in METHODS else None)
+    written = _FOREIGN_FUNCTIONS.get(name, f"write x.{name}(…)" if name in METHODS else None)
     return None if written is None else f"there are no filters: {written}"
 
 
-def check_call(call: Call) -> None:
+def check_function_exists(call: FunctionCall) -> None:
     """Refuse a call of a function or method that does not exist.
 
     Raises:
@@ -221,11 +221,11 @@ def check_call(call: Call) -> None:
     if call.function in known:
         return
     word = "function" if call.target is None else "method"
-    hint = _WRITTEN.get(call.function) or closest(call.function, known)
+    hint = _FOREIGN_FUNCTIONS.get(call.function) or closest_name_hint(call.function, known)
     if call.target is None and call.function in METHODS:
         hint = f"it is a method: value.{call.function}(…)"
     elif call.target is not None and call.function in GLOBAL_FUNCTIONS:
         hint = f"it is a function: {call.function}(value)"
-    raise ExpressionFault(
+    raise ExpressionError(
         "unknown_name_or_field", f"there is no {word} '{call.function}'", call.name_start, hint
     )

@@ -13,21 +13,21 @@ from functools import lru_cache
 from typing import Final, cast
 
 from wavewright.planner import cel_library
-from wavewright.planner.cel_faults import ExpressionFault
-from wavewright.planner.cel_meter import Meter, too_large
-from wavewright.planner.cel_operators import INT_RANGE, CelType, Uint, as_number, no_overload
+from wavewright.planner.cel_faults import ExpressionError
+from wavewright.planner.cel_meter import CostTracker, too_large_error
+from wavewright.planner.cel_operators import INT_RANGE, TypeValue, Uint, as_number, no_overload_error
 
-LONGEST_ARGUMENT: Final = 2**20
+MAX_ARGUMENT_LENGTH: Final = 2**20
 """Characters that the library is given at most."""
-MOST_PARTS: Final = 4096
+MAX_ARGUMENT_PARTS: Final = 4096
 """Elements and fields, on all levels, that the library is given at most."""
 ROUNDING: Final = frozenset(
     {"math.ceil", "math.floor", "math.round", "math.trunc", "math.isNaN", "math.isInf", "math.isFinite"}
 )
 """Functions that CEL has for doubles only; a JSON number may have come as an integer."""
 
-_LONGEST_MESSAGE = 400
-_NO_UNICODE = ExpressionFault("evaluation_failed", "a value holds text that is no Unicode")
+_MAX_MESSAGE_LENGTH = 400
+_NO_UNICODE = ExpressionError("evaluation_failed", "a value holds text that is no Unicode")
 _CALL = 16
 """Operations of one call."""
 _REPEATED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
@@ -35,11 +35,11 @@ _CLASS = 8
 """Operations that it takes to compile a class of a regular expression."""
 _WIDE_CLASS = 4000
 """The same for a class of Unicode, such as `\\pL`."""
-_MOST_REPEATS = 1000
+_MAX_REPEATS = 1000
 """Repetitions, in repetitions too, that RE2 takes."""
 
 
-def ask_library(function: str, meter: Meter, values: tuple[object, ...], *, is_method: bool) -> object:
+def call_library(function: str, meter: CostTracker, values: tuple[object, ...], *, is_method: bool) -> object:
     """Return what a function of the library gives.
 
     Raises:
@@ -50,9 +50,9 @@ def ask_library(function: str, meter: Meter, values: tuple[object, ...], *, is_m
     _charge(function, meter, values)
     bound: dict[str, object] = {}
     try:
-        written = [_write(value, bound) for value in values]
-    except _UnwrittenError:
-        raise no_overload(shown, values, is_method=is_method) from None
+        written = [_to_cel_text(value, bound) for value in values]
+    except _UnsupportedValueError:
+        raise no_overload_error(shown, values, is_method=is_method) from None
     if is_method:
         text = f"{written[0]}.{function}({', '.join(written[1:])})"
     elif function in ROUNDING:
@@ -60,20 +60,20 @@ def ask_library(function: str, meter: Meter, values: tuple[object, ...], *, is_m
     else:
         text = f"{function}({', '.join(written)})"
     try:
-        value = evaluate_text(text, bound)
+        value = evaluate_in_library(text, bound)
     except RuntimeError as failure:
         message = str(failure)
         if "No matching overloads" in message:
-            raise no_overload(shown, values, is_method=is_method) from None
-        raise _fault(message) from None
+            raise no_overload_error(shown, values, is_method=is_method) from None
+        raise _library_error(message) from None
     except (ValueError, TypeError):
         # The library's binding answers so to text that is no Unicode, such as half a surrogate pair.
         raise _NO_UNICODE from None
-    meter.keep(value, before)
+    meter.release_temporaries(value, before)
     return value
 
 
-def evaluate_text(text: str, bound: Mapping[str, object]) -> object:
+def evaluate_in_library(text: str, bound: Mapping[str, object]) -> object:
     """Return what the library makes of text over plain values.
 
     Raises:
@@ -81,7 +81,7 @@ def evaluate_text(text: str, bound: Mapping[str, object]) -> object:
         TypeError, ValueError: one of these is no value that the library can hold.
     """
     result = _compile(text).eval(data=bound)
-    kinds, kind, value = cel_library.library().Type, result.type(), result.plain_value()
+    kinds, kind, value = cel_library.load_library().Type, result.type(), result.plain_value()
     if kind == kinds.ERROR:
         raise RuntimeError(str(value))
     if kind == kinds.UINT:
@@ -89,43 +89,45 @@ def evaluate_text(text: str, bound: Mapping[str, object]) -> object:
     return bytes(value) if isinstance(value, bytearray) else value
 
 
-def _fault(message: str) -> ExpressionFault:
+def _library_error(message: str) -> ExpressionError:
     """Return a message of the library in our words."""
     if "basic_string" in message:
         return _NO_UNICODE
     plain = re.sub(r"^[A-Z_]+: ", "", re.sub(r" \[[A-Z_]+\]$", "", message))
-    return ExpressionFault("evaluation_failed", plain[:_LONGEST_MESSAGE])
+    return ExpressionError("evaluation_failed", plain[:_MAX_MESSAGE_LENGTH])
 
 
 @lru_cache(maxsize=1024)
-def _compile(text: str) -> cel_library.Program:
+def _compile(text: str) -> cel_library.LibraryProgram:
     return cel_library.dynamic_environment().compile(text, disable_check=True)
 
 
-class _UnwrittenError(Exception):
+class _UnsupportedValueError(Exception):
     """The library cannot be given a value."""
 
 
-def _write(value: object, bound: dict[str, object]) -> str:
+def _to_cel_text(value: object, bound: dict[str, object]) -> str:
     """Return a value as text, with what the text is bound to."""
     name = f"v{len(bound)}"
     match value:
-        case CelType():
-            raise _UnwrittenError
+        case TypeValue():
+            raise _UnsupportedValueError
         case dt.datetime():
-            bound[name] = instant_text(value)
+            bound[name] = timestamp_text(value)
             return f"timestamp({name})"
         case dt.timedelta():
-            bound[name] = seconds_text(value)
+            bound[name] = duration_text(value)
             return f"duration({name})"
         case Uint():
             bound[name] = str(value)
             return f"uint({name})"
         case list() if _holds_special(cast("list[object]", value)):
-            return f"[{', '.join([_write(item, bound) for item in cast('list[object]', value)])}]"
+            return f"[{', '.join([_to_cel_text(item, bound) for item in cast('list[object]', value)])}]"
         case dict() if _holds_special(cast("dict[object, object]", value)):
             fields = cast("dict[object, object]", value)
-            entries = [f"{_write(key, bound)}: {_write(item, bound)}" for key, item in fields.items()]
+            entries = [
+                f"{_to_cel_text(key, bound)}: {_to_cel_text(item, bound)}" for key, item in fields.items()
+            ]
             return f"{{{', '.join(entries)}}}"
         case _:
             bound[name] = _plain(value)
@@ -138,7 +140,7 @@ def _holds_special(value: object) -> bool:
         return any(map(_holds_special, cast("list[object]", value)))
     if isinstance(value, dict):
         return any(map(_holds_special, cast("dict[object, object]", value).values()))
-    return isinstance(value, dt.datetime | dt.timedelta | Uint | CelType)
+    return isinstance(value, dt.datetime | dt.timedelta | Uint | TypeValue)
 
 
 def _plain(value: object) -> object:
@@ -152,32 +154,32 @@ def _plain(value: object) -> object:
     return value
 
 
-def _charge(function: str, meter: Meter, values: tuple[object, ...]) -> None:
-    parts, characters = _measure(values, MOST_PARTS, LONGEST_ARGUMENT)
+def _charge(function: str, meter: CostTracker, values: tuple[object, ...]) -> None:
+    parts, characters = _measure(values, MAX_ARGUMENT_PARTS, MAX_ARGUMENT_LENGTH)
     if parts < 0 or characters < 0:
-        raise too_large(
-            f"{function}() takes up to {LONGEST_ARGUMENT:,} characters and {MOST_PARTS:,} elements at once"
+        raise too_large_error(
+            f"{function}() takes up to {MAX_ARGUMENT_LENGTH:,} characters and {MAX_ARGUMENT_PARTS:,} elements at once"
         )
-    parts, characters = MOST_PARTS - parts, LONGEST_ARGUMENT - characters
-    meter.work(_CALL + 4 * parts)
-    meter.work(_CALL * sum(isinstance(value, dt.datetime | dt.timedelta) for value in values))
-    meter.make(8 * characters + 256 * parts)
+    parts, characters = MAX_ARGUMENT_PARTS - parts, MAX_ARGUMENT_LENGTH - characters
+    meter.count_operations(_CALL + 4 * parts)
+    meter.count_operations(_CALL * sum(isinstance(value, dt.datetime | dt.timedelta) for value in values))
+    meter.allocate(8 * characters + 256 * parts)
     if function == "format":
-        meter.make(1200 * parts)  # what the widest number takes
+        meter.allocate(1200 * parts)  # what the widest number takes
     elif function == "matches" and isinstance(values[-1], str):
         _charge_pattern(values[-1], characters, meter)
 
 
-def _charge_pattern(pattern: str, characters: int, meter: Meter) -> None:
+def _charge_pattern(pattern: str, characters: int, meter: CostTracker) -> None:
     """Count that a regular expression is compiled, and how it goes over so many characters at worst."""
     repeats = 1
     for found in _REPEATED.finditer(pattern):
         most = (found[2] or found[1])[:4]
-        repeats = min(repeats * max(int(most), 1), _MOST_REPEATS)
+        repeats = min(repeats * max(int(most), 1), _MAX_REPEATS)
     classes = sum(map(pattern.count, (".", "[", "\\")))
     wide = pattern.count("\\p") + pattern.count("\\P")
-    meter.work((len(pattern) + _CLASS * classes + _WIDE_CLASS * wide) * repeats)
-    meter.work(characters * len(pattern) * repeats // 300)
+    meter.count_operations((len(pattern) + _CLASS * classes + _WIDE_CLASS * wide) * repeats)
+    meter.count_operations(characters * len(pattern) * repeats // 300)
 
 
 def _measure(value: object, parts: int, characters: int) -> tuple[int, int]:
@@ -198,13 +200,13 @@ def _measure(value: object, parts: int, characters: int) -> tuple[int, int]:
     return parts, characters
 
 
-def instant_text(instant: dt.datetime) -> str:
+def timestamp_text(instant: dt.datetime) -> str:
     """Return an instant in ISO 8601, in UTC."""
     aware = instant if instant.tzinfo is not None else instant.replace(tzinfo=dt.UTC)
     return aware.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
 
 
-def seconds_text(value: dt.timedelta) -> str:
+def duration_text(value: dt.timedelta) -> str:
     """Return a duration in seconds, such as `1.5s`."""
     whole, rest = divmod(value // dt.timedelta(microseconds=1), 1_000_000)
     if rest == 0:

@@ -18,7 +18,7 @@ LIST_DEPTH = 3
 """Levels of lists in lists that the typed environment tells apart."""
 
 
-class CelType(Protocol):
+class LibraryType(Protocol):
     """A type of the library."""
 
     def name(self) -> str:
@@ -26,60 +26,60 @@ class CelType(Protocol):
         ...
 
 
-class CelTypes(Protocol):
+class LibraryTypes(Protocol):
     """The class of the library's types, with its constants and makers."""
 
-    BOOL: CelType
-    BYTES: CelType
-    DOUBLE: CelType
-    DURATION: CelType
-    DYN: CelType
-    ERROR: CelType
-    INT: CelType
-    NULL: CelType
-    STRING: CelType
-    TIMESTAMP: CelType
-    UINT: CelType
+    BOOL: LibraryType
+    BYTES: LibraryType
+    DOUBLE: LibraryType
+    DURATION: LibraryType
+    DYN: LibraryType
+    ERROR: LibraryType
+    INT: LibraryType
+    NULL: LibraryType
+    STRING: LibraryType
+    TIMESTAMP: LibraryType
+    UINT: LibraryType
 
-    def __call__(self, signature: str) -> CelType: ...
-    def List(self, element_type: CelType) -> CelType: ...  # noqa: N802
-    def Map(self, key_type: CelType, element_type: CelType) -> CelType: ...  # noqa: N802
-    def AbstractType(self, name: str, params: Sequence[CelType] = ...) -> CelType: ...  # noqa: N802
+    def __call__(self, signature: str) -> LibraryType: ...
+    def List(self, element_type: LibraryType) -> LibraryType: ...  # noqa: N802
+    def Map(self, key_type: LibraryType, element_type: LibraryType) -> LibraryType: ...  # noqa: N802
+    def AbstractType(self, name: str, params: Sequence[LibraryType] = ...) -> LibraryType: ...  # noqa: N802
 
 
-class CelValue(Protocol):
+class LibraryValue(Protocol):
     """A result of the library."""
 
-    def type(self) -> CelType: ...
+    def type(self) -> LibraryType: ...
     def plain_value(self) -> object: ...
 
 
-class Program(Protocol):
+class LibraryProgram(Protocol):
     """Compiled text."""
 
-    def eval(self, *, data: Mapping[str, object]) -> CelValue: ...
-    def return_type(self) -> CelType: ...
+    def eval(self, *, data: Mapping[str, object]) -> LibraryValue: ...
+    def return_type(self) -> LibraryType: ...
 
 
-class Environment(Protocol):
+class LibraryEnvironment(Protocol):
     """What text is compiled in."""
 
-    def compile(self, expression: str, *, disable_check: bool = ...) -> Program: ...
+    def compile(self, expression: str, *, disable_check: bool = ...) -> LibraryProgram: ...
 
 
 class _Library(Protocol):
-    Type: CelTypes
+    Type: LibraryTypes
 
     def NewEnv(  # noqa: N802
-        self, *, config: object, variables: Mapping[str, CelType], functions: Sequence[object]
-    ) -> Environment: ...
+        self, *, config: object, variables: Mapping[str, LibraryType], functions: Sequence[object]
+    ) -> LibraryEnvironment: ...
     def NewEnvConfigFromYaml(self, yaml: str) -> object: ...  # noqa: N802
     def FunctionDecl(self, name: str, overloads: Sequence[object]) -> object: ...  # noqa: N802
     def Overload(  # noqa: N802
         self,
         id: str,  # noqa: A002
-        return_type: CelType,
-        parameters: Sequence[CelType],
+        return_type: LibraryType,
+        parameters: Sequence[LibraryType],
         *,
         is_member: bool,
         impl: Callable[..., object] | None,
@@ -87,7 +87,7 @@ class _Library(Protocol):
 
 
 @cache
-def library() -> _Library:
+def load_library() -> _Library:
     """Import the library."""
     return cast("_Library", importlib.import_module("cel_expr_python.cel"))
 
@@ -97,7 +97,7 @@ _EXTENSIONS = "extensions:\n" + "".join(
 )
 _REDECLARED = ("_+_", "_-_", "_*_", "_<_", "_<=_", "_>_", "_>=_")
 
-Signature = tuple[tuple[CelType, ...], CelType]
+Signature = tuple[tuple[LibraryType, ...], LibraryType]
 
 
 class _Declarations:
@@ -133,16 +133,16 @@ class _Declarations:
 
 
 @cache
-def dynamic_environment() -> Environment:
+def dynamic_environment() -> LibraryEnvironment:
     """Return the environment that evaluates: CEL's own functions and its extensions."""
-    cel = library()
+    cel = load_library()
     return cel.NewEnv(config=cel.NewEnvConfigFromYaml(_EXTENSIONS), variables={}, functions=[])
 
 
 @cache
-def typed_environment() -> Environment:
+def typed_environment() -> LibraryEnvironment:
     """Return the environment that answers types; nothing is evaluated in it."""
-    cel = library()
+    cel = load_library()
     config = cel.NewEnvConfigFromYaml(_EXTENSIONS + _excluding(_REDECLARED))
     return cel.NewEnv(config=config, variables=_typed_variables(cel), functions=_typed_functions(cel))
 
@@ -167,14 +167,14 @@ BASES = {
 """Placeholder of the typed environment → the library's name of the type."""
 
 
-def _typed_variables(cel: _Library) -> dict[str, CelType]:
+def _typed_variables(cel: _Library) -> dict[str, LibraryType]:
     bases = {name: cel.Type(signature) for name, signature in BASES.items()}
     for tag in range(OBJECT_TAGS):
         # The abstract type in the place of the values keeps two kinds of object apart in a result's type, while
         # size(), `in` and == see an ordinary map.
         bases[f"obj{tag}"] = cel.Type.Map(cel.Type.STRING, cel.Type.AbstractType(f"tag{tag}"))
     bases["map"] = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
-    variables: dict[str, CelType] = {}
+    variables: dict[str, LibraryType] = {}
     for name, base in bases.items():
         current = base
         for depth in range(LIST_DEPTH + 1):

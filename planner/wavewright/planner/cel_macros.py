@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from wavewright.planner.cel_faults import ExpressionFault
-from wavewright.planner.cel_functions import Refused, in_order_of, sorted_keys
-from wavewright.planner.cel_meter import PASSED_FAULT
+from wavewright.planner.cel_faults import ExpressionError
+from wavewright.planner.cel_functions import FunctionArgumentError, sort_by_keys, sorted_keys
+from wavewright.planner.cel_meter import SUPPRESSED_ERROR_COST
 from wavewright.planner.cel_nodes import Macro
-from wavewright.planner.cel_paths import kind_of
-from wavewright.planner.cel_scope import Evaluation, Scope
+from wavewright.planner.cel_paths import kind_name
+from wavewright.planner.cel_scope import Evaluation, EvaluationScope
 from wavewright.planner.types import Json
 
 SORT = "sortBy of itself"
@@ -22,131 +22,131 @@ SORT = "sortBy of itself"
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class CompiledMacro:
     """A macro whose parts are prepared; `size` is the number of nodes that one turn evaluates."""
 
     macro: Macro
-    over: Evaluation
+    operand: Evaluation
     bodies: tuple[Evaluation, ...]
     size: int
 
-    def run(self, scope: Scope) -> Json:
+    def run(self, scope: EvaluationScope) -> Json:
         """Return what the macro gives.
 
         Raises:
             ExpressionFault: its range is no list, or its body fails.
         """
-        return _FINISHES[self.macro.function](self, self._turns(self.over(scope), scope), scope.inner())
+        return _MACROS[self.macro.function](self, self._elements(self.operand(scope), scope), scope.child())
 
-    def of(self, body: int, element: Json, inner: Scope) -> Json:
+    def evaluate_body(self, body: int, element: Json, inner: EvaluationScope) -> Json:
         """Return what a body gives for an element."""
         inner.variables[self.macro.variable] = element
-        before = inner.meter.memory
+        before = inner.cost.memory
         value = self.bodies[body](inner)
-        inner.meter.keep(value, before)
+        inner.cost.release_temporaries(value, before)
         return value
 
-    def holds(self, element: Json, inner: Scope) -> bool:
+    def evaluate_condition(self, element: Json, inner: EvaluationScope) -> bool:
         """Return what the condition answers for an element."""
-        value = self.of(0, element, inner)
+        value = self.evaluate_body(0, element, inner)
         if isinstance(value, bool):
             return value
-        raise ExpressionFault(
+        raise ExpressionError(
             "no_overload",
-            f"{self._shown()} wants a condition, and got {kind_of(value)}",
+            f"{self._name()} wants a condition, and got {kind_name(value)}",
             self.macro.arguments[0].start,
         )
 
-    def _turns(self, over: Json, scope: Scope) -> Iterator[Json]:
+    def _elements(self, over: Json, scope: EvaluationScope) -> Iterator[Json]:
         elements: Sequence[Json]
         if isinstance(over, list):
             elements = over
         elif isinstance(over, Mapping) and self.macro.function not in ("sortBy", SORT):
-            scope.meter.make_list(len(over))
-            scope.meter.work(4 * len(over))
+            scope.cost.allocate_list(len(over))
+            scope.cost.count_operations(4 * len(over))
             elements = sorted_keys(over)
         else:
-            raise ExpressionFault(
+            raise ExpressionError(
                 "no_overload",
-                f"{self._shown()} goes over a list, and was given {kind_of(over)}",
+                f"{self._name()} goes over a list, and was given {kind_name(over)}",
                 self.macro.name_start,
             )
-        turn, size = scope.meter.turn, self.size
+        turn, size = scope.cost.count_iteration, self.size
         for element in elements:
             turn(size)
             yield element
 
-    def _shown(self) -> str:
+    def _name(self) -> str:
         return "sort()" if self.macro.function == SORT else f"{self.macro.function}()"
 
 
-def _map(loop: Loop, turns: Iterator[Json], inner: Scope) -> Json:
-    make, made = inner.meter.make, list[Json]()
+def _map(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope) -> Json:
+    make, made = inner.cost.allocate, list[Json]()
     last = len(loop.bodies) - 1
     for element in turns:
-        if last and not loop.holds(element, inner):
+        if last and not loop.evaluate_condition(element, inner):
             continue
         make(8)
-        made.append(loop.of(last, element, inner))
+        made.append(loop.evaluate_body(last, element, inner))
     return made
 
 
-def _filter(loop: Loop, turns: Iterator[Json], inner: Scope) -> Json:
-    make, made = inner.meter.make, list[Json]()
+def _filter(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope) -> Json:
+    make, made = inner.cost.allocate, list[Json]()
     for element in turns:
-        if loop.holds(element, inner):
+        if loop.evaluate_condition(element, inner):
             make(8)
             made.append(element)
     return made
 
 
-def _decided(loop: Loop, turns: Iterator[Json], inner: Scope, *, by: bool) -> bool:
+def _short_circuit(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope, *, by: bool) -> bool:
     """Return `by` if any turn gives it; as in CEL, a fault counts only where no turn decides."""
-    met: ExpressionFault | None = None
+    met: ExpressionError | None = None
     for element in turns:
         try:
-            if loop.holds(element, inner) is by:
+            if loop.evaluate_condition(element, inner) is by:
                 return by
-        except ExpressionFault as fault:
+        except ExpressionError as fault:
             if fault.kind == "expression_too_large":
                 raise
-            inner.meter.work(PASSED_FAULT)
+            inner.cost.count_operations(SUPPRESSED_ERROR_COST)
             met = met or fault
     if met is not None:
         raise met
     return not by
 
 
-def _all(loop: Loop, turns: Iterator[Json], inner: Scope) -> Json:
-    return _decided(loop, turns, inner, by=False)
+def _all(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope) -> Json:
+    return _short_circuit(loop, turns, inner, by=False)
 
 
-def _exists(loop: Loop, turns: Iterator[Json], inner: Scope) -> Json:
-    return _decided(loop, turns, inner, by=True)
+def _exists(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope) -> Json:
+    return _short_circuit(loop, turns, inner, by=True)
 
 
-def _exists_one(loop: Loop, turns: Iterator[Json], inner: Scope) -> Json:
-    return sum(loop.holds(element, inner) for element in turns) == 1
+def _exists_one(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope) -> Json:
+    return sum(loop.evaluate_condition(element, inner) for element in turns) == 1
 
 
-def _sort_by(loop: Loop, turns: Iterator[Json], inner: Scope) -> Json:
-    meter = inner.meter
+def _sort_by(loop: CompiledMacro, turns: Iterator[Json], inner: EvaluationScope) -> Json:
+    meter = inner.cost
     elements, keys = list[Json](), list[Json]()
     for element in turns:
-        meter.make(16)
+        meter.allocate(16)
         elements.append(element)
-        keys.append(loop.of(0, element, inner))
+        keys.append(loop.evaluate_body(0, element, inner))
     levels = len(keys).bit_length()
-    meter.make(48 * len(keys))
-    meter.work(len(keys) * levels // 8)
-    meter.work(sum(len(key) for key in keys if isinstance(key, str)) * levels // 2048)
+    meter.allocate(48 * len(keys))
+    meter.count_operations(len(keys) * levels // 8)
+    meter.count_operations(sum(len(key) for key in keys if isinstance(key, str)) * levels // 2048)
     try:
-        return in_order_of(keys, elements)
-    except Refused as refused:
-        raise ExpressionFault("no_overload", str(refused), loop.macro.name_start) from None
+        return sort_by_keys(keys, elements)
+    except FunctionArgumentError as refused:
+        raise ExpressionError("no_overload", str(refused), loop.macro.name_start) from None
 
 
-_FINISHES: dict[str, Callable[[Loop, Iterator[Json], Scope], Json]] = {
+_MACROS: dict[str, Callable[[CompiledMacro, Iterator[Json], EvaluationScope], Json]] = {
     "map": _map,
     "filter": _filter,
     "all": _all,

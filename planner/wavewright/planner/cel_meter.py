@@ -10,81 +10,81 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_faults import ExpressionError
 
-MAX_TURNS: Final = 100_000
+MAX_ITERATIONS: Final = 100_000
 """Turns of the loops of one evaluation."""
 MAX_OPERATIONS: Final = 3_000_000
 """Operations of one evaluation: a node of the tree, an element of a list or a stretch of text is one."""
 MAX_MEMORY: Final = 48 * 2**20
 """Bytes that the values made by one evaluation may take at a time."""
-LONGEST_TEXT: Final = 2**22
+MAX_TEXT_LENGTH: Final = 2**22
 """Characters of a text that an expression makes."""
-SCALAR: Final = 64
+SCALAR_BYTES: Final = 64
 """Bytes of an instant, a duration or an unsigned integer."""
-PASSED_FAULT: Final = 16
+SUPPRESSED_ERROR_COST: Final = 16
 """Operations of a fault that `||`, `&&`, all() or exists() passes over."""
 
-_BYTES_AN_OPERATION = 512
+_BYTES_PER_OPERATION = 512
 _HINT = "filter first, or leave the work to a tool"
 
 
-class Meter:
+class CostTracker:
     """What is left of the operations and bytes of one evaluation.
 
     Every method raises ExpressionFault (`expression_too_large`) where nothing is left.
     """
 
-    __slots__ = ("memory", "operations", "turns")
+    __slots__ = ("iterations", "memory", "operations")
 
     def __init__(self) -> None:
-        self.turns = MAX_TURNS
+        self.iterations = MAX_ITERATIONS
         self.operations = MAX_OPERATIONS
         self.memory = MAX_MEMORY
 
-    def turn(self, operations: int) -> None:
+    def count_iteration(self, operations: int) -> None:
         """Count one turn of a loop whose body has so many nodes."""
-        self.turns -= 1
+        self.iterations -= 1
         self.operations -= operations
-        if self.turns < 0:
-            raise too_large(f"the expression takes more than {MAX_TURNS:,} turns of its loops")
+        if self.iterations < 0:
+            raise too_large_error(f"the expression takes more than {MAX_ITERATIONS:,} turns of its loops")
         if self.operations < 0:
-            raise _too_long()
+            raise _too_many_operations_error()
 
-    def work(self, operations: int) -> None:
+    def count_operations(self, operations: int) -> None:
         """Count operations."""
         self.operations -= operations
         if self.operations < 0:
-            raise _too_long()
+            raise _too_many_operations_error()
 
-    def read(self, *texts: str | bytes) -> None:
+    def count_scan(self, *texts: str | bytes) -> None:
         """Count that texts are searched or compared from end to end."""
-        self.work(sum(map(len, texts)) // _BYTES_AN_OPERATION)
+        self.count_operations(sum(map(len, texts)) // _BYTES_PER_OPERATION)
 
-    def search(self, text: str, part: str) -> None:
+    def count_search(self, text: str, part: str) -> None:
         """Count that a text is searched for a part; a short text is searched in the naive way."""
-        self.work(len(text) * min(len(part) + 2, 100) // 700)
+        self.count_operations(len(text) * min(len(part) + 2, 100) // 700)
 
-    def make(self, size: int) -> None:
+    def allocate(self, size: int) -> None:
         """Count a value of so many bytes that is about to be made."""
         self.memory -= size
         if self.memory < 0:
-            raise too_large(
+            raise too_large_error(
                 f"the expression makes values of more than {MAX_MEMORY // 2**20} MiB out of what it is given"
             )
-        self.work(size // _BYTES_AN_OPERATION)
+        self.count_operations(size // _BYTES_PER_OPERATION)
 
-    def make_list(self, length: int) -> None:
+    def allocate_list(self, length: int) -> None:
         """Count a list of so many elements that are there already."""
-        self.make(56 + 8 * length)
+        self.allocate(56 + 8 * length)
 
-    def make_text(self, length: int, *sources: str) -> None:
+    def allocate_text(self, length: int, *sources: str) -> None:
         """Count a text of so many characters, all of them from the sources."""
-        if length > LONGEST_TEXT:
-            raise too_large(f"the expression makes a text of more than {LONGEST_TEXT:,} characters")
-        self.make(64 + length * (1 if all(map(str.isascii, sources)) else 4))
+        if length > MAX_TEXT_LENGTH:
+            raise too_large_error(f"the expression makes a text of more than {MAX_TEXT_LENGTH:,} characters")
+        self.allocate(64 + length * (1 if all(map(str.isascii, sources)) else 4))
 
-    def keep(self, value: object, before: int) -> None:
+    def release_temporaries(self, value: object, before: int) -> None:
         """Give back what a turn took beyond its value; `before` is the memory that was left before the turn."""
         if value is None or isinstance(value, int | float):
             self.memory = before - 32
@@ -92,10 +92,10 @@ class Meter:
             self.memory = max(self.memory, before - sys.getsizeof(value))
 
 
-def too_large(message: str) -> ExpressionFault:
+def too_large_error(message: str) -> ExpressionError:
     """Return the fault of an expression that takes too much."""
-    return ExpressionFault("expression_too_large", message, None, _HINT)
+    return ExpressionError("expression_too_large", message, None, _HINT)
 
 
-def _too_long() -> ExpressionFault:
-    return too_large(f"the expression takes more than {MAX_OPERATIONS:,} operations")
+def _too_many_operations_error() -> ExpressionError:
+    return too_large_error(f"the expression takes more than {MAX_OPERATIONS:,} operations")

@@ -23,7 +23,7 @@ class LiteralValue(NamedTuple):
     string: str = ""
 
 
-class Name(NamedTuple):
+class Identifier(NamedTuple):
     """A name that stands alone: a root, or the name a macro gave to an element."""
 
     start: int
@@ -38,7 +38,7 @@ class Select(NamedTuple):
     start: int
     end: int
     depth: int
-    operand: Node
+    operand: ExpressionNode
     field: str
     field_start: int
 
@@ -49,19 +49,19 @@ class Index(NamedTuple):
     start: int
     end: int
     depth: int
-    operand: Node
-    key: Node
+    operand: ExpressionNode
+    key: ExpressionNode
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """A function, or a method where it has a target; namespaced functions carry their full name."""
 
     start: int
     end: int
     depth: int
     function: str
-    target: Node | None
-    arguments: tuple[Node, ...]
+    target: ExpressionNode | None
+    arguments: tuple[ExpressionNode, ...]
     name_start: int
 
 
@@ -72,9 +72,9 @@ class Macro(NamedTuple):
     end: int
     depth: int
     function: str
-    range: Node
+    range: ExpressionNode
     variable: str
-    arguments: tuple[Node, ...]
+    arguments: tuple[ExpressionNode, ...]
     name_start: int
 
 
@@ -94,7 +94,7 @@ class Unary(NamedTuple):
     end: int
     depth: int
     operator: str
-    operand: Node
+    operand: ExpressionNode
 
 
 class Binary(NamedTuple):
@@ -104,80 +104,80 @@ class Binary(NamedTuple):
     end: int
     depth: int
     operator: str
-    left: Node
-    right: Node
+    left: ExpressionNode
+    right: ExpressionNode
     operator_start: int
 
 
-class Logic(NamedTuple):
+class LogicalOperation(NamedTuple):
     """Conditions joined by one of `&&` and `||`."""
 
     start: int
     end: int
     depth: int
     operator: str
-    operands: tuple[Node, ...]
+    operands: tuple[ExpressionNode, ...]
 
 
-class Ternary(NamedTuple):
+class Conditional(NamedTuple):
     """`condition ? yes : no`."""
 
     start: int
     end: int
     depth: int
-    condition: Node
-    yes: Node
-    no: Node
+    condition: ExpressionNode
+    yes: ExpressionNode
+    no: ExpressionNode
 
 
-class ListOf(NamedTuple):
+class ListLiteral(NamedTuple):
     """`[…]`."""
 
     start: int
     end: int
     depth: int
-    items: tuple[Node, ...]
+    items: tuple[ExpressionNode, ...]
 
 
-class MapOf(NamedTuple):
+class MapLiteral(NamedTuple):
     """`{key: value, …}`."""
 
     start: int
     end: int
     depth: int
-    entries: tuple[tuple[Node, Node], ...]
+    entries: tuple[tuple[ExpressionNode, ExpressionNode], ...]
 
 
-class Paren(NamedTuple):
+class Parenthesized(NamedTuple):
     """`(inner)`: kept, so that printing a tree needs no rules of precedence."""
 
     start: int
     end: int
     depth: int
-    inner: Node
+    inner: ExpressionNode
 
 
-Node: TypeAlias = (
-    LiteralValue | Name | Select | Index | Call | Macro | Has | Unary | Binary | Logic | Ternary | ListOf
-    | MapOf | Paren
+ExpressionNode: TypeAlias = (
+    LiteralValue | Identifier | Select | Index | FunctionCall | Macro | Has | Unary | Binary | LogicalOperation | Conditional | ListLiteral
+    | MapLiteral | Parenthesized
 )  # fmt: skip
 
 
-def without_parens(node: Node) -> Node:
+def without_parens(node: ExpressionNode) -> ExpressionNode:
     """Return what stands inside any parentheses around a node."""
-    while isinstance(node, Paren):
+    while isinstance(node, Parenthesized):
         node = node.inner
     return node
 
 
-def children(node: Node) -> tuple[Node, ...]:  # noqa: C901, PLR0912 - one case a kind
+def children(node: ExpressionNode) -> tuple[ExpressionNode, ...]:  # noqa: C901, PLR0912 - one case a kind
     """Return the nodes right below one; of a macro its range and its arguments."""
     match node:
         case Select():
             return (node.operand,)
         case Index():
             return (node.operand, node.key)
-        case Call():
+        case FunctionCall():
             return node.arguments if node.target is None else (node.target, *node.arguments)
         case Has():
             return (node.selection,)
@@ -185,17 +185,17 @@ def children(node: Node) -> tuple[Node, ...]:  # noqa: C901, PLR0912 - one case 
             return (node.operand,)
         case Binary():
             return (node.left, node.right)
-        case Logic():
+        case LogicalOperation():
             return node.operands
-        case Ternary():
+        case Conditional():
             return (node.condition, node.yes, node.no)
-        case ListOf():
+        case ListLiteral():
             return node.items
-        case MapOf():
+        case MapLiteral():
             return tuple(part for entry in node.entries for part in entry)
-        case Paren():
+        case Parenthesized():
             return (node.inner,)
         case Macro():
             return (node.range, *node.arguments)
-        case LiteralValue() | Name():
+        case LiteralValue() | Identifier():
             return ()

@@ -9,19 +9,19 @@ from __future__ import annotations
 import re
 
 from wavewright.planner import cel_schemas as s
-from wavewright.planner.cel_faults import listed
+from wavewright.planner.cel_faults import join_names
 from wavewright.planner.cel_functions import FUNCTIONS
-from wavewright.planner.cel_schemas import View, view
+from wavewright.planner.cel_schemas import SchemaView, view_schema
 
 NUMERIC = frozenset({"integer", "number", "uint"})
 
 
-def holds_clock(what: View) -> bool:
+def holds_temporal_value(what: SchemaView) -> bool:
     """Return whether a list or an object holds what the library cannot be handed inside of one."""
     return what.kind in ("array", "object", "union") and s.holds_cel_type(what.schema)
 
 
-def comparable(left: View, right: View) -> bool:
+def are_comparable(left: SchemaView, right: SchemaView) -> bool:
     """Return whether two values can be equal at all."""
     for one in left.branches or (left,):
         for other in right.branches or (right,):
@@ -32,19 +32,19 @@ def comparable(left: View, right: View) -> bool:
     return False
 
 
-def can_hold(container: View, member: View) -> bool:
+def supports_membership(container: SchemaView, member: SchemaView) -> bool:
     """Return whether `in` can be asked: a list of comparable elements, or an object of a string."""
     for one in container.branches or (container,):
         if one.kind == "open":
             return True
-        if one.kind == "array" and comparable(view(s.element(one) or s.OPEN), member):
+        if one.kind == "array" and are_comparable(view_schema(s.element_schema(one) or s.OPEN), member):
             return True
-        if one.kind == "object" and comparable(view(s.STRING), member) and member.kind != "null":
+        if one.kind == "object" and are_comparable(view_schema(s.STRING), member) and member.kind != "null":
             return True
     return False
 
 
-def is_ordered(key: View) -> bool:
+def is_orderable(key: SchemaView) -> bool:
     """Return whether values of a type can be brought in order."""
     kinds = {branch.kind for branch in key.branches or (key,)}
     if "open" in kinds or kinds <= NUMERIC:
@@ -52,7 +52,7 @@ def is_ordered(key: View) -> bool:
     return len(kinds) == 1 and kinds <= {"string", "boolean", "timestamp", "duration"}
 
 
-def operator_hint(operator: str, left: View, right: View) -> str | None:
+def operator_hint(operator: str, left: SchemaView, right: SchemaView) -> str | None:
     """Return what would mend operands that do not fit their operator."""
     kinds = {left.kind, right.kind}
     if operator == "+" and "string" in kinds and not kinds & {"timestamp", "duration"}:
@@ -75,26 +75,26 @@ def operator_hint(operator: str, left: View, right: View) -> str | None:
         return "a list has size(), elements such as list[0], and list.map(x, …) for each of them"
     if "object" in kinds:
         return _fields_hint(left if left.kind == "object" else right)
-    return _OF_OPERATORS.get(operator)
+    return _OPERATOR_HINTS.get(operator)
 
 
-_NO_ORDER = "only numbers, strings, times and durations of one kind have an order"
-_OF_OPERATORS = {
+_ORDER_HINT = "only numbers, strings, times and durations of one kind have an order"
+_OPERATOR_HINTS = {
     "+": "'+' joins two numbers, two strings, two lists, or a time and a duration",
     "-": "'-' takes numbers, times and durations",
     "*": "'*' takes numbers",
     "/": "'/' takes numbers",
     "%": "'%' takes integers",
-    **dict.fromkeys(("<", "<=", ">", ">="), _NO_ORDER),
+    **dict.fromkeys(("<", "<=", ">", ">="), _ORDER_HINT),
 }
 
 
-def _fields_hint(owner: View) -> str:
-    named = listed(s.fields(owner))
+def _fields_hint(owner: SchemaView) -> str:
+    named = join_names(s.field_schemas(owner))
     return f"name one of its fields: {named}" if named else "name one of its fields"
 
 
-def usage(function: str) -> str | None:
+def function_usage(function: str) -> str | None:
     """Return the line of the reference that shows a function."""
     called = re.compile(rf"\b{re.escape(function.rsplit('.', 1)[-1])}\(")
     for usage, meaning in FUNCTIONS.items():

@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
-from wavewright.planner.cel_faults import ExpressionFault
-from wavewright.planner.cel_meter import SCALAR, Meter
+from wavewright.planner.cel_faults import ExpressionError
+from wavewright.planner.cel_meter import SCALAR_BYTES, CostTracker
 
 INT_RANGE: Final = (-(2**63), 2**63 - 1)
 UINT_RANGE: Final = (0, 2**64 - 1)
-LONGEST_DURATION: Final = dt.timedelta(microseconds=2**63 // 1000)
+MAX_DURATION: Final = dt.timedelta(microseconds=2**63 // 1000)
 """As long as CEL computes with: about 292 years."""
-_PART = 144
+_ELEMENT_BYTES = 144
 """Bytes that a part of a canonical key takes."""
 _SHORT = 64
 """Characters of a text that is compared in no time worth counting."""
@@ -34,7 +34,7 @@ class Uint(int):
 
 
 @dataclass(frozen=True, slots=True)
-class CelType:
+class TypeValue:
     """A type as a value, for comparing with `type(x)`."""
 
     name: str
@@ -46,7 +46,7 @@ class CelType:
 KINDS: Final[dict[type, str]] = {
     int: "an integer", Uint: "an unsigned integer", float: "a number", str: "a string", bool: "true or false",
     list: "a list", dict: "an object", type(None): "null", dt.datetime: "a timestamp", dt.timedelta: "a duration",
-    bytes: "bytes", CelType: "a type",
+    bytes: "bytes", TypeValue: "a type",
 }  # fmt: skip
 """Classes of values, and what authors call them."""
 
@@ -61,21 +61,21 @@ def class_of(value: object) -> type:
     return next((known for known in (bool, int, float, str, list) if isinstance(value, known)), object)
 
 
-def failed(message: str) -> ExpressionFault:
+def evaluation_error(message: str) -> ExpressionError:
     """Return the fault of an operator or function that has no value for its operands."""
-    return ExpressionFault("evaluation_failed", message)
+    return ExpressionError("evaluation_failed", message)
 
 
-def no_overload(name: str, values: tuple[object, ...], *, is_method: bool = False) -> ExpressionFault:
+def no_overload_error(name: str, values: tuple[object, ...], *, is_method: bool = False) -> ExpressionError:
     """Return the fault of an operator, function or method that does not take these values."""
     kinds = [KINDS.get(class_of(value), "a value of its own kind") for value in values]
     if is_method:
         given = f" with {' and '.join(kinds[1:])}" if kinds[1:] else ""
-        return ExpressionFault("no_overload", f"{name}() cannot be asked of {kinds[0]}{given}")
-    return ExpressionFault("no_overload", f"{name} does not take {' and '.join(kinds) or 'nothing'}")
+        return ExpressionError("no_overload", f"{name}() cannot be asked of {kinds[0]}{given}")
+    return ExpressionError("no_overload", f"{name} does not take {' and '.join(kinds) or 'nothing'}")
 
 
-Operator: TypeAlias = Callable[[Meter, Any, Any], object]
+Operator: TypeAlias = Callable[[CostTracker, Any, Any], object]
 
 
 def as_number(value: int | float) -> int | float:  # noqa: PYI041 - the two are told apart
@@ -88,102 +88,102 @@ def as_number(value: int | float) -> int | float:  # noqa: PYI041 - the two are 
         return math.inf if value > 0 else -math.inf
 
 
-def _of_integers(compute: Callable[[Any, Any], Any]) -> Operator:
-    def run(_meter: Meter, left: int, right: int) -> object:
+def _on_integers(compute: Callable[[Any, Any], Any]) -> Operator:
+    def run(_meter: CostTracker, left: int, right: int) -> object:
         result = compute(left, right)
         if INT_RANGE[0] <= result <= INT_RANGE[1]:
             return result
         if all(INT_RANGE[0] <= given <= INT_RANGE[1] for given in (left, right)):
-            raise failed("integer overflow")
-        return _of_numbers(compute)(_meter, left, right)
+            raise evaluation_error("integer overflow")
+        return _on_numbers(compute)(_meter, left, right)
 
     return run
 
 
-def _of_numbers(compute: Callable[[Any, Any], Any]) -> Operator:
-    def run(_meter: Meter, left: float, right: float) -> object:
+def _on_numbers(compute: Callable[[Any, Any], Any]) -> Operator:
+    def run(_meter: CostTracker, left: float, right: float) -> object:
         return compute(float(as_number(left)), float(as_number(right)))
 
     return run
 
 
-def _of_unsigned(compute: Callable[[Any, Any], Any]) -> Operator:
-    def run(meter: Meter, left: int, right: int) -> object:
-        meter.make(SCALAR)
+def _on_unsigned(compute: Callable[[Any, Any], Any]) -> Operator:
+    def run(meter: CostTracker, left: int, right: int) -> object:
+        meter.allocate(SCALAR_BYTES)
         result = compute(int(left), int(right))
         if not UINT_RANGE[0] <= result <= UINT_RANGE[1]:
-            raise failed("unsigned integer overflow")
+            raise evaluation_error("unsigned integer overflow")
         return Uint(result)
 
     return run
 
 
-def _of_clocks(compute: Callable[[Any, Any], Any], what: str) -> Operator:
-    def run(meter: Meter, left: object, right: object) -> object:
-        meter.make(SCALAR)
+def _on_temporal_values(compute: Callable[[Any, Any], Any], what: str) -> Operator:
+    def run(meter: CostTracker, left: object, right: object) -> object:
+        meter.allocate(SCALAR_BYTES)
         try:
             result = compute(left, right)
         except OverflowError:
-            raise failed(f"{what} overflow") from None
-        if isinstance(result, dt.timedelta) and abs(result) > LONGEST_DURATION:
-            raise failed("duration overflow")
+            raise evaluation_error(f"{what} overflow") from None
+        if isinstance(result, dt.timedelta) and abs(result) > MAX_DURATION:
+            raise evaluation_error("duration overflow")
         return result
 
     return run
 
 
-def _divide(_meter: Meter, left: float, right: float) -> object:
+def _divide(_meter: CostTracker, left: float, right: float) -> object:
     if right == 0:
-        raise failed("division by zero")
+        raise evaluation_error("division by zero")
     return float(as_number(left)) / float(as_number(right))
 
 
-def _remainder(_meter: Meter, left: float, right: float) -> object:
+def _remainder(_meter: CostTracker, left: float, right: float) -> object:
     if right == 0:
-        raise failed("modulus by zero")
+        raise evaluation_error("modulus by zero")
     if not (float(as_number(left)).is_integer() and float(as_number(right)).is_integer()):
-        raise failed("'%' takes whole numbers")
+        raise evaluation_error("'%' takes whole numbers")
     whole = abs(int(left)) % abs(int(right))
     return (Uint if isinstance(left, Uint) else int)(whole if left >= 0 else -whole)
 
 
-def _join_texts(meter: Meter, left: str, right: str) -> object:
-    meter.make_text(len(left) + len(right), left, right)
+def _join_texts(meter: CostTracker, left: str, right: str) -> object:
+    meter.allocate_text(len(left) + len(right), left, right)
     return left + right
 
 
-def _join_bytes(meter: Meter, left: bytes, right: bytes) -> object:
-    meter.make(len(left) + len(right))
+def _join_bytes(meter: CostTracker, left: bytes, right: bytes) -> object:
+    meter.allocate(len(left) + len(right))
     return left + right
 
 
-def _join_lists(meter: Meter, left: list[object], right: list[object]) -> object:
-    meter.make_list(len(left) + len(right))
+def _join_lists(meter: CostTracker, left: list[object], right: list[object]) -> object:
+    meter.allocate_list(len(left) + len(right))
     return left + right
 
 
 def _arithmetic(compute: Callable[[Any, Any], Any]) -> dict[tuple[type, type], Operator]:
     return {
-        (int, int): _of_integers(compute),
-        (Uint, Uint): _of_unsigned(compute),
-        **dict.fromkeys(((float, float), (int, float), (float, int)), _of_numbers(compute)),
+        (int, int): _on_integers(compute),
+        (Uint, Uint): _on_unsigned(compute),
+        **dict.fromkeys(((float, float), (int, float), (float, int)), _on_numbers(compute)),
     }
 
 
 _NUMBERS = (int, float, Uint)
 _NUMBER_PAIRS = [(left, right) for left in _NUMBERS for right in _NUMBERS]
-_CLOCK = dt.datetime, dt.timedelta
+_TEMPORAL_TYPES = dt.datetime, dt.timedelta
 
 
 def _ordering(compute: Callable[[Any, Any], bool]) -> dict[tuple[type, type], Operator]:
-    def of_texts(meter: Meter, left: str | bytes, right: str | bytes) -> bool:
-        meter.read(left if len(left) < len(right) else right)
+    def of_texts(meter: CostTracker, left: str | bytes, right: str | bytes) -> bool:
+        meter.count_scan(left if len(left) < len(right) else right)
         return compute(left, right)
 
-    def of_others(_meter: Meter, left: object, right: object) -> bool:
+    def of_others(_meter: CostTracker, left: object, right: object) -> bool:
         return compute(left, right)
 
-    alike = [(kind, kind) for kind in (bool, *_CLOCK)]
+    alike = [(kind, kind) for kind in (bool, *_TEMPORAL_TYPES)]
     return {
         **dict.fromkeys((*_NUMBER_PAIRS, *alike), of_others),
         **dict.fromkeys(((str, str), (bytes, bytes)), of_texts),
@@ -196,15 +196,15 @@ OPERATORS: Final[dict[str, dict[tuple[type, type], Operator]]] = {
         (str, str): _join_texts,
         (bytes, bytes): _join_bytes,
         (list, list): _join_lists,
-        (dt.datetime, dt.timedelta): _of_clocks(operator.add, "timestamp"),
-        (dt.timedelta, dt.datetime): _of_clocks(operator.add, "timestamp"),
-        (dt.timedelta, dt.timedelta): _of_clocks(operator.add, "duration"),
+        (dt.datetime, dt.timedelta): _on_temporal_values(operator.add, "timestamp"),
+        (dt.timedelta, dt.datetime): _on_temporal_values(operator.add, "timestamp"),
+        (dt.timedelta, dt.timedelta): _on_temporal_values(operator.add, "duration"),
     },
     "-": {
         **_arithmetic(operator.sub),
-        (dt.datetime, dt.timedelta): _of_clocks(operator.sub, "timestamp"),
-        (dt.datetime, dt.datetime): _of_clocks(operator.sub, "duration"),
-        (dt.timedelta, dt.timedelta): _of_clocks(operator.sub, "duration"),
+        (dt.datetime, dt.timedelta): _on_temporal_values(operator.sub, "timestamp"),
+        (dt.datetime, dt.datetime): _on_temporal_values(operator.sub, "duration"),
+        (dt.timedelta, dt.timedelta): _on_temporal_values(operator.sub, "duration"),
     },
     "*": _arithmetic(operator.mul),
     "/": dict.fromkeys(_NUMBER_PAIRS, _divide),
@@ -228,38 +228,38 @@ def negate(value: object) -> object:
     if isinstance(value, float):
         return -value
     if class_of(value) is int:
-        return _of_integers(operator.sub)(Meter(), 0, value)
-    raise no_overload("'-'", (value,))
+        return _on_integers(operator.sub)(CostTracker(), 0, value)
+    raise no_overload_error("'-'", (value,))
 
 
-def are_equal(one: object, other: object, meter: Meter) -> bool:
+def are_equal(one: object, other: object, meter: CostTracker) -> bool:
     """Return whether values are equal as CEL has it: numbers by value, and nothing else across kinds."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, str):
         if not isinstance(other, str) or len(one) != len(other):
             return False
-        meter.read(one)
+        meter.count_scan(one)
         return one == other
     if isinstance(one, list) and isinstance(other, list):
         left, right = cast("list[object]", one), cast("list[object]", other)
         if len(left) != len(right):
             return False
-        meter.work(3 + len(left) * 5 // 4)
+        meter.count_operations(3 + len(left) * 5 // 4)
         return all(are_equal(item, beside, meter) for item, beside in zip(left, right, strict=True))
     if isinstance(one, dict) and isinstance(other, dict):
         fields, others = cast("dict[object, object]", one), cast("dict[object, object]", other)
         if len(fields) != len(others):
             return False
-        meter.work(2 * len(fields))
+        meter.count_operations(2 * len(fields))
         return all(key in others and are_equal(value, others[key], meter) for key, value in fields.items())
     return one == other
 
 
-def key_of(value: object, meter: Meter) -> object:
+def equality_key(value: object, meter: CostTracker) -> object:
     """Return what is equal, and hashes alike, for values that are equal."""
-    meter.make(_PART)
-    meter.work(2)
+    meter.allocate(_ELEMENT_BYTES)
+    meter.count_operations(2)
     match value:
         case bool():
             return (bool, value)
@@ -268,18 +268,18 @@ def key_of(value: object, meter: Meter) -> object:
         case int() | float():
             return as_number(value)
         case str() | bytes():
-            meter.read(value)
+            meter.count_scan(value)
             return value
         case list():
-            return (list, *(key_of(item, meter) for item in cast("list[object]", value)))
+            return (list, *(equality_key(item, meter) for item in cast("list[object]", value)))
         case dict():
             fields = cast("dict[object, object]", value)
-            return frozenset((key, key_of(item, meter)) for key, item in fields.items())
+            return frozenset((key, equality_key(item, meter)) for key, item in fields.items())
         case _:
             return value
 
 
-def contains(container: object, member: object, meter: Meter) -> bool:
+def contains(container: object, member: object, meter: CostTracker) -> bool:
     """Answer `member in container`.
 
     Raises:
@@ -288,15 +288,15 @@ def contains(container: object, member: object, meter: Meter) -> bool:
     if isinstance(container, list):
         elements = cast("list[object]", container)
         if isinstance(member, str) and len(member) <= _SHORT:
-            meter.work(len(elements) // 16)
+            meter.count_operations(len(elements) // 16)
             return member in elements
-        meter.work(len(elements))
+        meter.count_operations(len(elements))
         return any(are_equal(member, element, meter) for element in elements)
     if isinstance(container, Mapping):
         keys = cast("Mapping[object, object]", container)
         if is_key(member):
             return member in keys
-    raise ExpressionFault(
+    raise ExpressionError(
         "no_overload", "'in' asks a list for an element, or an object for a field, and was given neither"
     )
 

@@ -12,9 +12,22 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias, cast
 
-from wavewright.planner.cel_faults import MOST_LISTED, SHOWN, ExpressionFault, closest, listed
+from wavewright.planner.cel_faults import (
+    MAX_KEY_LENGTH_SHOWN,
+    MAX_NAMES_LISTED,
+    ExpressionError,
+    closest_name_hint,
+    join_names,
+)
 from wavewright.planner.cel_operators import KINDS, class_of
-from wavewright.planner.cel_tree import Index, LiteralValue, Name, Node, Select, without_parens
+from wavewright.planner.cel_tree import (
+    ExpressionNode,
+    Identifier,
+    Index,
+    LiteralValue,
+    Select,
+    without_parens,
+)
 from wavewright.planner.types import Json
 
 Variables: TypeAlias = Mapping[str, Json]
@@ -42,12 +55,12 @@ class Path:
         return written
 
 
-def plain_path(node: Node, local_names: Mapping[str, object]) -> Path | None:
+def plain_path(node: ExpressionNode, local_names: Mapping[str, object]) -> Path | None:
     """Return the path that a node is, or None where it is more than one or starts at a macro's name."""
     keys: list[str | int | Path] = []
     offsets: list[int] = []
     node = without_parens(node)
-    while not isinstance(node, Name):
+    while not isinstance(node, Identifier):
         if isinstance(node, Select):
             keys.append(node.field)
             offsets.append(node.field_start)
@@ -65,7 +78,7 @@ def plain_path(node: Node, local_names: Mapping[str, object]) -> Path | None:
     return Path(node.name, tuple(reversed(keys)), tuple(reversed(offsets)), node.start)
 
 
-def _key(node: Node, local_names: Mapping[str, object]) -> str | int | Path | None:
+def _key(node: ExpressionNode, local_names: Mapping[str, object]) -> str | int | Path | None:
     node = without_parens(node)
     if isinstance(node, LiteralValue):
         if node.kind == "string":
@@ -76,7 +89,7 @@ def _key(node: Node, local_names: Mapping[str, object]) -> str | int | Path | No
     return plain_path(node, local_names)
 
 
-def follow(path: Path, variables: Variables) -> Json:
+def evaluate_path(path: Path, variables: Variables) -> Json:
     """Return the value at the end of a path.
 
     Raises:
@@ -87,20 +100,20 @@ def follow(path: Path, variables: Variables) -> Json:
         key = _computed_key(written, variables) if isinstance(written, Path) else written
         if isinstance(key, str):
             if not isinstance(value, Mapping):
-                raise _no_parts(path, place, value, key)
+                raise _no_parts_error(path, place, value, key)
             if key not in value:
-                raise _missing(path, place, value, key)
+                raise _missing_error(path, place, value, key)
             value = value[key]
         else:
             if not isinstance(value, list):
-                raise _no_parts(path, place, value, key)
+                raise _no_parts_error(path, place, value, key)
             if not 0 <= key < len(value):
-                raise _outside(path, place, value, key)
+                raise _out_of_range_error(path, place, value, key)
             value = value[key]
     return value
 
 
-def is_there(path: Path, variables: Variables) -> bool:
+def path_exists(path: Path, variables: Variables) -> bool:
     """Answer `has(path)`: false where the field, or anything on the way to it, is missing or null.
 
     Raises:
@@ -113,13 +126,13 @@ def is_there(path: Path, variables: Variables) -> bool:
             return False
         if isinstance(key, str):
             if not isinstance(value, Mapping):
-                raise _no_parts(path, place, value, key)
+                raise _no_parts_error(path, place, value, key)
             if key not in value:
                 return False
             value = value[key]
         else:
             if not isinstance(value, list):
-                raise _no_parts(path, place, value, key)
+                raise _no_parts_error(path, place, value, key)
             if not 0 <= key < len(value):
                 return False
             value = value[key]
@@ -134,7 +147,7 @@ def compile_path(path: Path) -> Callable[[Variables], Json]:
     steps: list[tuple[str | int, type]] = []
     for key in keys:
         if isinstance(key, Path):
-            return lambda variables: follow(path, variables)
+            return lambda variables: evaluate_path(path, variables)
         steps.append((key, dict if isinstance(key, str) else list))
 
     def walk(variables: Variables) -> Json:
@@ -144,10 +157,10 @@ def compile_path(path: Path) -> Callable[[Variables], Json]:
                 # Exact classes: a string has places too, and no author means them.
                 exact: object = value.__class__
                 if exact is not container:
-                    return follow(path, variables)
+                    return evaluate_path(path, variables)
                 value = value[key]
         except (KeyError, IndexError):
-            return follow(path, variables)
+            return evaluate_path(path, variables)
         return cast("Json", value)
 
     return walk
@@ -157,94 +170,96 @@ def _root(path: Path, variables: Variables) -> Json:
     try:
         return variables[path.root]
     except KeyError:
-        raise unknown_root(path.root, path.start, variables) from None
+        raise unknown_root_error(path.root, path.start, variables) from None
 
 
-def unknown_root(name: str, offset: int, known: Mapping[str, object]) -> ExpressionFault:
+def unknown_root_error(name: str, offset: int, known: Mapping[str, object]) -> ExpressionError:
     """Return the fault for a name that stands for nothing here."""
     if name in ("item", "index"):
-        return ExpressionFault(
+        return ExpressionError(
             "item_outside_for_each",
             f"'{name}' exists only in a step that has for_each",
             offset,
             "give the step a for_each, or name the value: inputs.…, steps.…",
         )
     if name == "output":
-        return ExpressionFault(
+        return ExpressionError(
             "unknown_name_or_field",
             "'output' exists only in the check of a gate",
             offset,
             "name the step: steps.…",
         )
-    hint = closest(name, known) or f"there are: {listed(known)}"
+    hint = closest_name_hint(name, known) or f"there are: {join_names(known)}"
     if "steps" in known and isinstance(steps := known["steps"], Mapping) and name in steps:
         hint = f"did you mean 'steps.{name}'?"
     elif "inputs" in known and isinstance(inputs := known["inputs"], Mapping) and name in inputs:
         hint = f"did you mean 'inputs.{name}'?"
-    return ExpressionFault("unknown_name_or_field", f"nothing is called '{name}' here", offset, hint)
+    return ExpressionError("unknown_name_or_field", f"nothing is called '{name}' here", offset, hint)
 
 
 def _computed_key(path: Path, variables: Variables) -> str | int:
-    value = follow(path, variables)
+    value = evaluate_path(path, variables)
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise ExpressionFault(
+    raise ExpressionError(
         "no_overload",
-        f"'{path.text()}' is {kind_of(value)} and cannot be a place in a list or the name of a field",
+        f"'{path.text()}' is {kind_name(value)} and cannot be a place in a list or the name of a field",
         path.start,
     )
 
 
-def _missing(path: Path, place: int, value: Mapping[str, Json], key: str) -> ExpressionFault:
+def _missing_error(path: Path, place: int, value: Mapping[str, Json], key: str) -> ExpressionError:
     offset = path.offsets[place]
-    key = key[:SHOWN]
+    key = key[:MAX_KEY_LENGTH_SHOWN]
     if path.root == "steps" and place == 0:
-        return ExpressionFault(
+        return ExpressionError(
             "unknown_step",
             f"step '{key}' has no output here",
             offset,
             f"it was skipped, blocked or failed; guard with has(steps.{key})",
         )
     if path.root == "inputs" and place == 0:
-        return ExpressionFault(
+        return ExpressionError(
             "unknown_input",
             f"no input is called '{key}'",
             offset,
-            lambda: closest(key, value) or f"there are: {listed(value)}",
+            lambda: closest_name_hint(key, value) or f"there are: {join_names(value)}",
         )
-    kinds = (f"{name[:SHOWN]}: {kind_of(value[name])}" for name in islice(value, MOST_LISTED))
-    fields = listed(kinds, len(value))
+    kinds = (
+        f"{name[:MAX_KEY_LENGTH_SHOWN]}: {kind_name(value[name])}" for name in islice(value, MAX_NAMES_LISTED)
+    )
+    fields = join_names(kinds, len(value))
     has = f"it has: {fields}" if fields else "it is empty"
-    return ExpressionFault(
+    return ExpressionError(
         "unknown_name_or_field",
-        f"{owner(path, place)} has no field '{key}'; {has}",
+        f"{owner_name(path, place)} has no field '{key}'; {has}",
         offset,
-        lambda: closest(key, value),
+        lambda: closest_name_hint(key, value),
     )
 
 
-def _no_parts(path: Path, place: int, value: Json, key: str | int) -> ExpressionFault:
-    wanted = f"field '{key[:SHOWN]}'" if isinstance(key, str) else f"element [{key}]"
-    return ExpressionFault(
+def _no_parts_error(path: Path, place: int, value: Json, key: str | int) -> ExpressionError:
+    wanted = f"field '{key[:MAX_KEY_LENGTH_SHOWN]}'" if isinstance(key, str) else f"element [{key}]"
+    return ExpressionError(
         "unknown_name_or_field",
-        f"{owner(path, place)} is {kind_of(value)} and has no {wanted}",
+        f"{owner_name(path, place)} is {kind_name(value)} and has no {wanted}",
         path.offsets[place],
     )
 
 
-def _outside(path: Path, place: int, value: list[Json], key: int) -> ExpressionFault:
-    return ExpressionFault(
+def _out_of_range_error(path: Path, place: int, value: list[Json], key: int) -> ExpressionError:
+    return ExpressionError(
         "evaluation_failed",
-        f"{owner(path, place)} has {len(value)} element{'s' if len(value) != 1 else ''}, so there is no [{key}]",
+        f"{owner_name(path, place)} has {len(value)} element{'s' if len(value) != 1 else ''}, so there is no [{key}]",
         path.offsets[place],
     )
 
 
-def owner(path: Path, place: int) -> str:
+def owner_name(path: Path, place: int) -> str:
     """Return what an author would call the value that the key at `place` is asked of."""
     if path.root == "steps" and place == 1:
         return f"step '{path.keys[0]}'"
@@ -253,6 +268,6 @@ def owner(path: Path, place: int) -> str:
     return f"'{path.text(place)}'"
 
 
-def kind_of(value: object) -> str:
+def kind_name(value: object) -> str:
     """Return the kind of a value in plain words."""
     return KINDS.get(class_of(value), "an object")

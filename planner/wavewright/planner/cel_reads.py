@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_faults import ExpressionError
 from wavewright.planner.cel_nodes import children
 from wavewright.planner.cel_tree import (
     TYPE_NAMES,
+    ExpressionNode,
     Has,
+    Identifier,
     Index,
     LiteralValue,
-    Logic,
+    LogicalOperation,
     Macro,
-    Name,
-    Node,
-    Paren,
+    Parenthesized,
     Select,
-    read_tree,
+    parse_expression,
     without_parens,
 )
 from wavewright.planner.embedded import bare_expression
@@ -37,12 +37,12 @@ def reads_of_tree(expression: str) -> tuple[Read, ...]:
     Raises:
         ExpressionFault: it is no expression, or uses `steps` without naming the step.
     """
-    mentions = list(_mentions(read_tree(expression), frozenset()))
-    guards = {mention.name for mention in mentions if mention.asked and mention.root == "steps"}
+    mentions = list(_mentions(parse_expression(expression), frozenset()))
+    guards = {mention.name for mention in mentions if mention.is_guarded and mention.root == "steps"}
     found: list[Read] = []
     for mention in sorted(mentions, key=lambda mention: mention.start):
         if mention.root == "steps" and mention.name is None:
-            raise ExpressionFault(
+            raise ExpressionError(
                 "bad_expression",
                 "'steps' must be followed by the name of a step",
                 mention.start,
@@ -53,37 +53,39 @@ def reads_of_tree(expression: str) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def step_mentions(expression: str, step: str) -> list[Mention]:
+def step_mentions(expression: str, step: str) -> list[RootMention]:
     """Return where an expression names a step, in the order of the text.
 
     Raises:
         ExpressionFault: it is no expression.
     """
-    mentions = _mentions(read_tree(expression), frozenset())
+    mentions = _mentions(parse_expression(expression), frozenset())
     found = [mention for mention in mentions if mention.root == "steps" and mention.name == step]
     return sorted(found, key=lambda mention: mention.start)
 
 
-class Mention(NamedTuple):
+class RootMention(NamedTuple):
     """A place where an expression names a root, or a field right below it."""
 
     root: str
     name: str | None
     start: int
     end: int
-    asked: bool = False
+    is_guarded: bool = False
     """Whether `has()` asks for it."""
     quoted: bool = False
     """Whether the name stands as a string: `steps["prices"]`."""
 
 
-def _mentions(node: Node, local_names: frozenset[str], *, asked: bool = False) -> Iterator[Mention]:
+def _mentions(
+    node: ExpressionNode, local_names: frozenset[str], *, asked: bool = False
+) -> Iterator[RootMention]:
     match node:
         case LiteralValue():
             return
-        case Name():
+        case Identifier():
             if node.name not in local_names and node.name not in TYPE_NAMES:
-                yield Mention(node.name, None, node.start, node.end, asked)
+                yield RootMention(node.name, None, node.start, node.end, asked)
         case Select() | Index():
             yield from _selection_mentions(node, local_names, asked=asked)
         case Macro():
@@ -93,7 +95,7 @@ def _mentions(node: Node, local_names: frozenset[str], *, asked: bool = False) -
                 yield from _mentions(argument, inner)
         case Has():
             yield from _mentions(node.selection, local_names, asked=True)
-        case Paren():
+        case Parenthesized():
             yield from _mentions(node.inner, local_names, asked=asked)
         case _:
             for child in children(node):
@@ -102,37 +104,37 @@ def _mentions(node: Node, local_names: frozenset[str], *, asked: bool = False) -
 
 def _selection_mentions(
     node: Select | Index, local_names: frozenset[str], *, asked: bool
-) -> Iterator[Mention]:
+) -> Iterator[RootMention]:
     operand = without_parens(node.operand)
-    if isinstance(operand, Name) and operand.name not in local_names and operand.name not in TYPE_NAMES:
+    if isinstance(operand, Identifier) and operand.name not in local_names and operand.name not in TYPE_NAMES:
         if isinstance(node, Select):
-            yield Mention(
+            yield RootMention(
                 operand.name, node.field, node.field_start, node.field_start + len(node.field), asked
             )
             return
         key = without_parens(node.key)
         if isinstance(key, LiteralValue) and key.kind == "string":
-            yield Mention(operand.name, key.string, key.start, key.end, asked, quoted=True)
+            yield RootMention(operand.name, key.string, key.start, key.end, asked, quoted=True)
             return
     yield from _mentions(node.operand, local_names, asked=asked)
     if isinstance(node, Index):
         yield from _mentions(node.key, local_names)
 
 
-def assured_by(condition: str) -> frozenset[str]:
+def guarded_by_tree(condition: str) -> frozenset[str]:
     """Return the steps that are there for certain where a bare condition holds; none where it is faulty."""
     try:
-        return _assured(read_tree(bare_expression(condition).expression))
-    except ExpressionFault:
+        return _guarded(parse_expression(bare_expression(condition).expression))
+    except ExpressionError:
         return _NOTHING
 
 
-def _assured(node: Node) -> frozenset[str]:
+def _guarded(node: ExpressionNode) -> frozenset[str]:
     match without_parens(node):
-        case Logic(operator="&&", operands=operands):
-            return _NOTHING.union(*map(_assured, operands))
-        case Logic(operands=operands):
-            first, *others = map(_assured, operands)
+        case LogicalOperation(operator="&&", operands=operands):
+            return _NOTHING.union(*map(_guarded, operands))
+        case LogicalOperation(operands=operands):
+            first, *others = map(_guarded, operands)
             return first.intersection(*others)
         case Has(selection=selection):
             return _step_of(selection)
@@ -140,11 +142,11 @@ def _assured(node: Node) -> frozenset[str]:
             return _NOTHING
 
 
-def _step_of(node: Node) -> frozenset[str]:
+def _step_of(node: ExpressionNode) -> frozenset[str]:
     """Return the step that a selection below `steps` names."""
     while isinstance(node, Select):
         operand = without_parens(node.operand)
-        if isinstance(operand, Name):
+        if isinstance(operand, Identifier):
             return frozenset({node.field}) if operand.name == "steps" else _NOTHING
         node = operand
     return _NOTHING

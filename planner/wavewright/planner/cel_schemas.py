@@ -24,11 +24,11 @@ _REFERENCES_FOLLOWED = 32
 _ALTERNATIVES_FOLLOWED = 8
 """Levels of anyOf in anyOf; a schema may refer to itself there."""
 _REFERENCES_INLINED = 4
-_MOST_PARTS = 10_000
+_MAX_SCHEMA_PARTS = 10_000
 _DEFINITIONS = ("$defs", "definitions")
 
 
-class Located(NamedTuple):
+class ScopedSchema(NamedTuple):
     """A schema, and the schema in which its `$ref`s are looked up."""
 
     schema: JsonSchema
@@ -36,29 +36,29 @@ class Located(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SchemaView:
     """What a schema says about the kind of a value."""
 
     kind: Kind
     nullable: bool
     schema: JsonSchema
     root: JsonSchema
-    branches: tuple[View, ...] = ()
+    branches: tuple[SchemaView, ...] = ()
     """The kinds that a `union` may have; none of them a union."""
 
     @property
-    def located(self) -> Located:
+    def scoped(self) -> ScopedSchema:
         """The schema behind the view, null taken out."""
-        return Located(self.schema, self.root)
+        return ScopedSchema(self.schema, self.root)
 
 
-def located(schema: JsonSchema) -> Located:
+def scoped_schema(schema: JsonSchema) -> ScopedSchema:
     """Return a schema that stands for itself."""
-    return Located(schema, schema)
+    return ScopedSchema(schema, schema)
 
 
-OPEN: Final = located({})
-ANYTHING: Final = View("open", nullable=True, schema={}, root={})
+OPEN: Final = scoped_schema({})
+ANYTHING: Final = SchemaView("open", nullable=True, schema={}, root={})
 _SCALARS: Final[dict[str, Kind]] = {
     "null": "null",
     "boolean": "boolean",
@@ -77,52 +77,54 @@ _SPECIAL: Final[dict[str, Kind]] = {
 }
 
 
-def below(schema: Json, root: JsonSchema) -> Located:
+def subschema(schema: Json, root: JsonSchema) -> ScopedSchema:
     """Return a schema found inside another; one that brings definitions of its own is looked up in itself."""
     if not isinstance(schema, dict):
         return OPEN
     if any(word in schema for word in _DEFINITIONS):
-        return located(schema)
-    return Located(schema, root)
+        return scoped_schema(schema)
+    return ScopedSchema(schema, root)
 
 
-def view(place: Located, depth: int = 0) -> View:
+def view_schema(place: ScopedSchema, depth: int = 0) -> SchemaView:
     """Return what a schema says about the kind of a value."""
     if depth > _ALTERNATIVES_FOLLOWED:
         return ANYTHING
-    schema, root = _followed(place)
+    schema, root = _follow_references(place)
     special = schema.get(CEL_TYPE)
     if isinstance(special, str):
-        return View(_SPECIAL[special], nullable=False, schema=schema, root=root)
+        return SchemaView(_SPECIAL[special], nullable=False, schema=schema, root=root)
     named = schema.get("type")
     if isinstance(named, str):
         kind = _SCALARS.get(named, "open")
-        return View(kind, nullable=kind in ("null", "open"), schema=schema, root=root)
+        return SchemaView(kind, nullable=kind in ("null", "open"), schema=schema, root=root)
     if isinstance(named, list):
-        return _union([view(Located({**schema, "type": word}, root), depth + 1) for word in named])
+        return _union(
+            [view_schema(ScopedSchema({**schema, "type": word}, root), depth + 1) for word in named]
+        )
     for word in ("anyOf", "oneOf"):
         branches = schema.get(word)
         if isinstance(branches, list) and branches and "properties" not in schema:
-            return _union([view(below(branch, root), depth + 1) for branch in branches])
+            return _union([view_schema(subschema(branch, root), depth + 1) for branch in branches])
     if isinstance(parts := schema.get("allOf"), list) and parts:
         return _all_of(schema, parts, root, depth)
     return _untyped(schema, root, depth)
 
 
-def _followed(place: Located) -> Located:
+def _follow_references(place: ScopedSchema) -> ScopedSchema:
     """Return the schema at the end of a chain of local references; an open one where it leads nowhere."""
     for _ in range(_REFERENCES_FOLLOWED):
         reference = place.schema.get("$ref")
         if not isinstance(reference, str):
             return place
-        found = _looked_up(reference, place.root)
+        found = _look_up_reference(reference, place.root)
         if found is None:
             return OPEN
-        place = below(found, place.root) if found is not place.root else Located(found, found)
+        place = subschema(found, place.root) if found is not place.root else ScopedSchema(found, found)
     return OPEN
 
 
-def _looked_up(reference: str, root: JsonSchema) -> JsonSchema | None:
+def _look_up_reference(reference: str, root: JsonSchema) -> JsonSchema | None:
     if reference == "#":
         return root
     if not reference.startswith("#/"):
@@ -136,22 +138,22 @@ def _looked_up(reference: str, root: JsonSchema) -> JsonSchema | None:
     return node if isinstance(node, dict) else None
 
 
-def _untyped(schema: JsonSchema, root: JsonSchema, depth: int) -> View:
+def _untyped(schema: JsonSchema, root: JsonSchema, depth: int) -> SchemaView:
     if "const" in schema:
-        return view(Located({**schema, "type": _kind_word(schema["const"])}, root), depth + 1)
+        return view_schema(ScopedSchema({**schema, "type": _kind_of_value(schema["const"])}, root), depth + 1)
     values = schema.get("enum")
     if isinstance(values, list) and values:
-        words = sorted({_kind_word(value) for value in values})
+        words = sorted({_kind_of_value(value) for value in values})
         kinds: Json = words[0] if len(words) == 1 else list[Json](words)
-        return view(Located({**schema, "type": kinds}, root), depth + 1)
+        return view_schema(ScopedSchema({**schema, "type": kinds}, root), depth + 1)
     if "properties" in schema or "required" in schema or "additionalProperties" in schema:
-        return View("object", nullable=False, schema=schema, root=root)
+        return SchemaView("object", nullable=False, schema=schema, root=root)
     if "items" in schema or "prefixItems" in schema:
-        return View("array", nullable=False, schema=schema, root=root)
+        return SchemaView("array", nullable=False, schema=schema, root=root)
     return ANYTHING
 
 
-def _kind_word(value: Json) -> str:
+def _kind_of_value(value: Json) -> str:
     match value:
         case None:
             return "null"
@@ -169,8 +171,8 @@ def _kind_word(value: Json) -> str:
             return "object"
 
 
-def _union(views: Sequence[View]) -> View:
-    flat: list[View] = []
+def _union(views: Sequence[SchemaView]) -> SchemaView:
+    flat: list[SchemaView] = []
     nullable = False
     for one in views:
         nullable = nullable or one.nullable
@@ -182,34 +184,36 @@ def _union(views: Sequence[View]) -> View:
             elif branch not in flat:
                 flat.append(branch)
     if not flat:
-        return View("null", nullable=True, schema={"type": "null"}, root={})
+        return SchemaView("null", nullable=True, schema={"type": "null"}, root={})
     if len(flat) == 1:
         only = flat[0]
-        return View(only.kind, nullable, only.schema, only.root)
-    joined = composed([branch.located for branch in flat], lambda branches: {"anyOf": branches})
-    return View("union", nullable, joined.schema, joined.root, tuple(flat))
+        return SchemaView(only.kind, nullable, only.schema, only.root)
+    joined = compose_schema([branch.scoped for branch in flat], lambda branches: {"anyOf": branches})
+    return SchemaView("union", nullable, joined.schema, joined.root, tuple(flat))
 
 
-def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int) -> View:
+def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int) -> SchemaView:
     """Return the view of schemas that hold together: objects are merged, else the first that says a kind counts."""
     rest: JsonSchema = {key: value for key, value in schema.items() if key != "allOf"}
-    views = [one for one in (view(below(part, root), depth + 1) for part in parts) if one.kind != "open"]
+    views = [
+        one for one in (view_schema(subschema(part, root), depth + 1) for part in parts) if one.kind != "open"
+    ]
     if (own := _untyped(rest, root, depth)).kind != "open":
         views.append(own)
     if not views:
         return ANYTHING
     if len(views) == 1 or any(one.kind != "object" for one in views):
         return views[0]
-    places: dict[str, Located] = {}
+    places: dict[str, ScopedSchema] = {}
     needed: list[Json] = []
     for one in views:
-        places |= {name: below(part, one.root) for name, part in fields(one).items()}
-        needed += required(one)
-    merged = object_of(places, needed)
-    return View("object", all(one.nullable for one in views), merged.schema, merged.root)
+        places |= {name: subschema(part, one.root) for name, part in field_schemas(one).items()}
+        needed += required_fields(one)
+    merged = object_schema(places, needed)
+    return SchemaView("object", all(one.nullable for one in views), merged.schema, merged.root)
 
 
-def exported(place: Located) -> JsonSchema:
+def self_contained_schema(place: ScopedSchema) -> JsonSchema:
     """Return a schema that can be read on its own: definitions that its references need go with it."""
     if place.schema is place.root or not _refers(place.schema):
         return place.schema
@@ -223,22 +227,22 @@ def _refers(value: Json) -> bool:
     return isinstance(value, list) and any(_refers(item) for item in value)
 
 
-def composed(places: Sequence[Located], build: Callable[[list[Json]], JsonSchema]) -> Located:
+def compose_schema(places: Sequence[ScopedSchema], build: Callable[[list[Json]], JsonSchema]) -> ScopedSchema:
     """Return a schema built of others, in which the references of all of them can be looked up.
 
     One that grows beyond 10,000 parts is left open: `.map(x, [x, x])` doubles it each time.
     """
-    left = _MOST_PARTS
+    left = _MAX_SCHEMA_PARTS
     for place in places:
-        left = _without_parts_of(place.schema, left)
+        left = _count_parts(place.schema, left)
     if left < 0:
         return OPEN
     referring = [place for place in places if _refers(place.schema)]
     if not referring:
-        return located(build([place.schema for place in places]))
+        return scoped_schema(build([place.schema for place in places]))
     if all(place.root is referring[0].root for place in referring):
-        return Located(build([place.schema for place in places]), referring[0].root)
-    return located(build([_inlined(place.schema, place.root, ()) for place in places]))
+        return ScopedSchema(build([place.schema for place in places]), referring[0].root)
+    return scoped_schema(build([_inlined(place.schema, place.root, ()) for place in places]))
 
 
 def _inlined(value: Json, root: JsonSchema, following: tuple[str, ...]) -> Json:
@@ -252,23 +256,25 @@ def _inlined(value: Json, root: JsonSchema, following: tuple[str, ...]) -> Json:
         return {
             key: _inlined(item, root, following) for key, item in value.items() if key not in _DEFINITIONS
         }
-    found = _looked_up(reference, root)
+    found = _look_up_reference(reference, root)
     if found is None or reference in following or len(following) == _REFERENCES_INLINED:
         return {}
     return _inlined(found, root, (*following, reference))
 
 
-def _without_parts_of(value: Json, left: int) -> int:
+def _count_parts(value: Json, left: int) -> int:
     """Return how many of so many parts are left without those of a schema; less than none ends the count."""
     left -= 1
     for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         if left < 0:
             break
-        left = _without_parts_of(part, left)
+        left = _count_parts(part, left)
     return left
 
 
-def object_of(places: dict[str, Located], needed: list[Json], *, closed: bool = False) -> Located:
+def object_schema(
+    places: dict[str, ScopedSchema], needed: list[Json], *, closed: bool = False
+) -> ScopedSchema:
     """Return the schema of an object with such fields."""
 
     def build(schemas: list[Json]) -> JsonSchema:
@@ -276,16 +282,16 @@ def object_of(places: dict[str, Located], needed: list[Json], *, closed: bool = 
         schema: JsonSchema = {"type": "object", "properties": properties, "required": needed}
         return {**schema, "additionalProperties": False} if closed else schema
 
-    return composed(list(places.values()), build)
+    return compose_schema(list(places.values()), build)
 
 
-def either(one: Located, other: Located) -> Located:
+def union_schema(one: ScopedSchema, other: ScopedSchema) -> ScopedSchema:
     """Return the schema of a value that fits one or the other."""
     if one == other:
         return one
-    if view(one).kind == "open" or view(other).kind == "open":
+    if view_schema(one).kind == "open" or view_schema(other).kind == "open":
         return OPEN
-    return composed([one, other], _any_of)
+    return compose_schema([one, other], _any_of)
 
 
 def _any_of(schemas: list[Json]) -> JsonSchema:
@@ -299,12 +305,12 @@ def _any_of(schemas: list[Json]) -> JsonSchema:
     return only if len(branches) == 1 and isinstance(only, dict) else {"anyOf": branches}
 
 
-def array_of(elements: Located) -> Located:
+def array_schema(elements: ScopedSchema) -> ScopedSchema:
     """Return the schema of a list of such elements."""
-    return composed([elements], lambda schemas: {"type": "array", "items": schemas[0]})
+    return compose_schema([elements], lambda schemas: {"type": "array", "items": schemas[0]})
 
 
-def field(owner: View, name: str) -> Located | None:
+def field_schema(owner: SchemaView, name: str) -> ScopedSchema | None:
     """Return the schema of a field, or None where the value cannot have it."""
     match owner.kind:
         case "open":
@@ -312,40 +318,40 @@ def field(owner: View, name: str) -> Located | None:
         case "object":
             return _object_field(owner, name)
         case "union":
-            found = [place for branch in owner.branches if (place := field(branch, name)) is not None]
+            found = [place for branch in owner.branches if (place := field_schema(branch, name)) is not None]
             if not found:
                 return None
             joined = found[0]
             for place in found[1:]:
-                joined = either(joined, place)
+                joined = union_schema(joined, place)
             return joined
         case _:
             return None
 
 
-def _object_field(owner: View, name: str) -> Located | None:
-    properties = fields(owner)
+def _object_field(owner: SchemaView, name: str) -> ScopedSchema | None:
+    properties = field_schemas(owner)
     if name in properties:
-        return below(properties[name], owner.root)
+        return subschema(properties[name], owner.root)
     if "patternProperties" in owner.schema or "propertyNames" in owner.schema:
         return OPEN
     rest = owner.schema.get("additionalProperties")
     if isinstance(rest, dict):
-        return below(rest, owner.root)
+        return subschema(rest, owner.root)
     if rest is True or (rest is None and not properties):
         return OPEN
     return None
 
 
-def fields(owner: View) -> dict[str, Json]:
+def field_schemas(owner: SchemaView) -> dict[str, Json]:
     """Return the named fields of an object, or of every branch of a union."""
     if owner.kind == "union":
-        return {name: schema for branch in owner.branches for name, schema in fields(branch).items()}
+        return {name: schema for branch in owner.branches for name, schema in field_schemas(branch).items()}
     properties = owner.schema.get("properties")
     return properties if isinstance(properties, dict) else {}
 
 
-def element(owner: View, place: int | None = None) -> Located | None:
+def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema | None:
     """Return the schema of a list's elements, or of the one at a place; None where the value is no list."""
     match owner.kind:
         case "open":
@@ -354,22 +360,22 @@ def element(owner: View, place: int | None = None) -> Located | None:
             first = owner.schema.get("prefixItems")
             if isinstance(first, list):
                 if place is not None and place < len(first):
-                    return below(first[place], owner.root)
+                    return subschema(first[place], owner.root)
                 return OPEN
-            return below(owner.schema.get("items", {}), owner.root)
+            return subschema(owner.schema.get("items", {}), owner.root)
         case "union":
-            found = [place_ for one in owner.branches if (place_ := element(one, place)) is not None]
+            found = [place_ for one in owner.branches if (place_ := element_schema(one, place)) is not None]
             if not found:
                 return None
             joined = found[0]
             for one in found[1:]:
-                joined = either(joined, one)
+                joined = union_schema(joined, one)
             return joined
         case _:
             return None
 
 
-def choices(what: View) -> list[Json] | None:
+def allowed_values(what: SchemaView) -> list[Json] | None:
     """Return the only values that a schema admits, or None where it does not list them."""
     if "const" in what.schema:
         return [what.schema["const"]]
@@ -377,7 +383,7 @@ def choices(what: View) -> list[Json] | None:
     return values if isinstance(values, list) else None
 
 
-def required(what: View) -> list[str]:
+def required_fields(what: SchemaView) -> list[str]:
     """Return the names of the fields that an object must have."""
     return [name for name in _list(what.schema.get("required")) if isinstance(name, str)]
 
@@ -406,14 +412,14 @@ def _plain(value: Json) -> Json:
     return value
 
 
-INTEGER: Final = located({"type": "integer"})
-NUMBER: Final = located({"type": "number"})
-STRING: Final = located({"type": "string"})
-BOOLEAN: Final = located({"type": "boolean"})
-NULL: Final = located({"type": "null"})
-OBJECT: Final = located({"type": "object"})
-TIMESTAMP: Final = located({"type": "string", "format": "date-time", CEL_TYPE: "timestamp"})
-DURATION: Final = located({"type": "string", CEL_TYPE: "duration"})
-BYTES: Final = located({"type": "string", CEL_TYPE: "bytes"})
-UINT: Final = located({"type": "integer", CEL_TYPE: "uint"})
-TYPE: Final = located({"type": "string", CEL_TYPE: "type"})
+INTEGER: Final = scoped_schema({"type": "integer"})
+NUMBER: Final = scoped_schema({"type": "number"})
+STRING: Final = scoped_schema({"type": "string"})
+BOOLEAN: Final = scoped_schema({"type": "boolean"})
+NULL: Final = scoped_schema({"type": "null"})
+OBJECT: Final = scoped_schema({"type": "object"})
+TIMESTAMP: Final = scoped_schema({"type": "string", "format": "date-time", CEL_TYPE: "timestamp"})
+DURATION: Final = scoped_schema({"type": "string", CEL_TYPE: "duration"})
+BYTES: Final = scoped_schema({"type": "string", CEL_TYPE: "bytes"})
+UINT: Final = scoped_schema({"type": "integer", CEL_TYPE: "uint"})
+TYPE: Final = scoped_schema({"type": "string", CEL_TYPE: "type"})

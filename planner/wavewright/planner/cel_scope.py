@@ -10,32 +10,32 @@ import datetime as dt
 from collections.abc import Callable
 from typing import TypeAlias
 
-from wavewright.planner.cel_meter import Meter
-from wavewright.planner.cel_sets import SearchedLists
+from wavewright.planner.cel_meter import CostTracker
+from wavewright.planner.cel_sets import MembershipIndex
 from wavewright.planner.types import Json
 
 
-class Scope:
+class EvaluationScope:
     """Variables, instant and meter of one evaluation."""
 
-    __slots__ = ("meter", "now", "searched", "variables")
+    __slots__ = ("cost", "membership", "now", "variables")
 
     def __init__(
         self,
         variables: dict[str, Json],
         now: dt.datetime,
-        meter: Meter,
-        searched: SearchedLists,
+        meter: CostTracker,
+        searched: MembershipIndex,
     ) -> None:
         self.variables = variables
         self.now = now
-        self.meter = meter
-        self.searched = searched
+        self.cost = meter
+        self.membership = searched
 
-    def inner(self) -> Scope:
+    def child(self) -> EvaluationScope:
         """Return the scope of a loop, which can be given further variables."""
-        return Scope(dict(self.variables), self.now, self.meter, self.searched)
+        return EvaluationScope(dict(self.variables), self.now, self.cost, self.membership)
 
 
-Evaluation: TypeAlias = Callable[[Scope], Json]
+Evaluation: TypeAlias = Callable[[EvaluationScope], Json]
 """Gives a value that may hold instants, durations, bytes, unsigned integers and types, which JSON has not."""

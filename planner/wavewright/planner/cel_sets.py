@@ -8,48 +8,52 @@ from __future__ import annotations
 
 from typing import cast
 
-from wavewright.planner.cel_meter import Meter
+from wavewright.planner.cel_meter import CostTracker
 from wavewright.planner.cel_operators import as_number, contains
 
-_FEWEST = 16
+_MIN_INDEXED_LENGTH = 16
 """Elements of a list that is worth a set."""
-_MOST = 200_000
+_MAX_INDEXED_ELEMENTS = 200_000
 """Elements of all sets of one evaluation; one takes about 72 bytes."""
 
 
-class SearchedLists:
+class MembershipIndex:
     """The lists of the run that one evaluation has searched, by identity."""
 
-    __slots__ = ("_room", "_sets")
+    __slots__ = ("_capacity", "_sets")
 
     def __init__(self) -> None:
         self._sets: dict[int, frozenset[object] | None] = {}
-        self._room = _MOST
+        self._capacity = _MAX_INDEXED_ELEMENTS
 
-    def holds(self, container: object, member: object, meter: Meter) -> bool:
+    def contains(self, container: object, member: object, meter: CostTracker) -> bool:
         """Answer `member in container` for a container that stays as it is during the evaluation.
 
         Raises:
             ExpressionFault: the container is neither list nor object.
         """
-        if container.__class__ is not list or not _is_plain(member):
+        if container.__class__ is not list or not _is_indexable(member):
             return contains(container, member, meter)
         elements = cast("list[object]", container)
         known = self._sets.get(id(elements))
         if known is None:
-            if len(elements) < _FEWEST or id(elements) not in self._sets or len(elements) > self._room:
+            if (
+                len(elements) < _MIN_INDEXED_LENGTH
+                or id(elements) not in self._sets
+                or len(elements) > self._capacity
+            ):
                 self._sets[id(elements)] = None
                 return contains(elements, member, meter)
-            meter.work(len(elements))
-            self._room -= len(elements)
-            known = frozenset(map(_key, filter(_is_plain, elements)))
+            meter.count_operations(len(elements))
+            self._capacity -= len(elements)
+            known = frozenset(map(_index_key, filter(_is_indexable, elements)))
             self._sets[id(elements)] = known
-        return _key(member) in known
+        return _index_key(member) in known
 
 
-def _is_plain(value: object) -> bool:
+def _is_indexable(value: object) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
-def _key(value: object) -> object:
+def _index_key(value: object) -> object:
     return as_number(value) if isinstance(value, int | float) else value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple, TypeAlias
 
-from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_faults import ExpressionError
 
 TokenKind: TypeAlias = Literal["name", "int", "uint", "double", "string", "bytes", "op", "end"]
 
@@ -24,7 +24,7 @@ class Token(NamedTuple):
 
 
 _ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"""
-QUOTED = "|".join(
+STRING_PATTERN = "|".join(
     (
         r'[rR]"""(?:(?!""").)*"""',
         r"[rR]'''(?:(?!''').)*'''",
@@ -39,8 +39,8 @@ QUOTED = "|".join(
 _TOKEN = re.compile(
     rf"""
       (?P<space>[\t\r\n\f\ ]+|//[^\n]*)
-    | (?P<bytes>[bB](?:{QUOTED.replace(" ", "[ ]")}))
-    | (?P<string>{QUOTED.replace(" ", "[ ]")})
+    | (?P<bytes>[bB](?:{STRING_PATTERN.replace(" ", "[ ]")}))
+    | (?P<string>{STRING_PATTERN.replace(" ", "[ ]")})
     | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
     | (?P<double>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
     | (?P<uint>(?:0x[0-9a-fA-F]+|[0-9]+)[uU])
@@ -63,7 +63,7 @@ def tokenize(text: str) -> list[Token]:
     while position < end:
         found = match(text, position)
         if found is None:
-            raise _unknown_character(text, position)
+            raise _unknown_character_error(text, position)
         kind = found.lastgroup
         following = found.end()
         if kind != "space":
@@ -73,10 +73,10 @@ def tokenize(text: str) -> list[Token]:
     return tokens
 
 
-def _unknown_character(text: str, position: int) -> ExpressionFault:
+def _unknown_character_error(text: str, position: int) -> ExpressionError:
     character = text[position]
     if character in "'\"":
-        return ExpressionFault(
+        return ExpressionError(
             "bad_expression",
             "this string is not closed, or holds an escape that is not one",
             position,
@@ -84,27 +84,27 @@ def _unknown_character(text: str, position: int) -> ExpressionFault:
         )
     if character in "&|":
         hint = f"write {character * 2!r}"
-        if (name := _FILTER.match(text, position)) is not None:
+        if (name := _TEMPLATE_FILTER.match(text, position)) is not None:
             from wavewright.planner.cel_functions import filter_hint
 
             hint = filter_hint(name[1]) or hint
-        return ExpressionFault("bad_expression", f"a single {character!r} is no operator", position, hint)
+        return ExpressionError("bad_expression", f"a single {character!r} is no operator", position, hint)
     if character == "$":
-        return ExpressionFault(
+        return ExpressionError(
             "bad_expression",
             "'$' cannot stand inside an expression",
             position,
             "names are written plainly inside ${…}: ${steps.prices[0].close}",
         )
-    return ExpressionFault("bad_expression", f"{character!r} cannot stand in an expression", position)
+    return ExpressionError("bad_expression", f"{character!r} cannot stand in an expression", position)
 
 
-_FILTER = re.compile(r"\|\s*([A-Za-z_]\w*)\s*(?:\(|\||\Z)")
-_SIMPLE = {
+_TEMPLATE_FILTER = re.compile(r"\|\s*([A-Za-z_]\w*)\s*(?:\(|\||\Z)")
+_SIMPLE_ESCAPES = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
     '"': '"', "'": "'", "\\": "\\", "?": "?", "`": "`",
 }  # fmt: skip
-_ESCAPED = re.compile(_ESCAPE, re.DOTALL)
+_ESCAPE_SEQUENCE = re.compile(_ESCAPE, re.DOTALL)
 
 
 def string_value(token: Token) -> str:
@@ -119,7 +119,7 @@ def string_value(token: Token) -> str:
     width = 3 if len(quoted) >= 6 and quoted[:3] in ('"""', "'''") else 1
     inner = quoted[width:-width]
     if raw and (len(inner) - len(inner.rstrip("\\"))) % 2:
-        raise ExpressionFault(
+        raise ExpressionError(
             "bad_expression",
             "a raw string cannot end with a backslash",
             token.start,
@@ -127,9 +127,9 @@ def string_value(token: Token) -> str:
         )
     if raw or "\\" not in inner:
         return inner
-    value = _ESCAPED.sub(_unescape, inner)
+    value = _ESCAPE_SEQUENCE.sub(_unescape, inner)
     if any("\ud800" <= character <= "\udfff" for character in value):
-        raise ExpressionFault(
+        raise ExpressionError(
             "bad_expression",
             "an escape in this string names no character",
             token.start,
@@ -140,8 +140,8 @@ def string_value(token: Token) -> str:
 
 def _unescape(found: re.Match[str]) -> str:
     body = found[0][1:]
-    if body in _SIMPLE:
-        return _SIMPLE[body]
+    if body in _SIMPLE_ESCAPES:
+        return _SIMPLE_ESCAPES[body]
     if body[0] in "xXuU":
         code = int(body[1:], 16)
         return chr(code) if code <= 0x10FFFF else "\ud800"

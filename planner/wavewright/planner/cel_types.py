@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wavewright.planner.cel_infer import Inference
+from wavewright.planner.cel_infer import TypeInference
 from wavewright.planner.cel_paths import plain_path
-from wavewright.planner.cel_schemas import exported, without_cel_types
-from wavewright.planner.cel_tree import read_tree
+from wavewright.planner.cel_schemas import self_contained_schema, without_cel_types
+from wavewright.planner.cel_tree import parse_expression
 from wavewright.planner.types import JsonSchema
 
 
@@ -30,7 +30,7 @@ class TypedEnvironment:
     ) -> None:
         self._steps = steps
         self._roots: dict[str, JsonSchema] = {"inputs": inputs, **(extra or {})}
-        self._inference = Inference(self._roots, steps)
+        self._inference = TypeInference(self._roots, steps)
 
     def with_extra(self, extra: Mapping[str, JsonSchema]) -> TypedEnvironment:
         """Return an environment that has further roots, or other schemas for those of the same name."""
@@ -43,8 +43,8 @@ class TypedEnvironment:
         Raises:
             ExpressionFault: it is no expression, names what does not exist, or joins what does not fit.
         """
-        tree = read_tree(expression)
+        tree = parse_expression(expression)
         place = self._inference.infer(tree, expression)
         if plain_path(tree, {}) is not None:
-            return exported(place)
-        return without_cel_types(exported(place))
+            return self_contained_schema(place)
+        return without_cel_types(self_contained_schema(place))

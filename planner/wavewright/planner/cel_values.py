@@ -15,72 +15,74 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeAlias, cast
 
-from wavewright.planner.cel_evaluate import prepare
-from wavewright.planner.cel_faults import ExpressionFault
-from wavewright.planner.cel_leaves import instant_text, seconds_text
-from wavewright.planner.cel_meter import Meter, too_large
+from wavewright.planner.cel_evaluate import compile_node
+from wavewright.planner.cel_faults import ExpressionError
+from wavewright.planner.cel_leaves import duration_text, timestamp_text
+from wavewright.planner.cel_meter import CostTracker, too_large_error
 from wavewright.planner.cel_operators import Uint
 from wavewright.planner.cel_paths import Variables, compile_path, plain_path
-from wavewright.planner.cel_scope import Scope
-from wavewright.planner.cel_sets import SearchedLists
-from wavewright.planner.cel_tree import TYPE_NAMES, read_tree
+from wavewright.planner.cel_scope import EvaluationScope
+from wavewright.planner.cel_sets import MembershipIndex
+from wavewright.planner.cel_tree import TYPE_NAMES, parse_expression
 from wavewright.planner.types import Json
 
 Evaluator: TypeAlias = Callable[[Variables, dt.datetime], Json]
 """Gives the value of one expression for variables by root and the run's instant."""
 
-_LARGEST_RESULT = 2**20
+_MAX_RESULT_PARTS = 2**20
 """Parts of one result, each as often as it is written."""
 _CHARACTERS_A_PART = 32
 """Characters that count as one part."""
 _COPIED_PART = 64
 """Bytes that a part of a copied result takes."""
-_NOT_FINITE = ExpressionFault(
+_NOT_FINITE = ExpressionError(
     "evaluation_failed", "the result is no finite number", None, "guard against division by zero"
 )
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @lru_cache(maxsize=8192)
-def compile_dynamic(expression: str) -> Evaluator:
+def compile_expression(expression: str) -> Evaluator:
     """Return an evaluator of an expression.
 
     Raises:
         ExpressionFault: it is no expression, is too large, or calls what does not exist.
     """
-    tree = read_tree(expression)
+    tree = parse_expression(expression)
     path = plain_path(tree, {})
     if path is not None and (path.keys or path.root not in TYPE_NAMES):
         walk = compile_path(path)
         return lambda variables, _now: walk(variables)
-    evaluation = prepare(tree)
+    evaluation = compile_node(tree)
 
     def evaluate(variables: Variables, now: dt.datetime) -> Json:
-        meter = Meter()
+        meter = CostTracker()
         try:
-            value = evaluation(Scope(cast("dict[str, Json]", variables), now, meter, SearchedLists()))
+            value = evaluation(
+                EvaluationScope(cast("dict[str, Json]", variables), now, meter, MembershipIndex())
+            )
             return _result(value, meter)
         except RecursionError:
-            raise ExpressionFault("evaluation_failed", "a value is nested too deep") from None
+            raise ExpressionError("evaluation_failed", "a value is nested too deep") from None
         except MemoryError:
-            raise too_large("the expression takes more memory than there is") from None
+            raise too_large_error("the expression takes more memory than there is") from None
 
     return evaluate
 
 
-def _result(value: object, meter: Meter) -> Json:
+def _result(value: object, meter: CostTracker) -> Json:
     """Return a value as JSON: what is JSON already is passed on, and all of it is counted."""
-    left, is_json = _left(value, _LARGEST_RESULT, _CHARACTERS_A_PART)
+    left, is_json = _left(value, _MAX_RESULT_PARTS, _CHARACTERS_A_PART)
     if left < 0:
-        raise too_large("the result of the expression is too large: it repeats what it is given")
-    meter.work(_LARGEST_RESULT - left)
+        raise too_large_error("the result of the expression is too large: it repeats what it is given")
+    meter.count_operations(_MAX_RESULT_PARTS - left)
     if is_json:
         return cast("Json", value)
-    meter.make((_LARGEST_RESULT - left) * _COPIED_PART)
+    meter.allocate((_MAX_RESULT_PARTS - left) * _COPIED_PART)
     return _to_json(value)
 
 
-def is_longer(value: Json, characters: int) -> bool:
+def exceeds_length(value: Json, characters: int) -> bool:
     """Return whether a value takes more than so many characters as JSON, at a low estimate.
 
     Raises:
@@ -125,8 +127,8 @@ def _left(value: object, left: int, characters: int) -> tuple[int, bool]:
 
 
 def _length(text: str) -> int:
-    if not text.isascii() and _HALF_PAIR.search(text):
-        raise ExpressionFault("evaluation_failed", "a value holds text that is no Unicode")
+    if not text.isascii() and _LONE_SURROGATE.search(text):
+        raise ExpressionError("evaluation_failed", "a value holds text that is no Unicode")
     return len(text)
 
 
@@ -146,9 +148,9 @@ def _to_json(value: object) -> Json:
                 for name, item in fields.items()
             }
         case dt.datetime():
-            return instant_text(value)
+            return timestamp_text(value)
         case dt.timedelta():
-            return seconds_text(value)
+            return duration_text(value)
         case bytes():
             return base64.b64encode(value).decode("ascii")
         case _:

@@ -10,35 +10,35 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from wavewright.planner.binding import mandatory_caps, template_gate_of
-from wavewright.planner.check_subject import Subject
+from wavewright.planner.check_subject import CheckContext
 from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.faults import fault
+from wavewright.planner.faults import make_diagnostic
 from wavewright.planner.goals import Goal, TagRules, Targets
 from wavewright.planner.known_values import known_values
 from wavewright.planner.models import Step
-from wavewright.planner.pointers import child
-from wavewright.planner.suggestions import listing
+from wavewright.planner.pointers import child_pointer
+from wavewright.planner.suggestions import list_names
 from wavewright.planner.types import Json, StepId
 
 _PATH = re.compile(r"\$\{\s*(?P<root>item|inputs\.\w+)(?:\.\w+|\[\w+\])*\s*\}")
 
 
-def check_goal_rules(subject: Subject) -> Iterator[Diagnostic]:
+def check_goal_rules(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield which of the goal's rules the plan breaks."""
     goal = subject.goal
     if goal is None:
         return
-    yield from _gates(subject, goal)
-    yield from _caps(subject, goal)
+    yield from _check_gates(subject, goal)
+    yield from _check_caps(subject, goal)
     if subject.plan.steps:
-        yield from _tags(subject, goal.rules.tags)
-        yield from _analyses(subject, goal)
-        yield from _targets(subject, goal)
-        yield from _terminal(subject, goal)
-        yield from _required_tools(subject, goal)
+        yield from _check_tags(subject, goal.rules.tags)
+        yield from _check_analyses(subject, goal)
+        yield from _check_targets(subject, goal)
+        yield from _check_terminal_params(subject, goal)
+        yield from _check_required_tools(subject, goal)
 
 
-def _gates(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
+def _check_gates(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
     mandatory = {gate.id.lower(): gate for gate in subject.mandatory_gates}
     template_ids = {gate.id.lower() for gate in goal.gates}
     present: set[str] = set()
@@ -49,7 +49,7 @@ def _gates(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
             continue
         if wanted is not None or gate.id.lower() in template_ids:
             origin = template_gate_of(gate.id, goal) or gate.id
-            yield fault(
+            yield make_diagnostic(
                 "E502",
                 f"/gates/{number}",
                 f"gate {gate.id!r} would change the goal's gate {origin!r}, which no plan can",
@@ -57,7 +57,7 @@ def _gates(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
             )
     for folded, gate in mandatory.items():
         if folded not in present:
-            yield fault(
+            yield make_diagnostic(
                 "E502",
                 "/gates",
                 f"the goal's gate {gate.id!r} on {gate.on!r} is missing",
@@ -65,10 +65,10 @@ def _gates(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
             )
 
 
-def _caps(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
+def _check_caps(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
     for cap in mandatory_caps(subject.plan, goal):
         if cap not in subject.plan.caps:
-            yield fault(
+            yield make_diagnostic(
                 "E502",
                 "/caps",
                 f"the goal's cap on {cap.field!r} ({cap.because}) is missing",
@@ -76,7 +76,7 @@ def _caps(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
             )
 
 
-def _tags(subject: Subject, rules: TagRules | None) -> Iterator[Diagnostic]:
+def _check_tags(subject: CheckContext, rules: TagRules | None) -> Iterator[Diagnostic]:
     if rules is None:
         return
     covered: set[str] = set()
@@ -90,42 +90,42 @@ def _tags(subject: Subject, rules: TagRules | None) -> Iterator[Diagnostic]:
         for exclusive in rules.exclusive:
             named = next((sorted(tags & exclusive) for tags in calls if len(tags & exclusive) > 1), None)
             if named:
-                yield fault(
+                yield make_diagnostic(
                     "E501",
-                    child(f"/steps/{number}/params", rules.param),
-                    f"step {step.id!r} asks for {_and(named)} in one call, and the goal allows one of them at a time",
+                    child_pointer(f"/steps/{number}/params", rules.param),
+                    f"step {step.id!r} asks for {_join_with_and(named)} in one call, and the goal allows one of them at a time",
                     f"make one step for each: {rules.param}: [{named[0]}] in one, [{named[1]}] in the other",
                 )
     missing = sorted(rules.required - covered)
     if missing and all_known:
-        yield fault(
+        yield make_diagnostic(
             "E506",
             "/steps",
-            f"no step asks for {_and(missing)}, which the goal requires",
+            f"no step asks for {_join_with_and(missing)}, which the goal requires",
             f"name it in the {rules.param!r} of a step",
         )
 
 
-def _analyses(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
+def _check_analyses(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
     analysis = goal.rules.analysis_tools
     if not analysis:
         return
     tagged = {
-        name for name in subject.allowed if name in subject.tools and "data" in subject.tools[name].tags
+        name for name in subject.allowed_tools if name in subject.tools and "data" in subject.tools[name].tags
     }
     data = goal.rules.data_tools or tagged
-    supported = _resting_on(subject, data)
+    supported = _descendants_of_tools(subject, data)
     for number, step in enumerate(subject.plan.steps):
-        if step.tool in analysis and step.id not in supported and step.id not in subject.misled:
-            yield fault(
+        if step.tool in analysis and step.id not in supported and step.id not in subject.unorderable_steps:
+            yield make_diagnostic(
                 "E503",
                 f"/steps/{number}",
                 f"step {step.id!r} calls {step.tool!r} and rests on no step that fetches data",
-                listing(data, what="read, or depend on, a step that calls one of"),
+                list_names(data, what="read, or depend on, a step that calls one of"),
             )
 
 
-def _resting_on(subject: Subject, tools: Collection[str]) -> set[StepId]:
+def _descendants_of_tools(subject: CheckContext, tools: Collection[str]) -> set[StepId]:
     """Return the steps that a call of one of these tools comes before, directly or not."""
     graph = subject.graph
     calls = {step_id for step_id, step in subject.steps.items() if step.tool in tools}
@@ -136,7 +136,7 @@ def _resting_on(subject: Subject, tools: Collection[str]) -> set[StepId]:
     return resting
 
 
-def _targets(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
+def _check_targets(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
     if not goal.rules.primary_params:
         return
     names = goal.targets
@@ -146,28 +146,28 @@ def _targets(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
             continue
         wrong = _benchmarks_in(subject, names, step, step.params[param])
         if wrong:
-            yield fault(
+            yield make_diagnostic(
                 "E504",
-                child(f"/steps/{number}/params", param),
+                child_pointer(f"/steps/{number}/params", param),
                 f"step {step.id!r} takes {wrong} as a primary target",
                 f"{param!r} of {step.tool!r} takes values of `inputs.{names.variables}`;"
                 f" `inputs.{names.benchmarks}` is for comparison only",
             )
 
 
-def _benchmarks_in(subject: Subject, names: Targets, step: Step, value: Json) -> str | None:
+def _benchmarks_in(subject: CheckContext, names: Targets, step: Step, value: Json) -> str | None:
     """Return which benchmarks an argument is, by its values where they are known, else by where they come from."""
     values = list(known_values(subject.plan, step, value))
     if not values:
         source = f"inputs.{names.benchmarks}"
-        return f"a value of `{source}`" if _comes_from(source, step, value) else None
+        return f"a value of `{source}`" if _is_path_below(source, step, value) else None
     benchmarks = _identities(subject.plan.inputs.get(names.benchmarks), names.key)
     benchmarks -= _identities(subject.plan.inputs.get(names.variables), names.key)
     found = set[str]().union(*(_identities(one, names.key) for one in values)) & benchmarks
-    return f"the benchmark {_and(sorted(found))}" if found else None
+    return f"the benchmark {_join_with_and(sorted(found))}" if found else None
 
 
-def _comes_from(source: str, step: Step, value: Json) -> bool:
+def _is_path_below(source: str, step: Step, value: Json) -> bool:
     """Return whether a value is a path below `source`, or below `item` of a `for_each` over such a path."""
     root = _root(value)
     return root == source or (root == "item" and _root(step.for_each) == source)
@@ -187,7 +187,7 @@ def _identities(value: Json, key: str | None) -> set[str]:
     return {value.strip().upper()} if isinstance(value, str) else set()
 
 
-def _terminal(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
+def _check_terminal_params(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
     wanted = subject.engine_params
     if not wanted or subject.graph.cycles:
         return
@@ -197,28 +197,28 @@ def _terminal(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
         for number, step in enumerate(subject.plan.steps)
         if step.tool in wanted and step.id in terminal
     ]
-    if not calls and subject.meant.isdisjoint(wanted):
-        yield fault(
+    if not calls and subject.likely_meant_tools.isdisjoint(wanted):
+        yield make_diagnostic(
             "E505",
             "/steps",
-            f"the goal {goal.name!r} requires its output of {_or(sorted(wanted))}, and no last step calls it",
+            f"the goal {goal.name!r} requires its output of {_join_with_or(sorted(wanted))}, and no last step calls it",
             "end the plan with a step that calls it, and let no other step read that one",
         )
     for number, step in calls:
         missing = [name for name in wanted[step.tool] if name not in step.params]
         if missing:
-            yield fault(
+            yield make_diagnostic(
                 "E505",
                 f"/steps/{number}/params",
-                f"the last step {step.id!r} lacks {_and(missing)}, which the goal sets",
+                f"the last step {step.id!r} lacks {_join_with_and(missing)}, which the goal sets",
                 "bind the plan to its goal before it is checked",
             )
 
 
-def _required_tools(subject: Subject, goal: Goal) -> Iterator[Diagnostic]:
+def _check_required_tools(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
     called = {step.tool for step in subject.plan.steps}
-    for tool in sorted(goal.rules.required_tools - called - subject.meant):
-        yield fault(
+    for tool in sorted(goal.rules.required_tools - called - subject.likely_meant_tools):
+        yield make_diagnostic(
             "E506",
             "/steps",
             f"no step calls {tool!r}, which the goal requires",
@@ -231,9 +231,9 @@ def _texts(value: Json) -> frozenset[str]:
     return frozenset(item for item in items if isinstance(item, str))
 
 
-def _and(names: Sequence[str]) -> str:
+def _join_with_and(names: Sequence[str]) -> str:
     return " and ".join(map(repr, names))
 
 
-def _or(names: Sequence[str]) -> str:
+def _join_with_or(names: Sequence[str]) -> str:
     return " or ".join(map(repr, names))

@@ -8,70 +8,72 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wavewright.planner.check_subject import Subject
+from wavewright.planner.check_subject import CheckContext
 from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.faults import fault
+from wavewright.planner.faults import make_diagnostic
 from wavewright.planner.known_values import known_items
 from wavewright.planner.models import Step
-from wavewright.planner.suggestions import choice
+from wavewright.planner.suggestions import suggest_name
 from wavewright.planner.types import StepId
 from wavewright.planner.uses import gate_reads
 
-_PATH_SHOWN = 12
+_MAX_PATH_SHOWN = 12
 
 
-def check_graph(subject: Subject) -> Iterator[Diagnostic]:
+def check_graph(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield what keeps the plan from being ordered, and which limits it passes."""
     known = subject.steps.keys()
     for number, step in enumerate(subject.plan.steps):
         if step.depends_on and (step.id in step.depends_on or not known >= set(step.depends_on)):
-            yield from _dependencies(subject, step, f"/steps/{number}")
-        if step.supersedes is not None or subject.replaced:
-            yield from _supersedes(subject, step, f"/steps/{number}")
+            yield from _check_dependencies(subject, step, f"/steps/{number}")
+        if step.supersedes is not None or subject.superseded_by:
+            yield from _check_supersedes(subject, step, f"/steps/{number}")
         if step.for_each is not None:
-            yield from _items(subject, step, f"/steps/{number}")
-    yield from _cycles(subject)
-    yield from _size(subject)
+            yield from _check_item_count(subject, step, f"/steps/{number}")
+    yield from _check_cycles(subject)
+    yield from _check_size(subject)
     for number, gate in enumerate(subject.plan.gates):
         if gate.on is not None and gate.on not in subject.steps:
-            yield fault(
+            yield make_diagnostic(
                 "E407",
                 f"/gates/{number}/on",
                 f"gate {gate.id!r} is on {gate.on!r}, which no step defines",
-                choice(gate.on, subject.steps, what="steps"),
+                suggest_name(gate.on, subject.steps, what="steps"),
             )
 
 
-def _dependencies(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
+def _check_dependencies(subject: CheckContext, step: Step, pointer: str) -> Iterator[Diagnostic]:
     for number, name in enumerate(step.depends_on):
         place = f"{pointer}/depends_on/{number}"
         if name == step.id:
-            yield fault("E402", place, f"step {step.id!r} depends on itself", "remove it from `depends_on`")
+            yield make_diagnostic(
+                "E402", place, f"step {step.id!r} depends on itself", "remove it from `depends_on`"
+            )
         elif name not in subject.steps:
-            yield fault(
+            yield make_diagnostic(
                 "E403",
                 place,
                 f"step {step.id!r} depends on {name!r}, which no step defines",
-                choice(name, subject.steps, what="steps"),
+                suggest_name(name, subject.steps, what="steps"),
             )
 
 
-def _supersedes(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
+def _check_supersedes(subject: CheckContext, step: Step, pointer: str) -> Iterator[Diagnostic]:
     name = step.supersedes
     if name is not None and (name == step.id or name not in subject.steps):
         itself = "itself" if name == step.id else f"{name!r}, which no step defines"
-        yield fault(
+        yield make_diagnostic(
             "E408",
             f"{pointer}/supersedes",
             f"step {step.id!r} supersedes {itself}",
             "`supersedes` names the finished step that a patch redoes",
         )
-    if step.id in subject.replaced:
+    if step.id in subject.superseded_by:
         return
     # Gates are no longer asked of a superseded step, so nothing that counts may rest on it.
-    for old in sorted(subject.replaced.keys() & subject.graph.dependencies[step.id]):
-        new = subject.replaced[old]
-        yield fault(
+    for old in sorted(subject.superseded_by.keys() & subject.graph.dependencies[step.id]):
+        new = subject.superseded_by[old]
+        yield make_diagnostic(
             "E408",
             pointer,
             f"step {step.id!r} reads {old!r}, which {new!r} supersedes",
@@ -79,7 +81,7 @@ def _supersedes(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnost
         )
 
 
-def _items(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
+def _check_item_count(subject: CheckContext, step: Step, pointer: str) -> Iterator[Diagnostic]:
     items = known_items(subject.plan, step)
     if items is None:
         return
@@ -87,7 +89,7 @@ def _items(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
     own = step.max_items or (signature.max_items if signature else subject.limits.max_items)
     limit = min(own, subject.limits.max_items)
     if len(items) > limit:
-        yield fault(
+        yield make_diagnostic(
             "E406",
             f"{pointer}/for_each",
             f"step {step.id!r} would run for {len(items)} items, and {limit} are allowed",
@@ -95,10 +97,10 @@ def _items(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
         )
 
 
-def _cycles(subject: Subject) -> Iterator[Diagnostic]:
+def _check_cycles(subject: CheckContext) -> Iterator[Diagnostic]:
     numbers = {step.id: number for number, step in reversed(list(enumerate(subject.plan.steps)))}
     for cycle in subject.graph.cycles:
-        yield fault(
+        yield make_diagnostic(
             "E401",
             f"/steps/{numbers[cycle[0]]}",
             f"these steps wait for each other: {path_text((*cycle, cycle[0]))}",
@@ -106,15 +108,15 @@ def _cycles(subject: Subject) -> Iterator[Diagnostic]:
         )
 
 
-def _cycle_hint(subject: Subject, cycle: tuple[StepId, ...]) -> str:
+def _cycle_hint(subject: CheckContext, cycle: tuple[StepId, ...]) -> str:
     """Say how one of the steps comes to wait: a gate that reads, where there is one, is seen least easily."""
     pairs = list(zip(cycle, (*cycle[1:], cycle[0]), strict=True))
-    ways = [(waiting, awaited, _way(subject, waiting, awaited)) for waiting, awaited in pairs]
+    ways = [(waiting, awaited, _waiting_reason(subject, waiting, awaited)) for waiting, awaited in pairs]
     waiting, awaited, way = next((each for each in ways if each[2].startswith("gate")), ways[-1])
     return f"each waits for the next; {waiting!r} waits for {awaited!r} through {way}, for example"
 
 
-def _way(subject: Subject, waiting: StepId, awaited: StepId) -> str:
+def _waiting_reason(subject: CheckContext, waiting: StepId, awaited: StepId) -> str:
     if awaited in subject.steps[waiting].depends_on:
         return "`depends_on`"
     if awaited in subject.graph.reads[waiting]:
@@ -123,10 +125,10 @@ def _way(subject: Subject, waiting: StepId, awaited: StepId) -> str:
     return f"gate {next(gates).id!r}, which reads it"
 
 
-def _size(subject: Subject) -> Iterator[Diagnostic]:
+def _check_size(subject: CheckContext) -> Iterator[Diagnostic]:
     count, limits, graph = len(subject.plan.steps), subject.limits, subject.graph
     if count > limits.max_steps:
-        yield fault(
+        yield make_diagnostic(
             "E404",
             f"/steps/{limits.max_steps}",
             f"the plan has {count} steps, and {limits.max_steps} are allowed",
@@ -135,7 +137,7 @@ def _size(subject: Subject) -> Iterator[Diagnostic]:
     if not graph.cycles and graph.depth > limits.max_waves:
         chain = graph.critical_path(dict.fromkeys(graph.steps, 1.0)).steps
         numbers = {step.id: number for number, step in enumerate(subject.plan.steps)}
-        yield fault(
+        yield make_diagnostic(
             "E405",
             f"/steps/{numbers[chain[limits.max_waves]]}",
             f"the plan takes {graph.depth} waves, one after the other, and {limits.max_waves} are allowed",
@@ -145,8 +147,8 @@ def _size(subject: Subject) -> Iterator[Diagnostic]:
 
 def path_text(path: tuple[StepId, ...]) -> str:
     """Return `a -> b -> c`, with the middle left out where it is long."""
-    if len(path) <= _PATH_SHOWN:
+    if len(path) <= _MAX_PATH_SHOWN:
         return " -> ".join(path)
-    ends = _PATH_SHOWN // 2
+    ends = _MAX_PATH_SHOWN // 2
     left_out = len(path) - 2 * ends
     return " -> ".join((*path[:ends], f"… {left_out} more …", *path[-ends:]))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.faults import fault
+from wavewright.planner.faults import make_diagnostic
 from wavewright.planner.models import Plan, Step
 
 ObstacleKind: TypeAlias = Literal["bad_prompt", "no_model"]
@@ -41,13 +41,13 @@ def check_readiness(
     """
     whole = obstacles.get(WHOLE_RUN)
     if whole is not None:
-        yield fault("W806", "", f"a run here cannot begin: {whole.message}", whole.hint)
+        yield make_diagnostic("W806", "", f"a run here cannot begin: {whole.message}", whole.hint)
     for number, step in enumerate(plan.steps):
         obstacle = obstacles.get(step.tool)
         if obstacle is None:
             continue
         code = "E207" if obstacle.kind == "bad_prompt" else "E208" if is_run and _is_certain(step) else "W806"
-        yield fault(
+        yield make_diagnostic(
             code,
             f"/steps/{number}/tool",
             f"step {step.id!r} calls {step.tool!r}: {obstacle.message}",

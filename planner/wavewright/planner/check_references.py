@@ -13,26 +13,26 @@ from typing import NamedTuple
 
 from wavewright.config.documents import Span
 from wavewright.planner.catalogue import CODE_OF
-from wavewright.planner.cel_faults import ExpressionFault
-from wavewright.planner.check_subject import Subject
+from wavewright.planner.cel_faults import ExpressionError
+from wavewright.planner.check_subject import CheckContext
 from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.embedded import walk_params
-from wavewright.planner.faults import fault
+from wavewright.planner.embedded import iterate_strings
+from wavewright.planner.faults import make_diagnostic
 from wavewright.planner.models import Gate, Step
-from wavewright.planner.reads import Read, assured_steps
-from wavewright.planner.suggestions import choice, fields_listing, shown, type_name, with_article
+from wavewright.planner.reads import Read, guarded_steps
+from wavewright.planner.suggestions import list_fields, suggest_name, type_name, value_text, with_article
 from wavewright.planner.types import JsonSchema, StepId
-from wavewright.planner.uses import CALL_ROLES, Text, Use
+from wavewright.planner.uses import CALL_ROLES, ExpressionText, ExpressionUse
 
 _WORD = re.compile(r"\w+")
 _BARE_PATH = re.compile(r"(?:inputs|steps)\.[\w.\[\]]+")
-_CONDITION: JsonSchema = {"type": "boolean"}
-_LIST: JsonSchema = {"type": "array"}
+_CONDITION_SCHEMA: JsonSchema = {"type": "boolean"}
+_LIST_SCHEMA: JsonSchema = {"type": "array"}
 _LISTS = ("/for_each", "/targets/expand")
 """How pointers end to what must give a list."""
 
 
-class _Reader(NamedTuple):
+class _ReferenceContext(NamedTuple):
     """Who reads: decides on what there is to read, and is named in messages."""
 
     name: str
@@ -48,40 +48,40 @@ class _Reader(NamedTuple):
     tolerates_absence: bool = False
 
 
-def check_references(subject: Subject) -> Iterator[Diagnostic]:
+def check_references(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield what is wrong with the plan's expressions."""
     for step, texts in zip(subject.plan.steps, subject.texts, strict=True):
         if texts:
-            yield from _step(subject, step, texts)
+            yield from _check_step(subject, step, texts)
     for number, gate in enumerate(subject.plan.gates):
-        yield from _gate(subject, gate, f"/gates/{number}")
+        yield from _check_gate(subject, gate, f"/gates/{number}")
     for number, cap in enumerate(subject.plan.caps):
-        text = Text(f"/caps/{number}/when", cap.when, "cap")
-        yield from _text(subject, text, _Reader(f"the cap on {cap.field!r}"))
-    reader = _Reader("the result", tolerates_absence=True)
-    for pointer, value in walk_params(subject.plan.result, "/result"):
-        yield from _text(subject, Text(pointer, value, "result"), reader)
+        text = ExpressionText(f"/caps/{number}/when", cap.when, "cap")
+        yield from _check_text(subject, text, _ReferenceContext(f"the cap on {cap.field!r}"))
+    reader = _ReferenceContext("the result", tolerates_absence=True)
+    for pointer, value in iterate_strings(subject.plan.result, "/result"):
+        yield from _check_text(subject, ExpressionText(pointer, value, "result"), reader)
 
 
-def check_expansion(subject: Subject, text: str, pointer: str) -> Iterator[Diagnostic]:
+def check_expansion(subject: CheckContext, text: str, pointer: str) -> Iterator[Diagnostic]:
     """Yield what is wrong with the expression of a job beside its plan that gives further targets."""
-    given = Text(pointer, text, "for_each")
-    yield from _text(subject, given, _Reader("the job", tolerates_absence=True))
+    given = ExpressionText(pointer, text, "for_each")
+    yield from _check_text(subject, given, _ReferenceContext("the job", tolerates_absence=True))
     if not _is_one_expression(given):
-        message = f"the job is to run for each item of {shown(text)}, which is text"
-        yield fault("E309", pointer, message, _list_hint(text))
+        message = f"the job is to run for each item of {value_text(text)}, which is text"
+        yield make_diagnostic("E309", pointer, message, _list_hint(text))
 
 
-def _step(subject: Subject, step: Step, texts: tuple[Text, ...]) -> Iterator[Diagnostic]:
-    present = assured_steps(step.when) if step.when is not None else frozenset[str]()
-    reader = _Reader(f"step {step.id!r}", step=step, present=present, own=step.id)
+def _check_step(subject: CheckContext, step: Step, texts: tuple[ExpressionText, ...]) -> Iterator[Diagnostic]:
+    present = guarded_steps(step.when) if step.when is not None else frozenset[str]()
+    reader = _ReferenceContext(f"step {step.id!r}", step=step, present=present, own=step.id)
     for text in texts:
-        yield from _text(subject, text, reader)
+        yield from _check_text(subject, text, reader)
         if text.text == step.for_each and text.role == "for_each" and not _is_one_expression(text):
-            yield fault(
+            yield make_diagnostic(
                 "E309",
                 text.pointer,
-                f"step {step.id!r} is to run for each item of {shown(text.text)}, which is text",
+                f"step {step.id!r} is to run for each item of {value_text(text.text)}, which is text",
                 _list_hint(text.text),
             )
 
@@ -92,72 +92,79 @@ def _list_hint(text: str) -> str:
     return "write a list, or one whole ${…} that gives a list, with nothing around it"
 
 
-def _is_one_expression(text: Text) -> bool:
+def _is_one_expression(text: ExpressionText) -> bool:
     """Return whether a text is one whole `${…}`; one that is not closed is reported as that."""
     try:
         uses = text.uses()
-    except ExpressionFault:
+    except ExpressionError:
         return True
-    return len(uses) == 1 and uses[0].whole
+    return len(uses) == 1 and uses[0].is_whole
 
 
-def _gate(subject: Subject, gate: Gate, pointer: str) -> Iterator[Diagnostic]:
+def _check_gate(subject: CheckContext, gate: Gate, pointer: str) -> Iterator[Diagnostic]:
     on = subject.steps.get(gate.on) if gate.on is not None else None
     if on is None:
         return
     output = subject.types.call_output(on)
     if gate.check is not None:
-        assured = assured_steps(on.when) if on.when is not None else frozenset[str]()
-        text = Text(f"{pointer}/check", gate.check, "gate")
-        reader = _Reader(f"gate {gate.id!r}", step=on, present=assured | {on.id}, output=output)
-        yield from _text(subject, text, reader)
+        assured = guarded_steps(on.when) if on.when is not None else frozenset[str]()
+        text = ExpressionText(f"{pointer}/check", gate.check, "gate")
+        reader = _ReferenceContext(f"gate {gate.id!r}", step=on, present=assured | {on.id}, output=output)
+        yield from _check_text(subject, text, reader)
     for number, path in enumerate(gate.required or ()):
         unknown = _unknown_field(output, path.split("."))
         if unknown is not None:
             name, schema = unknown
-            yield fault(
+            yield make_diagnostic(
                 "E303",
                 f"{pointer}/required/{number}",
                 f"gate {gate.id!r} requires {path!r}, and the output of {on.id!r} has no field {name!r}",
-                fields_listing(schema, what="fields"),
+                list_fields(schema, what="fields"),
             )
 
 
-def _text(subject: Subject, text: Text, reader: _Reader) -> Iterator[Diagnostic]:
+def _check_text(
+    subject: CheckContext, text: ExpressionText, reader: _ReferenceContext
+) -> Iterator[Diagnostic]:
     try:
         text.uses()
-    except ExpressionFault as found:
-        yield _expression_fault(found, text.pointer, 0, text.text)
+    except ExpressionError as found:
+        yield _expression_diagnostic(found, text.pointer, 0, text.text)
         return
     for use, read in text.reads.items():
-        faults = list(_reads(subject, use, read, reader))
+        faults = list(_check_reads(subject, use, read, reader))
         yield from faults
         if all(each.code == "E306" for each in faults):
-            yield from _types(subject, use, reader)
+            yield from _check_types(subject, use, reader)
 
 
-def _reads(
-    subject: Subject, use: Use, found: tuple[Read, ...] | ExpressionFault, reader: _Reader
+def _check_reads(
+    subject: CheckContext,
+    use: ExpressionUse,
+    found: tuple[Read, ...] | ExpressionError,
+    reader: _ReferenceContext,
 ) -> Iterator[Diagnostic]:
-    if isinstance(found, ExpressionFault):
-        yield _expression_fault(found, use.pointer, use.start, use.expression)
+    if isinstance(found, ExpressionError):
+        yield _expression_diagnostic(found, use.pointer, use.start, use.expression)
         return
     reported: set[tuple[str, str | None]] = set()
     for read in found:
         key = (read.root, read.name)
-        check = _CHECKS.get(read.root)
+        check = _CHECK_BY_ROOT.get(read.root)
         wrong = None if check is None or key in reported else check(subject, use, reader, read)
         if wrong is not None:
             reported.add(key)
             yield wrong
 
 
-def _step_read(subject: Subject, use: Use, reader: _Reader, read: Read) -> Diagnostic | None:
+def _check_step_read(
+    subject: CheckContext, use: ExpressionUse, reader: _ReferenceContext, read: Read
+) -> Diagnostic | None:
     name = read.name
     if name is None:
         return None
     if name == reader.own:
-        return _at(
+        return _read_diagnostic(
             use,
             read,
             "E311",
@@ -166,12 +173,12 @@ def _step_read(subject: Subject, use: Use, reader: _Reader, read: Read) -> Diagn
         )
     step = subject.steps.get(StepId(name))
     if step is None:
-        return _at(
+        return _read_diagnostic(
             use,
             read,
             "E301",
             f"{reader.name} reads {name!r}, which no step defines",
-            choice(name, subject.steps, what="steps"),
+            suggest_name(name, subject.steps, what="steps"),
         )
     may_be_absent = step.optional or step.when is not None
     if may_be_absent and not (read.guarded or name in reader.present or reader.tolerates_absence):
@@ -181,7 +188,7 @@ def _step_read(subject: Subject, use: Use, reader: _Reader, read: Read) -> Diagn
             if reader.step is None or use.role in ("when", "gate")
             else f", or give {reader.name} `when: has(steps.{name})`"
         )
-        return _at(
+        return _read_diagnostic(
             use,
             read,
             "E306",
@@ -191,20 +198,24 @@ def _step_read(subject: Subject, use: Use, reader: _Reader, read: Read) -> Diagn
     return None
 
 
-def _input_read(subject: Subject, use: Use, reader: _Reader, read: Read) -> Diagnostic | None:
+def _check_input_read(
+    subject: CheckContext, use: ExpressionUse, reader: _ReferenceContext, read: Read
+) -> Diagnostic | None:
     known = subject.types.inputs["properties"]
     if read.name is None or not isinstance(known, dict) or read.name in known:
         return None
-    return _at(
+    return _read_diagnostic(
         use,
         read,
         "E302",
         f"{reader.name} reads the input {read.name!r}, which does not exist",
-        choice(read.name, known, what="inputs") or "the plan has no inputs",
+        suggest_name(read.name, known, what="inputs") or "the plan has no inputs",
     )
 
 
-def _item_read(_: Subject, use: Use, reader: _Reader, read: Read) -> Diagnostic | None:
+def _check_item_read(
+    _: CheckContext, use: ExpressionUse, reader: _ReferenceContext, read: Read
+) -> Diagnostic | None:
     repeats = reader.step is not None and reader.step.for_each is not None
     if repeats and use.role in CALL_ROLES:
         return None
@@ -215,28 +226,32 @@ def _item_read(_: Subject, use: Use, reader: _Reader, read: Read) -> Diagnostic 
             "only a step with `for_each` has it",
             "give the step a `for_each`, or read the list itself",
         )
-    return _at(use, read, "E305", f"{reader.name} reads {read.root!r}: {why}", hint)
+    return _read_diagnostic(use, read, "E305", f"{reader.name} reads {read.root!r}: {why}", hint)
 
 
-_CHECKS: dict[str, Callable[[Subject, Use, _Reader, Read], Diagnostic | None]] = {
-    "steps": _step_read,
-    "inputs": _input_read,
-    "item": _item_read,
-    "index": _item_read,
+_CHECK_BY_ROOT: dict[
+    str, Callable[[CheckContext, ExpressionUse, _ReferenceContext, Read], Diagnostic | None]
+] = {
+    "steps": _check_step_read,
+    "inputs": _check_input_read,
+    "item": _check_item_read,
+    "index": _check_item_read,
 }
 
 
-def _types(subject: Subject, use: Use, reader: _Reader) -> Iterator[Diagnostic]:
+def _check_types(
+    subject: CheckContext, use: ExpressionUse, reader: _ReferenceContext
+) -> Iterator[Diagnostic]:
     typed = subject.types.typed(use, reader.step, output=reader.output)
-    if isinstance(typed, ExpressionFault):
-        yield _expression_fault(typed, use.pointer, use.start, use.expression)
+    if isinstance(typed, ExpressionError):
+        yield _expression_diagnostic(typed, use.pointer, use.start, use.expression)
         return
     from wavewright.planner.types_fit import (
-        misfit,  # there is something to compare only where there is a type
+        incompatibility,  # there is something to compare only where there is a type
     )
 
-    if use.role in ("when", "gate", "cap") and misfit(typed, _CONDITION) is not None:
-        yield fault(
+    if use.role in ("when", "gate", "cap") and incompatibility(typed, _CONDITION_SCHEMA) is not None:
+        yield make_diagnostic(
             "E308",
             use.pointer,
             f"the condition of {reader.name} gives {with_article(type_name(typed))}, not true or false",
@@ -244,32 +259,34 @@ def _types(subject: Subject, use: Use, reader: _Reader) -> Iterator[Diagnostic]:
         )
     if (
         use.role == "for_each"
-        and use.whole
+        and use.is_whole
         and use.pointer.endswith(_LISTS)
-        and misfit(typed, _LIST) is not None
+        and incompatibility(typed, _LIST_SCHEMA) is not None
     ):
-        yield fault(
+        yield make_diagnostic(
             "E309",
             use.pointer,
             f"{reader.name} is to run for each item of {use.expression.strip()!r},"
             f" which is {with_article(type_name(typed))}",
-            fields_listing(typed, what="its fields")
+            list_fields(typed, what="its fields")
             or "give it a list, or leave `for_each` out: without it the step runs once",
         )
 
 
-def _expression_fault(found: ExpressionFault, pointer: str, start: int, expression: str) -> Diagnostic:
+def _expression_diagnostic(found: ExpressionError, pointer: str, start: int, expression: str) -> Diagnostic:
     within = None
     if found.offset is not None:
         word = _WORD.match(expression, found.offset)
         end = word.end() if word else found.offset + 1
         within = Span(start + found.offset, start + end)
-    return fault(CODE_OF[found.kind], pointer, found.message, found.hint, within=within)
+    return make_diagnostic(CODE_OF[found.kind], pointer, found.message, found.hint, within=within)
 
 
-def _at(use: Use, read: Read, code: str, message: str, hint: str | None) -> Diagnostic:
+def _read_diagnostic(use: ExpressionUse, read: Read, code: str, message: str, hint: str | None) -> Diagnostic:
     start = use.start + read.offset
-    return fault(code, use.pointer, message, hint, within=Span(start, start + len(read.name or read.root)))
+    return make_diagnostic(
+        code, use.pointer, message, hint, within=Span(start, start + len(read.name or read.root))
+    )
 
 
 def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema] | None:

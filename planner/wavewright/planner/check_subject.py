@@ -12,12 +12,12 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wavewright.planner.graph import Names, PlanGraph
+from wavewright.planner.graph import PlanGraph, StepIds
 from wavewright.planner.models import Gate, Plan, Step
-from wavewright.planner.replacements import replacements
+from wavewright.planner.replacements import superseded_by
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject, StepId
-from wavewright.planner.uses import Text, step_texts, texts_read
+from wavewright.planner.uses import ExpressionText, step_texts, texts_read
 
 if TYPE_CHECKING:
     from wavewright.planner.goals import Goal, Limits
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Subject:
+class CheckContext:
     """A bound plan, its goal, and the tools that are installed."""
 
     plan: Plan
@@ -43,19 +43,19 @@ class Subject:
     @cached_property
     def graph(self) -> PlanGraph:
         """The plan's graph."""
-        reads: dict[StepId, Names] = {}
+        reads: dict[StepId, StepIds] = {}
         for step, texts in zip(self.plan.steps, self.texts, strict=True):
             if step.id not in reads:
                 reads[step.id] = texts_read(texts)
         return PlanGraph.of(self.plan, reads=reads)
 
     @cached_property
-    def texts(self) -> tuple[tuple[Text, ...], ...]:
+    def texts(self) -> tuple[tuple[ExpressionText, ...], ...]:
         """Texts that may hold expressions, for each step in the plan's order."""
         return tuple(step_texts(step, number) for number, step in enumerate(self.plan.steps))
 
     @cached_property
-    def allowed(self) -> frozenset[str]:
+    def allowed_tools(self) -> frozenset[str]:
         """Names of the tools that the plan may use."""
         return frozenset(self.tools) if self.goal is None else self.goal.tool_names
 
@@ -85,7 +85,7 @@ class Subject:
         return PlanTypes(self.plan, self.goal, self.tools, self.untyped)
 
     @cached_property
-    def misled(self) -> frozenset[StepId]:
+    def unorderable_steps(self) -> frozenset[StepId]:
         """Steps that wait for something that is not there, or for each other: reported, so not judged further."""
         unknown = (
             step_id
@@ -95,15 +95,17 @@ class Subject:
         return frozenset(unknown) | (frozenset(self.steps) - frozenset(self.graph.order()))
 
     @cached_property
-    def replaced(self) -> Mapping[StepId, StepId]:
+    def superseded_by(self) -> Mapping[StepId, StepId]:
         """Steps that another one supersedes, with that one."""
-        return replacements(self.plan)
+        return superseded_by(self.plan)
 
     @cached_property
-    def meant(self) -> frozenset[str]:
+    def likely_meant_tools(self) -> frozenset[str]:
         """Tools that misspelt names come near to: that they are not called is no second fault."""
         unknown = {step.tool for step in self.plan.steps} - self.tools.keys()
-        return frozenset(near for name in unknown for near in get_close_matches(name, self.allowed, n=1))
+        return frozenset(
+            near for name in unknown for near in get_close_matches(name, self.allowed_tools, n=1)
+        )
 
     def signature(self, step: Step) -> ToolSignature | None:
         """Return the signature of a step's tool, where there is such a tool."""

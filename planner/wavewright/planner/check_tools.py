@@ -9,95 +9,105 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wavewright.planner.check_subject import Subject
+from wavewright.planner.check_subject import CheckContext
 from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.faults import fault
-from wavewright.planner.fit_params import REFERENCE, InputSchema, TypeOf, input_schema
+from wavewright.planner.faults import make_diagnostic
+from wavewright.planner.fit_params import REFERENCE_KEYWORD, InputSchema, TypeOf, prepared_input_schema
 from wavewright.planner.models import Step
-from wavewright.planner.pointers import child, tokens
+from wavewright.planner.pointers import child_pointer, pointer_tokens
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.suggestions import choice, did_you_mean, fields_listing, listing, parameter_text
+from wavewright.planner.suggestions import (
+    describe_parameter,
+    did_you_mean,
+    list_fields,
+    list_names,
+    suggest_name,
+)
 from wavewright.planner.types import Json, JsonSchema
-from wavewright.planner.validators import BadSchemaError, Misfit
+from wavewright.planner.validators import InvalidSchemaError, SchemaViolation
 
-_NO_TOOLS = "there are no tools at all; name the modules that bring them under 'tools' in wavewright.yaml"
+_NO_TOOLS_HINT = (
+    "there are no tools at all; name the modules that bring them under 'tools' in wavewright.yaml"
+)
 
 
-def check_tools(subject: Subject) -> Iterator[Diagnostic]:
+def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield what is wrong with the steps' tools and arguments."""
     schemas = _schemas(subject)
     for number, (step, texts) in enumerate(zip(subject.plan.steps, subject.texts, strict=True)):
         schema = schemas.get(step.tool)
         if schema is None:
-            yield _unusable(subject, step, f"/steps/{number}/tool")
+            yield _unusable_schema_diagnostic(subject, step, f"/steps/{number}/tool")
             continue
         if step.tool in subject.engine_params:
-            yield from _reserved(subject, step, f"/steps/{number}")
+            yield from _check_engine_params(subject, step, f"/steps/{number}")
         if texts or not schema.accepts(step.params):
             pointer = f"/steps/{number}"
-            for misfit in schema.misfits(step.params, f"{pointer}/params", _type_of(subject, step)):
-                yield _argument_fault(step, schema, misfit, pointer)
+            for misfit in schema.violations(step.params, f"{pointer}/params", _type_of(subject, step)):
+                yield _argument_diagnostic(step, schema, misfit, pointer)
 
 
-def _schemas(subject: Subject) -> dict[str, InputSchema]:
+def _schemas(subject: CheckContext) -> dict[str, InputSchema]:
     """Return the input schemas of the tools that the plan calls and may call, each prepared once."""
-    called = {step.tool for step in subject.plan.steps} & subject.allowed & subject.tools.keys()
-    prepared = ((name, _prepared(subject.tools[name])) for name in called)
+    called = {step.tool for step in subject.plan.steps} & subject.allowed_tools & subject.tools.keys()
+    prepared = ((name, _usable_schema(subject.tools[name])) for name in called)
     return {name: schema for name, schema in prepared if schema is not None}
 
 
-def _unusable(subject: Subject, step: Step, place: str) -> Diagnostic:
-    if step.tool in subject.tools and step.tool in subject.allowed:
-        return fault(
+def _unusable_schema_diagnostic(subject: CheckContext, step: Step, place: str) -> Diagnostic:
+    if step.tool in subject.tools and step.tool in subject.allowed_tools:
+        return make_diagnostic(
             "E201",
             place,
             f"tool {step.tool!r} cannot be called: its input schema is no JSON Schema",
             "mend the tool's signature; references inside a schema must stay inside it",
         )
     if step.tool in subject.tools:
-        return fault(
+        return make_diagnostic(
             "E202",
             place,
             f"step {step.id!r} calls {step.tool!r}, which this goal does not allow",
-            choice(step.tool, subject.allowed, what="allowed tools"),
+            suggest_name(step.tool, subject.allowed_tools, what="allowed tools"),
         )
-    known = subject.allowed & subject.tools.keys() or subject.tools.keys()
+    known = subject.allowed_tools & subject.tools.keys() or subject.tools.keys()
     near = did_you_mean(step.tool, known) or did_you_mean(step.tool, subject.tools)
-    return fault(
+    return make_diagnostic(
         "E201",
         place,
         f"step {step.id!r} calls {step.tool!r}, and there is no such tool",
-        near or listing(known, what="tools") or _NO_TOOLS,
+        near or list_names(known, what="tools") or _NO_TOOLS_HINT,
     )
 
 
-def _prepared(signature: ToolSignature) -> InputSchema | None:
+def _usable_schema(signature: ToolSignature) -> InputSchema | None:
     try:
-        return input_schema(signature.input_schema)
-    except BadSchemaError:
+        return prepared_input_schema(signature.input_schema)
+    except InvalidSchemaError:
         return None
 
 
-def _type_of(subject: Subject, step: Step) -> TypeOf:
+def _type_of(subject: CheckContext, step: Step) -> TypeOf:
     return lambda use: subject.types.result(use, step)
 
 
-def _reserved(subject: Subject, step: Step, pointer: str) -> Iterator[Diagnostic]:
+def _check_engine_params(subject: CheckContext, step: Step, pointer: str) -> Iterator[Diagnostic]:
     for name, value in subject.engine_params.get(step.tool, {}).items():
         if name in step.params and step.params[name] != value:
-            yield fault(
+            yield make_diagnostic(
                 "E206",
-                child(f"{pointer}/params", name),
+                child_pointer(f"{pointer}/params", name),
                 f"step {step.id!r} sets {name!r} of {step.tool!r}, which only the goal sets",
                 "remove the argument; it is filled in when the plan is bound to its goal",
             )
 
 
-def _argument_fault(step: Step, schema: InputSchema, misfit: Misfit, pointer: str) -> Diagnostic:
+def _argument_diagnostic(
+    step: Step, schema: InputSchema, misfit: SchemaViolation, pointer: str
+) -> Diagnostic:
     top = misfit.pointer == f"{pointer}/params"
-    where = tokens(misfit.pointer)[3:]
+    where = pointer_tokens(misfit.pointer)[3:]
     if top and misfit.keyword == "required" and misfit.name is not None:
-        return fault(
+        return make_diagnostic(
             "E204",
             misfit.pointer,
             f"step {step.id!r} lacks the argument {misfit.name!r} of {step.tool!r}",
@@ -106,25 +116,25 @@ def _argument_fault(step: Step, schema: InputSchema, misfit: Misfit, pointer: st
     if top and misfit.name is not None:
         hints = (
             did_you_mean(misfit.name, schema.properties),
-            fields_listing(schema.schema, what=f"parameters of {step.tool!r}"),
+            list_fields(schema.schema, what=f"parameters of {step.tool!r}"),
         )
-        return fault(
+        return make_diagnostic(
             "E203",
-            child(misfit.pointer, misfit.name),
+            child_pointer(misfit.pointer, misfit.name),
             f"{step.tool!r} takes no argument {misfit.name!r}",
             " ".join(hint for hint in hints if hint) or f"{step.tool!r} takes no arguments",
         )
-    if misfit.keyword == REFERENCE:
-        return fault(
+    if misfit.keyword == REFERENCE_KEYWORD:
+        return make_diagnostic(
             "E304",
             misfit.pointer,
-            f"argument {_path(where)!r} of {step.tool!r}: {misfit.message}",
+            f"argument {_argument_path(where)!r} of {step.tool!r}: {misfit.message}",
             misfit.hint or _parameter_hint(schema.schema, where[0]),
         )
     subject_name = (
-        f"argument {_path(where)!r} of {step.tool!r}" if where else f"the arguments of {step.tool!r}"
+        f"argument {_argument_path(where)!r} of {step.tool!r}" if where else f"the arguments of {step.tool!r}"
     )
-    return fault(
+    return make_diagnostic(
         "E205",
         misfit.pointer,
         f"{subject_name} {misfit.message}",
@@ -132,7 +142,7 @@ def _argument_fault(step: Step, schema: InputSchema, misfit: Misfit, pointer: st
     )
 
 
-def _path(where: list[str]) -> str:
+def _argument_path(where: list[str]) -> str:
     """Return `filters[0].tag` for the keys that lead to a part of an argument."""
     return "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in where).removeprefix(".")
 
@@ -143,4 +153,4 @@ def _parameter_hint(schema: JsonSchema, name: str) -> str | None:
     part: Json = properties.get(name) if isinstance(properties, dict) else None
     if not isinstance(part, dict):
         return None
-    return parameter_text(name, part)
+    return describe_parameter(name, part)

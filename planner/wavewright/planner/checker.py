@@ -14,13 +14,13 @@ from wavewright.planner.check_budget import check_budget
 from wavewright.planner.check_document import check_document
 from wavewright.planner.check_graph import check_graph
 from wavewright.planner.check_references import check_references
-from wavewright.planner.check_subject import Subject
+from wavewright.planner.check_subject import CheckContext
 from wavewright.planner.check_tools import check_tools
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.limits import Limits
 from wavewright.planner.lint import lint
 from wavewright.planner.models import Plan
-from wavewright.planner.pointers import place_of
+from wavewright.planner.pointers import document_position
 
 if TYPE_CHECKING:
     from wavewright.planner.allowance import Allowance
@@ -51,8 +51,8 @@ def check(
         finished: Steps that have run, so that they take nothing any more.
         items_done: Of steps that run once an item and have not ended, how many items have run.
     """
-    subject = Subject(plan, goal, tools, limits or (goal.limits if goal else Limits()))
-    found = [*_errors(subject), *check_budget(subject, allowance, finished, items_done or {})]
+    subject = CheckContext(plan, goal, tools, limits or (goal.limits if goal else Limits()))
+    found = [*_error_checks(subject), *check_budget(subject, allowance, finished, items_done or {})]
     return in_file_order(found or lint(subject), plan)
 
 
@@ -73,12 +73,12 @@ def check_partial(
         from wavewright.planner.binding import bind_plan
 
         plan = bind_plan(plan, goal, tools)
-    subject = Subject(plan, goal, tools, limits or (goal.limits if goal else Limits()), partial.untyped)
-    found = [*_errors(subject), *check_budget(subject, allowance, frozenset(), {})]
+    subject = CheckContext(plan, goal, tools, limits or (goal.limits if goal else Limits()), partial.untyped)
+    found = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
     return in_file_order(filter(partial.is_certain, found), plan)
 
 
-def _errors(subject: Subject) -> Iterable[Diagnostic]:
+def _error_checks(subject: CheckContext) -> Iterable[Diagnostic]:
     yield from check_document(subject)
     yield from check_tools(subject)
     yield from check_references(subject)
@@ -86,7 +86,7 @@ def _errors(subject: Subject) -> Iterable[Diagnostic]:
     yield from _goal_rules(subject)
 
 
-def _goal_rules(subject: Subject) -> Iterable[Diagnostic]:
+def _goal_rules(subject: CheckContext) -> Iterable[Diagnostic]:
     if subject.goal is None:
         return ()
     from wavewright.planner.check_goal_rules import check_goal_rules  # loads what only a goal needs
@@ -98,5 +98,6 @@ def in_file_order(diagnostics: Iterable[Diagnostic], plan: Plan) -> list[Diagnos
     """Return diagnostics by place, then errors before warnings, then by code; each only once."""
     unique = {(each.code, each.pointer, each.message): each for each in diagnostics}.values()
     return sorted(
-        unique, key=lambda each: (place_of(plan, each.pointer), each.severity == "warning", each.code)
+        unique,
+        key=lambda each: (document_position(plan, each.pointer), each.severity == "warning", each.code),
     )

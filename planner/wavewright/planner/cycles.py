@@ -24,7 +24,7 @@ def find_cycles(edges: Mapping[Node, frozenset[Node]]) -> list[tuple[Node, ...]]
     knots = sorted(
         (
             sorted(knot, key=place.__getitem__)
-            for knot in _knots(edges)
+            for knot in _strongly_connected_components(edges)
             if len(knot) > 1 or knot[0] in edges[knot[0]]
         ),
         key=lambda knot: place[knot[0]],
@@ -32,7 +32,7 @@ def find_cycles(edges: Mapping[Node, frozenset[Node]]) -> list[tuple[Node, ...]]
     return [_shortest_cycle(knot[0], frozenset(knot), edges, place) for knot in knots]
 
 
-def _knots(edges: Mapping[Node, frozenset[Node]]) -> Iterator[list[Node]]:
+def _strongly_connected_components(edges: Mapping[Node, frozenset[Node]]) -> Iterator[list[Node]]:
     """Yield the strongly connected components: Kosaraju's algorithm, with stacks instead of recursion."""
     reverse: dict[Node, list[Node]] = {node: [] for node in edges}
     for node, others in edges.items():

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from wavewright.config.documents import Document, Fault, Source, Span
+from wavewright.config.documents import Document, DocumentFault, Source, Span
 from wavewright.planner.catalogue import CATALOGUE, CODE_OF
 from wavewright.planner.types import Severity
 
-_ABOUT_KEYS = frozenset({"E103", "E104", "E203", "E206"})
+_CODES_ABOUT_KEYS = frozenset({"E103", "E104", "E203", "E206"})
 """Codes that speak of a key, not of what stands behind it."""
 
 
@@ -54,30 +54,30 @@ class PlanError(Exception):
         super().__init__("; ".join([*texts, *map(str, others)]))
 
 
-def diagnostic_of(fault: Fault) -> Diagnostic:
+def diagnostic_from_fault(fault: DocumentFault) -> Diagnostic:
     """Return a reader's fault as a diagnostic."""
     return Diagnostic(CODE_OF[fault.kind], fault.message, fault.pointer, fault.hint, fault.span)
 
 
-def place(diagnostics: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
+def locate_diagnostics(diagnostics: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
     """Return the diagnostics with their spans, in the order of the text.
 
     A node that the text does not have, such as a missing field, is shown where the nearest node around it stands.
     """
-    placed = [_placed(diagnostic, document) for diagnostic in diagnostics]
+    placed = [_locate(diagnostic, document) for diagnostic in diagnostics]
     return sorted(placed, key=lambda one: one.span.start if one.span is not None else -1)
 
 
-def _placed(diagnostic: Diagnostic, document: Document) -> Diagnostic:
+def _locate(diagnostic: Diagnostic, document: Document) -> Diagnostic:
     if diagnostic.span is not None:
         return diagnostic
-    span = document.nearest_span(diagnostic.pointer, key=diagnostic.code in _ABOUT_KEYS)
+    span = document.nearest_span(diagnostic.pointer, key=diagnostic.code in _CODES_ABOUT_KEYS)
     if span is not None and diagnostic.within is not None:
-        span = _narrowed(span, diagnostic.within, document)
+        span = _narrow_span(span, diagnostic.within, document)
     return replace(diagnostic, span=span)
 
 
-def _narrowed(span: Span, within: Span, document: Document) -> Span:
+def _narrow_span(span: Span, within: Span, document: Document) -> Span:
     """Return the part of a string's span, if the string stands in the source as it is, without escapes."""
     text = document.source.text[span.start : span.end]
     body = text[1:-1] if text[:1] in {'"', "'"} else text

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_faults import ExpressionError
 from wavewright.planner.types import Json
 
 
-class Embedded(NamedTuple):
+class EmbeddedExpression(NamedTuple):
     """A reference in text: `text[start:end]` is the whole of it, `${` and `}` included."""
 
     expression: str
@@ -26,20 +26,20 @@ class Embedded(NamedTuple):
 
 
 _OPENING = re.compile(r"\$\$\{|\$\{")
-_ONE_PATH = re.compile(r"\$\{[A-Za-z0-9_.\[\]]*\}")
+_SINGLE_PATH_REFERENCE = re.compile(r"\$\{[A-Za-z0-9_.\[\]]*\}")
 """Text that is one reference without quotes, braces and comments inside, as most are: it closes where it ends."""
 
 
 @lru_cache(maxsize=8192)
-def parse_text(text: str) -> tuple[str | Embedded, ...]:
+def split_references(text: str) -> tuple[str | EmbeddedExpression, ...]:
     """Split text into literal pieces and references, in order; `$${` becomes a literal `${`.
 
     Raises:
         ExpressionFault: a reference is not closed.
     """
-    if _ONE_PATH.fullmatch(text) is not None:
-        return (Embedded(text[2:-1], 0, len(text), 2),)
-    parts: list[str | Embedded] = []
+    if _SINGLE_PATH_REFERENCE.fullmatch(text) is not None:
+        return (EmbeddedExpression(text[2:-1], 0, len(text), 2),)
+    parts: list[str | EmbeddedExpression] = []
     literal = ""
     position = 0
     while (opening := _OPENING.search(text, position)) is not None:
@@ -50,7 +50,7 @@ def parse_text(text: str) -> tuple[str | Embedded, ...]:
             continue
         closing = _closing_brace(text, opening.end())
         if closing is None:
-            raise ExpressionFault(
+            raise ExpressionError(
                 "unclosed_reference",
                 "'${' is not closed by '}'",
                 opening.start(),
@@ -60,7 +60,7 @@ def parse_text(text: str) -> tuple[str | Embedded, ...]:
             parts.append(literal)
             literal = ""
         expression = text[opening.end() : closing]
-        parts.append(Embedded(expression, opening.start(), closing + 1, opening.end()))
+        parts.append(EmbeddedExpression(expression, opening.start(), closing + 1, opening.end()))
         position = closing + 1
     literal += text[position:]
     if literal:
@@ -71,7 +71,7 @@ def parse_text(text: str) -> tuple[str | Embedded, ...]:
 def _closing_brace(text: str, position: int) -> int | None:
     """Return where the brace that closes a reference stands, past strings, comments and maps."""
     depth = 0
-    for token in _inside().finditer(text, position):
+    for token in _reference_body_pattern().finditer(text, position):
         brace = token["brace"]
         if brace == "{":
             depth += 1
@@ -83,40 +83,42 @@ def _closing_brace(text: str, position: int) -> int | None:
 
 
 @cache
-def _inside() -> re.Pattern[str]:
+def _reference_body_pattern() -> re.Pattern[str]:
     """Return the pattern of what may stand in a reference; it takes longer to compile than most plans to check."""
-    from wavewright.planner.cel_tokens import QUOTED
+    from wavewright.planner.cel_tokens import STRING_PATTERN
 
-    return re.compile(rf"//[^\n]*|(?:{QUOTED})|[A-Za-z_][A-Za-z0-9_]*|(?P<brace>[{{{{}}}}])|.", re.DOTALL)
+    return re.compile(
+        rf"//[^\n]*|(?:{STRING_PATTERN})|[A-Za-z_][A-Za-z0-9_]*|(?P<brace>[{{{{}}}}])|.", re.DOTALL
+    )
 
 
-def print_text(parts: tuple[str | Embedded, ...]) -> str:
+def join_references(parts: tuple[str | EmbeddedExpression, ...]) -> str:
     """Return the text that `parse_text` splits into these parts."""
     return "".join(
         part.replace("${", "$${") if isinstance(part, str) else f"${{{part.expression}}}" for part in parts
     )
 
 
-def bare_expression(text: str) -> Embedded:
+def bare_expression(text: str) -> EmbeddedExpression:
     """Return the expression of a field that holds nothing else: bare, or as one whole `${…}`.
 
     Raises:
         ExpressionFault: it begins as a reference that is not closed.
     """
     if text.lstrip().startswith("${"):
-        parts = [part for part in parse_text(text) if not isinstance(part, str) or part.strip()]
-        if len(parts) == 1 and isinstance(parts[0], Embedded):
+        parts = [part for part in split_references(text) if not isinstance(part, str) or part.strip()]
+        if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
             return parts[0]
-    return Embedded(text, 0, len(text), 0)
+    return EmbeddedExpression(text, 0, len(text), 0)
 
 
-def walk_params(value: Json, pointer: str = "") -> Iterator[tuple[str, str]]:
+def iterate_strings(value: Json, pointer: str = "") -> Iterator[tuple[str, str]]:
     """Yield every string in a value with its JSON Pointer, in the value's order."""
     if isinstance(value, str):
         yield pointer, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from walk_params(item, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}")
+            yield from iterate_strings(item, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}")
     elif isinstance(value, list):
         for place, item in enumerate(value):
-            yield from walk_params(item, f"{pointer}/{place}")
+            yield from iterate_strings(item, f"{pointer}/{place}")

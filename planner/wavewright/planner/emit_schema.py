@@ -23,33 +23,37 @@ def emit_schema(tools: Sequence[str], *, may_ask: bool = True) -> JsonSchema:
         may_ask: Whether a question is a legal answer; it is not where nobody can reply.
     """
     properties: JsonObject = {
-        "reasoning": _text("How the plan reaches the goal, in a few sentences."),
-        "steps": _list(_step(tools), "The plan: tool calls. References between them decide their order."),
-        "gates": _list(_gate(), "Checks of outputs, beside those that the engine adds itself."),
+        "reasoning": _text_schema("How the plan reaches the goal, in a few sentences."),
+        "steps": _list_schema(
+            _step_schema(tools), "The plan: tool calls. References between them decide their order."
+        ),
+        "gates": _list_schema(_gate_schema(), "Checks of outputs, beside those that the engine adds itself."),
         "result": {
             "description": "What the run is for: a ${…} reference, or an object that holds such.",
             "anyOf": [{"type": "string"}, {"type": "object"}],
         },
-        "cannot_plan": _text("Instead of steps: why the goal cannot be reached with these tools."),
+        "cannot_plan": _text_schema("Instead of steps: why the goal cannot be reached with these tools."),
     }
     if may_ask:
-        properties["ask"] = _ask()
-    return _object(properties)
+        properties["ask"] = _question_schema()
+    return _object_schema(properties)
 
 
-def _step(tools: Sequence[str]) -> JsonSchema:
-    return _object(
+def _step_schema(tools: Sequence[str]) -> JsonSchema:
+    return _object_schema(
         {
-            "why": _text("One line: what the goal needs this step for."),
-            "id": _text("A short word, such as prices: letters, digits and underscores."),
+            "why": _text_schema("One line: what the goal needs this step for."),
+            "id": _text_schema("A short word, such as prices: letters, digits and underscores."),
             "tool": {"type": "string", "enum": [*tools], "description": "The tool to call."},
             "params": {"type": "object", "description": "Arguments; strings may hold ${…} references."},
             "for_each": {
                 "description": "A ${…} reference to a list, or a list: the step runs once an item.",
                 "anyOf": [{"type": "string"}, {"type": "array", "items": {}}],
             },
-            "when": _text("A condition (CEL); where it is false the step is skipped."),
-            "depends_on": _list({"type": "string"}, "Ids of steps to wait for that no reference names."),
+            "when": _text_schema("A condition (CEL); where it is false the step is skipped."),
+            "depends_on": _list_schema(
+                {"type": "string"}, "Ids of steps to wait for that no reference names."
+            ),
             "optional": {"type": "boolean", "description": "Whether the plan may go on if the step fails."},
         },
         "id",
@@ -58,37 +62,39 @@ def _step(tools: Sequence[str]) -> JsonSchema:
     )
 
 
-def _gate() -> JsonSchema:
+def _gate_schema() -> JsonSchema:
     severities = get_args(GateSeverity)
-    return _object(
+    return _object_schema(
         {
-            "id": _text("A short word for the gate."),
-            "on": _text("The id of the step whose output it looks at."),
-            "check": _text("A condition (CEL) over output, steps and inputs."),
-            "required": _list({"type": "string"}, "Fields of the output that must not be empty."),
-            "fresh_within": _text("Greatest age of the output's data, such as 24h."),
+            "id": _text_schema("A short word for the gate."),
+            "on": _text_schema("The id of the step whose output it looks at."),
+            "check": _text_schema("A condition (CEL) over output, steps and inputs."),
+            "required": _list_schema({"type": "string"}, "Fields of the output that must not be empty."),
+            "fresh_within": _text_schema("Greatest age of the output's data, such as 24h."),
             "schema": {"type": "object", "description": "JSON Schema that the output must fit."},
-            "judge": _object({"rubric": _text("What a model is to look at, and what passes.")}, "rubric"),
+            "judge": _object_schema(
+                {"rubric": _text_schema("What a model is to look at, and what passes.")}, "rubric"
+            ),
             "severity": {"type": "string", "enum": [*severities]},
-            "hint": _text("What would mend it."),
+            "hint": _text_schema("What would mend it."),
         },
         "id",
         "on",
     )
 
 
-def _ask() -> JsonSchema:
-    return _object(
+def _question_schema() -> JsonSchema:
+    return _object_schema(
         {
-            "question": _text("What only the user can decide."),
-            "options": _list({"type": "string"}, "Answers to choose from."),
+            "question": _text_schema("What only the user can decide."),
+            "options": _list_schema({"type": "string"}, "Answers to choose from."),
         },
         "question",
         description="Instead of steps: a question, where the goal cannot be planned without the answer.",
     )
 
 
-def _object(properties: JsonObject, *required: str, description: str | None = None) -> JsonSchema:
+def _object_schema(properties: JsonObject, *required: str, description: str | None = None) -> JsonSchema:
     schema: JsonSchema = {"type": "object"}
     if description is not None:
         schema["description"] = description
@@ -99,9 +105,9 @@ def _object(properties: JsonObject, *required: str, description: str | None = No
     return schema
 
 
-def _text(description: str) -> JsonSchema:
+def _text_schema(description: str) -> JsonSchema:
     return {"type": "string", "description": description}
 
 
-def _list(items: JsonSchema, description: str) -> JsonSchema:
+def _list_schema(items: JsonSchema, description: str) -> JsonSchema:
     return {"type": "array", "items": items, "description": description}

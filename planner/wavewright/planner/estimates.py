@@ -15,7 +15,7 @@ from wavewright.planner.models import Plan, Step
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import StepId
 
-_UNKNOWN_TOOL_SECONDS = 1.0
+_DEFAULT_SECONDS = 1.0
 
 
 def expected_seconds(
@@ -23,11 +23,11 @@ def expected_seconds(
 ) -> dict[StepId, float]:
     """Return the expected seconds of each step."""
     at_once = limits or Limits()
-    return {step.id: _seconds(plan, step, tools.get(step.tool), at_once) for step in plan.steps}
+    return {step.id: _step_seconds(plan, step, tools.get(step.tool), at_once) for step in plan.steps}
 
 
-def _seconds(plan: Plan, step: Step, signature: ToolSignature | None, limits: Limits) -> float:
-    once = _UNKNOWN_TOOL_SECONDS if signature is None else signature.expected_seconds
+def _step_seconds(plan: Plan, step: Step, signature: ToolSignature | None, limits: Limits) -> float:
+    once = _DEFAULT_SECONDS if signature is None else signature.expected_seconds
     items = known_items(plan, step) if step.for_each is not None else None
     if items is None:
         return once

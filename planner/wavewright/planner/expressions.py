@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import datetime as dt
 
-from wavewright.planner.cel_faults import ExpressionFault, FaultKind
+from wavewright.planner.cel_faults import ExpressionError, ExpressionErrorKind
 from wavewright.planner.cel_functions import FUNCTIONS
 from wavewright.planner.cel_paths import Variables
-from wavewright.planner.cel_tree import MAX_BYTES, MAX_DEPTH
+from wavewright.planner.cel_tree import MAX_EXPRESSION_BYTES, MAX_EXPRESSION_DEPTH
 from wavewright.planner.cel_types import TypedEnvironment
-from wavewright.planner.cel_values import Evaluator, compile_dynamic
+from wavewright.planner.cel_values import Evaluator, compile_expression
 from wavewright.planner.types import Json
 
 __all__ = [
     "FUNCTIONS",
-    "MAX_BYTES",
-    "MAX_DEPTH",
+    "MAX_EXPRESSION_BYTES",
+    "MAX_EXPRESSION_DEPTH",
     "Evaluator",
-    "ExpressionFault",
-    "FaultKind",
+    "ExpressionError",
+    "ExpressionErrorKind",
     "TypedEnvironment",
     "Variables",
-    "compile_dynamic",
+    "compile_expression",
     "evaluate",
 ]
 
@@ -37,4 +37,4 @@ def evaluate(expression: str, variables: Variables, now: dt.datetime) -> Json:
     Raises:
         ExpressionFault: it is no expression, or has no value for these variables.
     """
-    return compile_dynamic(expression)(variables, now)
+    return compile_expression(expression)(variables, now)

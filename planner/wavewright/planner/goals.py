@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from wavewright.planner.limits import Limits
-from wavewright.planner.models import Cap, Gate, Model, Plan, Step
+from wavewright.planner.models import Cap, DocumentModel, Gate, Plan, Step
 from wavewright.planner.types import ID_PATTERN, GateId, JsonObject, JsonSchema, Schedule
 
 __all__ = [
@@ -42,7 +42,7 @@ def _in_utc(value: dt.datetime) -> dt.datetime:
     return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value
 
 
-def _no_number(value: object) -> object:
+def _refuse_number(value: object) -> object:
     """Refuse what would be read as seconds since 1970: `2010` is no year there."""
     if isinstance(value, dt.datetime) or (isinstance(value, str) and _DATE.match(value)):
         return value
@@ -56,12 +56,12 @@ Instant = Annotated[
     dt.datetime,
     Field(strict=False),
     AfterValidator(_in_utc),
-    BeforeValidator(_no_number, json_schema_input_type=_InstantInput),
+    BeforeValidator(_refuse_number, json_schema_input_type=_InstantInput),
 ]
 """A date or date-time in ISO 8601; UTC where it names no zone, the start of the day where it has no time."""
 
 
-class AvailableTool(Model):
+class AvailableTool(DocumentModel):
     """A tool that this goal allows, with what this goal says of it."""
 
     name: Annotated[str, Field(pattern=ID_PATTERN)]
@@ -74,7 +74,7 @@ class AvailableTool(Model):
     """Handed to the tool with every call."""
 
 
-class Targets(Model):
+class Targets(DocumentModel):
     """Names of the inputs that hold a job's `variables` (primary targets) and `benchmarks` (for comparison only)."""
 
     variables: Annotated[str, Field(pattern=ID_PATTERN)] = "variables"
@@ -98,7 +98,7 @@ TargetName = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(
 """What a target of a job with targets is called; two with one name are the same target."""
 
 
-class JobTarget(Model):
+class JobTarget(DocumentModel):
     """One target of a job that has several."""
 
     name: TargetName
@@ -107,7 +107,7 @@ class JobTarget(Model):
     """Of a wave, targets of higher priority come first."""
 
 
-class JobTargets(Model):
+class JobTargets(DocumentModel):
     """What a job is about, where each target is a run of its own."""
 
     first: Annotated[tuple[TargetName | JobTarget, ...], Field(strict=False, min_length=1, max_length=1000)]
@@ -123,7 +123,7 @@ class JobTargets(Model):
     """Targets of the job, over all waves; further ones are left out."""
 
 
-class TagRules(Model):
+class TagRules(DocumentModel):
     """Where a plan's document filters stand, and which of their values exclude each other."""
 
     param: str
@@ -134,7 +134,7 @@ class TagRules(Model):
     """Tags that the plan's calls, taken together, must cover."""
 
 
-class TerminalRule(Model):
+class TerminalRule(DocumentModel):
     """What the engine, and nobody else, adds to the parameters of terminal steps of one tool."""
 
     tool: str
@@ -143,7 +143,7 @@ class TerminalRule(Model):
     """Parameters; strings may hold `${…}` over `inputs` and `goal` (`output_tags`, `output_schema`)."""
 
 
-class Rules(Model):
+class Rules(DocumentModel):
     """Family `E5xx` as data."""
 
     data_tools: Annotated[frozenset[str], Field(strict=False)] = frozenset()
@@ -160,7 +160,7 @@ class Rules(Model):
     """Tools that every plan calls."""
 
 
-class Recipe(Model):
+class Recipe(DocumentModel):
     """A recovery without a model: what to add when a gate is red."""
 
     gate: GateId
@@ -173,7 +173,7 @@ class Recipe(Model):
     """Why this mends it, for the report."""
 
 
-class GoalTemplate(Model):
+class GoalTemplate(DocumentModel):
     """A kind of work: shipped under `config/`, or the user's own."""
 
     version: Literal[1] = 1
@@ -214,7 +214,7 @@ class GoalTemplate(Model):
     """The template's own plan: the ladder's rung below a planner."""
 
 
-class Job(Model):
+class Job(DocumentModel):
     """One request for work."""
 
     version: Literal[1] = 1
@@ -243,10 +243,10 @@ class Job(Model):
     """Settings of packs for this job, by pack name, such as `{equities: {prices: prices/}}`."""
 
 
-_LONGEST_TITLE: Final = 200
+_MAX_TITLE_LENGTH: Final = 200
 
 
-class Goal(Model):
+class Goal(DocumentModel):
     """A job and its template, folded: what one run is asked to do and may do."""
 
     name: str
@@ -276,7 +276,7 @@ class Goal(Model):
     @property
     def title(self) -> str:
         """What the run is called where several are shown: its job, and its target."""
-        return self.job if self.target is None else f"{self.job}: {self.target}"[:_LONGEST_TITLE]
+        return self.job if self.target is None else f"{self.job}: {self.target}"[:_MAX_TITLE_LENGTH]
 
     @property
     def tool_names(self) -> frozenset[str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Durations = Mapping[StepId, float] | Callable[[Step], float]
 """Expected seconds of each step; where `for_each` multiplies calls, the caller says by how much."""
 
-Names = tuple[StepId, ...]
+StepIds = tuple[StepId, ...]
 """Steps in an order, each once; a set would weigh four times as much, and a large plan has one a step."""
 
 
@@ -39,51 +39,51 @@ class PlanGraph:
     """Who waits for whom. Steps stand in the plan's order wherever order is free."""
 
     steps: Mapping[StepId, Step]
-    reads: dict[StepId, Names]
+    reads: dict[StepId, StepIds]
     """What each step's expressions read, whether there is such a step or not."""
-    dependencies: dict[StepId, Names]
+    dependencies: dict[StepId, StepIds]
     """What each step waits for: steps of this plan only, without itself; first what it reads."""
-    dependants: dict[StepId, Names]
+    dependants: dict[StepId, StepIds]
     """Who waits for each step."""
-    waves: tuple[Names, ...]
+    waves: tuple[StepIds, ...]
     """Generations; without the steps of a cycle and those that wait for one."""
-    terminal: Names
+    terminal: StepIds
     """Steps that no other step reads, depends on or supersedes."""
-    cycles: tuple[Names, ...]
+    cycles: tuple[StepIds, ...]
     """One cycle of each knot: every step waits for the next and the last for the first; none in a sound plan."""
 
     @classmethod
-    def of(cls, plan: Plan, *, reads: dict[StepId, Names] | None = None) -> PlanGraph:
+    def of(cls, plan: Plan, *, reads: dict[StepId, StepIds] | None = None) -> PlanGraph:
         """Return the graph of a plan; unknown names and faulty expressions add no edge.
 
         Whoever has found out what each step's expressions read can say so, and saves reading them again. A plan has
         one graph: whoever asks again for as long as the plan is there is given the same one.
         """
-        known = _GRAPHS.get(id(plan))
+        known = _GRAPH_CACHE.get(id(plan))
         if known is not None and known[0]() is plan:
             return known[1]
-        graph = cls._made(plan, reads)
+        graph = cls._build(plan, reads)
         number = id(plan)
-        _GRAPHS[number] = ref(plan, lambda _: _GRAPHS.pop(number, None)), graph
+        _GRAPH_CACHE[number] = ref(plan, lambda _: _GRAPH_CACHE.pop(number, None)), graph
         return graph
 
     @classmethod
-    def _made(cls, plan: Plan, reads: dict[StepId, Names] | None) -> PlanGraph:
+    def _build(cls, plan: Plan, reads: dict[StepId, StepIds] | None) -> PlanGraph:
         steps: dict[StepId, Step] = {}
         for step in plan.steps:
             steps.setdefault(step.id, step)
         if reads is None:
             reads = {step_id: step_reads(step) for step_id, step in steps.items()}
-        reads = {step_id: _shared(read, steps) for step_id, read in reads.items()}
+        reads = {step_id: _interned(read, steps) for step_id, read in reads.items()}
         own = {
-            step_id: _known(step_id, reads[step_id], step.depends_on, steps)
+            step_id: _combine_dependencies(step_id, reads[step_id], step.depends_on, steps)
             for step_id, step in steps.items()
         }
         read = set[StepId]().union(*own.values())
         read |= {step.supersedes for step in steps.values() if step.supersedes is not None}
-        dependencies = _with_gates(own, plan, steps)
-        dependants = _reversed(dependencies)
-        waves = _waves(dependencies, dependants)
+        dependencies = _with_gate_reads(own, plan, steps)
+        dependants = _dependants_of(dependencies)
+        waves = _topological_generations(dependencies, dependants)
         ordered = sum(map(len, waves)) == len(steps)
         return cls(
             steps=steps,
@@ -92,7 +92,7 @@ class PlanGraph:
             dependants=dependants,
             waves=waves,
             terminal=tuple(step_id for step_id in steps if step_id not in read),
-            cycles=() if ordered else tuple(find_cycles(_outside(waves, dependencies))),
+            cycles=() if ordered else tuple(find_cycles(_unordered_steps(waves, dependencies))),
         )
 
     @property
@@ -186,16 +186,18 @@ class PlanGraph:
         return frozenset(found - {start})
 
 
-_GRAPHS: Final = dict[int, tuple[ref[Plan], PlanGraph]]()
+_GRAPH_CACHE: Final = dict[int, tuple[ref[Plan], PlanGraph]]()
 """By the identity of their plans, which have no other that is cheap to compare; gone when the plan is."""
 
 
-def _shared(read: Names, steps: Mapping[StepId, Step]) -> Names:
+def _interned(read: StepIds, steps: Mapping[StepId, Step]) -> StepIds:
     """Return the same names, as the very texts that the steps have for ids."""
     return tuple([steps[name].id if name in steps else name for name in read]) if read else ()
 
 
-def _known(step_id: StepId, read: Names, named: Names, steps: Mapping[StepId, Step]) -> Names:
+def _combine_dependencies(
+    step_id: StepId, read: StepIds, named: StepIds, steps: Mapping[StepId, Step]
+) -> StepIds:
     """Return the steps that are read or named; where the plan has just these in a tuple, that one."""
     if not read or not named:
         given = read or named
@@ -205,14 +207,16 @@ def _known(step_id: StepId, read: Names, named: Names, steps: Mapping[StepId, St
     return tuple({steps[name].id: None for name in (*read, *named) if name in steps and name != step_id})
 
 
-def _with_gates(own: dict[StepId, Names], plan: Plan, steps: Mapping[StepId, Step]) -> dict[StepId, Names]:
+def _with_gate_reads(
+    own: dict[StepId, StepIds], plan: Plan, steps: Mapping[StepId, Step]
+) -> dict[StepId, StepIds]:
     """Make a gated step wait for what its gates read: a gate runs as soon as its step has its output."""
     dependencies = own
     for gate in plan.gates:
         if gate.on is None or gate.on not in steps:
             continue
         waited_for = dependencies[gate.on]
-        read = _known(gate.on, waited_for, tuple(sorted(gate_reads(gate))), steps)
+        read = _combine_dependencies(gate.on, waited_for, tuple(sorted(gate_reads(gate))), steps)
         if len(read) > len(waited_for):
             if dependencies is own:
                 dependencies = dict(own)
@@ -220,7 +224,7 @@ def _with_gates(own: dict[StepId, Names], plan: Plan, steps: Mapping[StepId, Ste
     return dependencies
 
 
-def _reversed(dependencies: Mapping[StepId, Names]) -> dict[StepId, Names]:
+def _dependants_of(dependencies: Mapping[StepId, StepIds]) -> dict[StepId, StepIds]:
     dependants: dict[StepId, list[StepId]] = {}
     for step_id, waited_for in dependencies.items():
         for other in waited_for:
@@ -230,7 +234,9 @@ def _reversed(dependencies: Mapping[StepId, Names]) -> dict[StepId, Names]:
     }
 
 
-def _waves(dependencies: Mapping[StepId, Names], dependants: Mapping[StepId, Names]) -> tuple[Names, ...]:
+def _topological_generations(
+    dependencies: Mapping[StepId, StepIds], dependants: Mapping[StepId, StepIds]
+) -> tuple[StepIds, ...]:
     """Order by Kahn's way: what waits for nothing, then what waited for that alone, and so on."""
     place = {step_id: number for number, step_id in enumerate(dependencies)}
     missing = {step_id: len(waited_for) for step_id, waited_for in dependencies.items()}
@@ -249,8 +255,8 @@ def _waves(dependencies: Mapping[StepId, Names], dependants: Mapping[StepId, Nam
     return tuple(waves)
 
 
-def _outside(
-    waves: tuple[Names, ...], dependencies: Mapping[StepId, Names]
+def _unordered_steps(
+    waves: tuple[StepIds, ...], dependencies: Mapping[StepId, StepIds]
 ) -> dict[StepId, frozenset[StepId]]:
     """Return what could not be ordered: the steps of cycles, and those that wait for one."""
     ordered = {step_id for wave in waves for step_id in wave}

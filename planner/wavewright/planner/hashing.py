@@ -15,7 +15,7 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, PlanHash, RunId, StepId, StepKey
 
 # ASCII keeps a lone surrogate representable: hashing is total over whatever got past the reader.
-_CANONICAL = json.JSONEncoder(
+_CANONICAL_ENCODER = json.JSONEncoder(
     ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
 )
 
@@ -26,7 +26,7 @@ def canonical_json(value: Json) -> bytes:
     Raises:
         ValueError: the value holds NaN or an infinity, which are no JSON.
     """
-    return _CANONICAL.encode(value).encode("ascii")
+    return _CANONICAL_ENCODER.encode(value).encode("ascii")
 
 
 def content_hash(value: Json) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 
 
-def schema_of(value: Json) -> JsonSchema:
+def infer_schema(value: Json) -> JsonSchema:
     """Return a schema that the value fits, closed to fields that no part of it has."""
     match value:
         case None:
@@ -23,9 +23,9 @@ def schema_of(value: Json) -> JsonSchema:
         case str():
             return {"type": "string"}
         case list():
-            return {"type": "array", "items": _common([schema_of(item) for item in value])}
+            return {"type": "array", "items": _common_schema([infer_schema(item) for item in value])}
         case dict():
-            properties: JsonObject = {name: schema_of(member) for name, member in value.items()}
+            properties: JsonObject = {name: infer_schema(member) for name, member in value.items()}
             return {
                 "type": "object",
                 "properties": properties,
@@ -34,15 +34,15 @@ def schema_of(value: Json) -> JsonSchema:
             }
 
 
-_SCOPES = ("$defs", "definitions")
+_DEFINITION_KEYS = ("$defs", "definitions")
 
 
-def scope_of(schema: JsonSchema) -> JsonSchema:
+def schema_definitions(schema: JsonSchema) -> JsonSchema:
     """Return the definitions that references inside a schema lead to."""
-    return {name: schema[name] for name in _SCOPES if name in schema}
+    return {name: schema[name] for name in _DEFINITION_KEYS if name in schema}
 
 
-def _common(schemas: list[JsonSchema]) -> JsonSchema:
+def _common_schema(schemas: list[JsonSchema]) -> JsonSchema:
     """Return one schema for items of several shapes: equal shapes stay, objects are merged, the rest is open."""
     if not schemas:
         return {}
@@ -53,17 +53,21 @@ def _common(schemas: list[JsonSchema]) -> JsonSchema:
     if kinds == {"integer", "number"}:
         return {"type": "number"}
     if kinds == {"object"}:
-        return _merged(schemas)
+        return _merge_object_schemas(schemas)
     if kinds == {"array"}:
-        return {"type": "array", "items": _common([_part(schema, "items") for schema in schemas])}
+        return {
+            "type": "array",
+            "items": _common_schema([_property_schema(schema, "items") for schema in schemas]),
+        }
     return {}
 
 
-def _merged(schemas: list[JsonSchema]) -> JsonSchema:
-    parts = [_part(schema, "properties") for schema in schemas]
+def _merge_object_schemas(schemas: list[JsonSchema]) -> JsonSchema:
+    parts = [_property_schema(schema, "properties") for schema in schemas]
     names = list(dict.fromkeys(name for part in parts for name in part))
     properties: JsonObject = {
-        name: _common([_part(part, name) for part in parts if name in part]) for name in names
+        name: _common_schema([_property_schema(part, name) for part in parts if name in part])
+        for name in names
     }
     return {
         "type": "object",
@@ -73,6 +77,6 @@ def _merged(schemas: list[JsonSchema]) -> JsonSchema:
     }
 
 
-def _part(schema: JsonObject, name: str) -> JsonObject:
+def _property_schema(schema: JsonObject, name: str) -> JsonObject:
     part = schema.get(name)
     return part if isinstance(part, dict) else {}

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wavewright.planner.hashing import canonical_json
-from wavewright.planner.json_in_text import json_in_text
+from wavewright.planner.json_in_text import find_json
 from wavewright.planner.model_port import NamedCall
 from wavewright.planner.types import Json, JsonObject
 
 __all__ = ["SuggestedCall", "read_suggested_calls"]
 
-_NAMES = ("tool", "tool_name", "name", "function")
-_ARGUMENTS = ("arguments", "params", "parameters", "args", "input")
-_BESIDE = frozenset(
+_NAME_FIELDS = ("tool", "tool_name", "name", "function")
+_ARGUMENT_FIELDS = ("arguments", "params", "parameters", "args", "input")
+_OTHER_CALL_FIELDS = frozenset(
     {"id", "call_id", "step_id", "tool_use_id", "type", "index", "why", "reason", "description"}
 )
-_LISTS = ("tool_calls", "calls", "function_calls", "suggested_calls", "actions")
-_DEEPEST = 4
+_LIST_FIELDS = ("tool_calls", "calls", "function_calls", "suggested_calls", "actions")
+_MAX_DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ def read_suggested_calls(text: str, calls: Sequence[NamedCall] = ()) -> tuple[Su
     Calls that it made come first. Nothing is taken from a text of which a part cannot be read, nor is a call whose
     arguments are no JSON object.
     """
-    found = [made for call in calls if (made := _made(call)) is not None]
-    said = json_in_text(text)
-    if not said.unread and all(value.is_certain for value in said.values):
-        written = [_calls(value.value, _DEEPEST) for value in said.values]
+    found = [made for call in calls if (made := _from_tool_call(call)) is not None]
+    said = find_json(text)
+    if not said.unreadable and all(value.is_certain for value in said.values):
+        written = [_calls_in_value(value.value, _MAX_DEPTH) for value in said.values]
         found += [call for part in written for call in part or ()] if None not in written else []
     distinct: dict[tuple[str, bytes], SuggestedCall] = {}
     for call in found:
@@ -53,37 +53,37 @@ def read_suggested_calls(text: str, calls: Sequence[NamedCall] = ()) -> tuple[Su
     return tuple(distinct.values())
 
 
-def _made(call: NamedCall) -> SuggestedCall | None:
+def _from_tool_call(call: NamedCall) -> SuggestedCall | None:
     arguments = _object(call.arguments) if call.arguments.strip() else {}
     return None if arguments is None or not call.name else SuggestedCall(call.name, arguments)
 
 
-def _calls(value: Json, depth: int) -> list[SuggestedCall] | None:
+def _calls_in_value(value: Json, depth: int) -> list[SuggestedCall] | None:
     """Return the calls that a value holds; `None` where it holds some that cannot be told apart from something else.
 
     Part of a list is never taken: what stood between the calls may have mattered.
     """
     if isinstance(value, list):
-        parts = [_calls(item, depth - 1) for item in value] if depth > 0 else [None]
+        parts = [_calls_in_value(item, depth - 1) for item in value] if depth > 0 else [None]
         return None if None in parts else [call for part in parts for call in part or ()]
     if not isinstance(value, dict):
         return []
-    call = _call(value)
+    call = _from_object(value)
     if call is not None:
         return [call]
     if "tool" in value or "tool_name" in value:
         return None
-    return _calls([value[key] for key in _LISTS if isinstance(value.get(key), list)], depth)
+    return _calls_in_value([value[key] for key in _LIST_FIELDS if isinstance(value.get(key), list)], depth)
 
 
-def _call(written: JsonObject) -> SuggestedCall | None:
+def _from_object(written: JsonObject) -> SuggestedCall | None:
     """Return the call that an object is, if it can be nothing else."""
     inner = written.get("function")
-    if isinstance(inner, dict) and written.keys() <= _BESIDE | {"function"}:
-        return _call({**{key: part for key, part in written.items() if key == "id"}, **inner})
-    names = [key for key in _NAMES if key in written]
-    given = [key for key in _ARGUMENTS if key in written]
-    if len(names) != 1 or len(given) > 1 or not written.keys() <= _BESIDE | {*names, *given}:
+    if isinstance(inner, dict) and written.keys() <= _OTHER_CALL_FIELDS | {"function"}:
+        return _from_object({**{key: part for key, part in written.items() if key == "id"}, **inner})
+    names = [key for key in _NAME_FIELDS if key in written]
+    given = [key for key in _ARGUMENT_FIELDS if key in written]
+    if len(names) != 1 or len(given) > 1 or not written.keys() <= _OTHER_CALL_FIELDS | {*names, *given}:
         return None
     name = written[names[0]]
     # A name alone may be anybody's; a tool alone is a call without arguments.
@@ -106,8 +106,8 @@ def _arguments(value: Json) -> JsonObject | None:
 
 def _object(text: str) -> JsonObject | None:
     """Return the one object that a text is."""
-    found = json_in_text(text)
-    if found.unread or len(found.values) != 1 or not found.values[0].is_certain:
+    found = find_json(text)
+    if found.unreadable or len(found.values) != 1 or not found.values[0].is_certain:
         return None
     value = found.values[0].value
     return value if isinstance(value, dict) else None

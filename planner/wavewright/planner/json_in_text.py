@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wavewright.config.documents import DocumentError, Fault, ReadLimits, Source, Span, decode
-from wavewright.config.nodes import ScalarNode, plain
-from wavewright.planner.answers import MOST_VALUES, Broken, Find, first_start, next_start, read_value
+from wavewright.config.documents import DocumentError, DocumentFault, ReadLimits, Source, Span, decode
+from wavewright.config.nodes import ScalarNode, plain_value
+from wavewright.planner.answers import MAX_VALUES, BrokenJson, JsonMatch, first_start, next_start, read_value
 from wavewright.planner.types import Json, JsonObject
 
-__all__ = ["FoundJson", "FoundValue", "json_in_text"]
+__all__ = ["FoundJson", "FoundValue", "find_json"]
 
-LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
+TEXT_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
 """What is read of a model's answer."""
 
-_MOST_EFFORT = 2**18
+_MAX_REREAD = 2**18
 """Characters that are read again inside of broken values, at most, each attempt counted as so many at least:"""
-_LEAST_EFFORT = 200
+_MIN_REREAD = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class FoundJson:
 
     source: Source
     values: tuple[FoundValue, ...]
-    unread: tuple[Fault, ...] = ()
+    unreadable: tuple[DocumentFault, ...] = ()
     """What began like a value and could not be read, or was not searched."""
 
     @property
@@ -52,18 +52,18 @@ class FoundJson:
         return tuple(_objects(self.values))
 
     @property
-    def is_all_words(self) -> bool:
+    def is_prose(self) -> bool:
         """Whether the text is not empty and nothing in it is JSON, nor began like it."""
-        return not self.values and not self.unread and bool(self.source.text.strip())
+        return not self.values and not self.unreadable and bool(self.source.text.strip())
 
 
-def json_in_text(content: str | bytes, name: str = "<model>", *, limits: ReadLimits = LIMITS) -> FoundJson:
+def find_json(content: str | bytes, name: str = "<model>", *, limits: ReadLimits = TEXT_LIMITS) -> FoundJson:
     """Return all JSON of a text; never raises: a text that is too large or no UTF-8 holds nothing that was read."""
     try:
         source = Source(name, decode(content, name, limits))
     except DocumentError as error:
         return FoundJson(error.source, (), error.faults)
-    search = _Search(source, limits.max_depth)
+    search = _JsonSearch(source, limits.max_depth)
     try:
         search.run()
     except DocumentError as error:
@@ -71,12 +71,12 @@ def json_in_text(content: str | bytes, name: str = "<model>", *, limits: ReadLim
     return FoundJson(source, tuple(search.values), tuple(search.unread))
 
 
-class _Search:
+class _JsonSearch:
     """One pass over a text, that goes back into what is broken."""
 
     def __init__(self, source: Source, max_depth: int) -> None:
         self.values: list[FoundValue] = []
-        self.unread: list[Fault] = []
+        self.unread: list[DocumentFault] = []
         self._source = source
         self._max_depth = max_depth
         self._broken_until = 0
@@ -95,9 +95,9 @@ class _Search:
                 start = next_start(self._source, position, [])
             if start is None:
                 return
-            if self._effort > _MOST_EFFORT or len(self.values) + len(self.unread) >= MOST_VALUES:
+            if self._effort > _MAX_REREAD or len(self.values) + len(self.unread) >= MAX_VALUES:
                 message = "the rest of the text was not searched: too much of it is broken, or too small"
-                self.unread.append(Fault("too_large", message, Span(start, start + 1)))
+                self.unread.append(DocumentFault("too_large", message, Span(start, start + 1)))
                 return
             position = self._take(start)
             start = None
@@ -106,30 +106,30 @@ class _Search:
         """Read the value at a place and return where to look on."""
         read = read_value(self._source, start, self._max_depth)
         is_inside = start < self._broken_until
-        if isinstance(read, Broken):
+        if isinstance(read, BrokenJson):
             if not is_inside:
                 self.unread.append(read.fault)
-            self._broken_until = max(self._broken_until, read.reached)
-            self._effort += max(read.reached - start, _LEAST_EFFORT)
+            self._broken_until = max(self._broken_until, read.read_until)
+            self._effort += max(read.read_until - start, _MIN_REREAD)
             return start + 1
         if is_inside:
-            self._effort += max(read.end - start, _LEAST_EFFORT)
+            self._effort += max(read.end - start, _MIN_REREAD)
         found = self._inside_string(read) or read
         is_certain = all(not one.faults and not one.unclosed and one.surplus is None for one in (read, found))
-        value = plain(found.node)
+        value = plain_value(found.node)
         if isinstance(value, list | dict):
             place = Span(start, read.end)
             self.values.append(FoundValue(value, place, is_inside, is_certain))
         return read.end
 
-    def _inside_string(self, read: Find) -> Find | None:
+    def _inside_string(self, read: JsonMatch) -> JsonMatch | None:
         """Return the value that a string holds as JSON, where it does."""
         text = read.node.value if isinstance(read.node, ScalarNode) else None
         start = first_start(text) if isinstance(text, str) else None
         if not isinstance(text, str) or start is None:
             return None
         inner = read_value(Source(self._source.name, text), start, self._max_depth)
-        return inner if isinstance(inner, Find) else None
+        return inner if isinstance(inner, JsonMatch) else None
 
 
 def _objects(values: tuple[FoundValue, ...]) -> Iterator[JsonObject]:

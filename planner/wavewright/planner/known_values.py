@@ -10,34 +10,34 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
-from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_faults import ExpressionError
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.reads import reads
 from wavewright.planner.types import Json, JsonObject
-from wavewright.planner.uses import Use, holds_expression, text_uses
+from wavewright.planner.uses import ExpressionUse, embedded_uses, holds_expression
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_ITEMS_LOOKED_AT = 1000
+_MAX_ITEMS_INSPECTED = 1000
 
-_INPUTS = frozenset({"inputs"})
-_ITEM = frozenset({"inputs", "item", "index"})
+_INPUT_ROOTS = frozenset({"inputs"})
+_ITEM_ROOTS = frozenset({"inputs", "item", "index"})
 
 
 def known_items(plan: Plan, step: Step) -> list[Json] | None:
     """Return the list that a step runs over, where it is known."""
-    found = _value(step.for_each, {"inputs": plan.inputs}, _INPUTS)
+    found = _value(step.for_each, {"inputs": plan.inputs}, _INPUT_ROOTS)
     return found[0] if found and isinstance(found[0], list) else None
 
 
 def known_values(plan: Plan, step: Step, value: Json) -> Iterator[Json]:
     """Yield what an argument is, once for each call of the step; nothing where it is not known."""
     variables: JsonObject = {"inputs": plan.inputs}
-    once = _value(value, variables, _INPUTS)
+    once = _value(value, variables, _INPUT_ROOTS)
     if once:
         yield from once
         return
-    for index, item in enumerate((known_items(plan, step) or [])[:_ITEMS_LOOKED_AT]):
-        yield from _value(value, {**variables, "item": item, "index": index}, _ITEM)
+    for index, item in enumerate((known_items(plan, step) or [])[:_MAX_ITEMS_INSPECTED]):
+        yield from _value(value, {**variables, "item": item, "index": index}, _ITEM_ROOTS)
 
 
 def _value(value: Json, variables: JsonObject, roots: frozenset[str]) -> list[Json]:
@@ -48,23 +48,23 @@ def _value(value: Json, variables: JsonObject, roots: frozenset[str]) -> list[Js
     from wavewright.planner.references import render
 
     try:
-        if not all(_reads_only(use, roots) for use in _uses(value)):
+        if not all(_reads_only(use, roots) for use in _uses_in_value(value)):
             return []
         return [render(value, lambda expression: evaluate(expression, variables, _EPOCH))]
-    except ExpressionFault:
+    except ExpressionError:
         return []
 
 
-def _uses(value: Json) -> Iterator[Use]:
+def _uses_in_value(value: Json) -> Iterator[ExpressionUse]:
     if isinstance(value, str):
-        yield from text_uses(value, "", "params")
+        yield from embedded_uses(value, "", "params")
     elif isinstance(value, list):
         for item in value:
-            yield from _uses(item)
+            yield from _uses_in_value(item)
     elif isinstance(value, dict):
         for member in value.values():
-            yield from _uses(member)
+            yield from _uses_in_value(member)
 
 
-def _reads_only(use: Use, roots: frozenset[str]) -> bool:
+def _reads_only(use: ExpressionUse, roots: frozenset[str]) -> bool:
     return "now" not in use.expression and all(read.root in roots for read in reads(use.expression))

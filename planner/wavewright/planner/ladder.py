@@ -15,12 +15,12 @@ from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
 from pydantic import Field
 
 from wavewright.config.durations import Seconds
-from wavewright.planner.models import Model
+from wavewright.planner.models import DocumentModel
 
 T = TypeVar("T")
 
 
-class Clock(Model):
+class RungTimeout(DocumentModel):
     """How long a rung may take: it grows with the size of what is asked and with how long such calls took before."""
 
     base: Seconds = 60.0
@@ -33,11 +33,11 @@ class Clock(Model):
     most: Seconds = 600.0
 
 
-class Rung(Model):
+class Rung(DocumentModel):
     """One way to a result."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,30}$")]
-    clock: Clock | None = None
+    clock: RungTimeout | None = None
     """For rungs that ask a model; others have none."""
     tries: Annotated[int, Field(ge=1, le=10)] = 1
     """How often the rung is tried, or for `repaired`: rounds of repair."""
@@ -47,7 +47,7 @@ class Rung(Model):
     """Why the ceiling, for the report."""
 
 
-class Ladder(Model):
+class Ladder(DocumentModel):
     """The rungs of one user of the mechanism, best first, each once."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,30}$")]
@@ -59,7 +59,7 @@ class Ladder(Model):
 
 
 @dataclass(frozen=True, slots=True)
-class Fallen:
+class FallbackFailure:
     """A rung gave nothing, and why."""
 
     reason: str
@@ -82,7 +82,7 @@ class RungRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Landing(Generic[T]):
+class FallbackResult(Generic[T]):
     """Where a descent ended; `value` is absent where no rung gave anything."""
 
     value: T | None
@@ -95,11 +95,11 @@ class Landing(Generic[T]):
         return last.rung if last is not None and last.outcome == "reached" else None
 
 
-Climb: TypeAlias = Callable[[Rung], Awaitable[T | Fallen]]
+FallbackStrategy: TypeAlias = Callable[[Rung], Awaitable[T | FallbackFailure]]
 """The code of one rung; what goes wrong in an expected way is `Fallen`, never an exception."""
 
 
-def deadline(clock: Clock, chars: int, past: Sequence[float]) -> float:
+def rung_timeout(clock: RungTimeout, chars: int, past: Sequence[float]) -> float:
     """Return the seconds that a rung may take for a question of so many characters.
 
     `past` are the seconds of earlier calls of the same model and role; the answer grows with their 95th percentile.
@@ -111,13 +111,13 @@ def deadline(clock: Clock, chars: int, past: Sequence[float]) -> float:
     return min(max(seconds, clock.least), clock.most)
 
 
-async def descend(
+async def run_ladder(
     ladder: Ladder,
-    ways: Mapping[str, Climb[T]],
+    ways: Mapping[str, FallbackStrategy[T]],
     *,
     label: str | None = None,
     on_rung: Callable[[RungRecord], None] | None = None,
-) -> Landing[T]:
+) -> FallbackResult[T]:
     """Try the rungs from the top and return what the first that succeeds gives, with a record of each.
 
     A rung without a way is passed over: it has no meaning for this user. `label` stands for the ladder's name on
@@ -131,7 +131,7 @@ async def descend(
         started = time.monotonic()
         result = await way(rung)
         seconds = time.monotonic() - started
-        if isinstance(result, Fallen):
+        if isinstance(result, FallbackFailure):
             record = RungRecord(label or ladder.name, rung.name, "fallen", result.reason, seconds)
         else:
             record = RungRecord(
@@ -140,8 +140,8 @@ async def descend(
         records.append(record)
         if on_rung is not None:
             on_rung(record)
-        if not isinstance(result, Fallen):
-            return Landing(result, tuple(records))
+        if not isinstance(result, FallbackFailure):
+            return FallbackResult(result, tuple(records))
         if result.ends_ladder:
             break
-    return Landing(None, tuple(records))
+    return FallbackResult(None, tuple(records))

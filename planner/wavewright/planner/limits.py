@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from wavewright.config.durations import Seconds
-from wavewright.planner.models import Budget, Model
+from wavewright.planner.models import Budget, DocumentModel
 
 
-class Limits(Model):
+class Limits(DocumentModel):
     """Upper bounds of a run; what reaches one is reported, never silent."""
 
     max_steps: Annotated[int, Field(ge=1)] = 50

@@ -10,16 +10,16 @@ import re
 from collections.abc import Container, Iterator, Mapping
 from typing import NamedTuple
 
-from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_faults import ExpressionError
 from wavewright.planner.check_caps import check_caps
-from wavewright.planner.check_subject import Subject
+from wavewright.planner.check_subject import CheckContext
 from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.embedded import walk_params
-from wavewright.planner.faults import fault
+from wavewright.planner.embedded import iterate_strings
+from wavewright.planner.faults import make_diagnostic
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import canonical_json
 from wavewright.planner.models import Step
-from wavewright.planner.reads import assured_steps, reads
+from wavewright.planner.reads import guarded_steps, reads
 from wavewright.planner.types import Json, StepId
 from wavewright.planner.uses import (
     condition_reads,
@@ -31,29 +31,29 @@ from wavewright.planner.uses import (
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-_FOREIGN = re.compile(r"\{\{-?\s*((?:steps|inputs|item)\b[\w.\[\]\"']*)[^{}]*\}\}")
+_TEMPLATE_REFERENCE = re.compile(r"\{\{-?\s*((?:steps|inputs|item)\b[\w.\[\]\"']*)[^{}]*\}\}")
 """A reference as template languages write it, with or without a filter."""
 
-_LOOKED_AT = 1000
+_MAX_STEPS_SEARCHED = 1000
 """Steps that are looked at, about, to find what a step's dependencies wait for: keeps lint linear."""
 
-_BATCH = 3
+_MIN_BATCH = 3
 """So many calls that differ in one literal are worth one `for_each`."""
 
 
-def lint(subject: Subject) -> Iterator[Diagnostic]:
+def lint(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield what looks like a slip."""
     calls = _calls(subject)
-    yield from _unread(subject)
-    yield from _repeated(subject, calls)
-    yield from _redundant(subject)
+    yield from _unread_outputs(subject)
+    yield from _repeated_calls(subject, calls)
+    yield from _redundant_dependencies(subject)
     yield from check_caps(subject)
-    yield from _batchable(calls)
-    yield from _unreachable(subject)
-    yield from _in_braces(subject)
+    yield from _batchable_calls(calls)
+    yield from _unreachable_steps(subject)
+    yield from _template_references(subject)
 
 
-def _unread(subject: Subject) -> Iterator[Diagnostic]:
+def _unread_outputs(subject: CheckContext) -> Iterator[Diagnostic]:
     """Without a `result` the outputs of terminal steps are the result, so every output has a reader."""
     if subject.plan.result is None:
         return
@@ -64,10 +64,10 @@ def _unread(subject: Subject) -> Iterator[Diagnostic]:
         if (
             only_looks
             and step.id not in used
-            and step.id not in subject.replaced
+            and step.id not in subject.superseded_by
             and step.tool not in subject.engine_params
         ):
-            yield fault(
+            yield make_diagnostic(
                 "W801",
                 f"/steps/{number}",
                 f"nobody reads the output of step {step.id!r}",
@@ -75,7 +75,7 @@ def _unread(subject: Subject) -> Iterator[Diagnostic]:
             )
 
 
-def _used_steps(subject: Subject) -> set[str]:
+def _used_steps(subject: CheckContext) -> set[str]:
     """Return what is read, waited for or watched; a gate that the goal put there is no use of the author's."""
     plan = subject.plan
     used = set[str]().union(*subject.graph.reads.values())
@@ -91,7 +91,7 @@ def _used_steps(subject: Subject) -> set[str]:
     return used
 
 
-class _Call(NamedTuple):
+class _CallArguments(NamedTuple):
     """What a step asks of its tool, as something to compare by."""
 
     number: int
@@ -100,31 +100,33 @@ class _Call(NamedTuple):
     values: tuple[str | bytes, ...]
 
 
-def _calls(subject: Subject) -> list[_Call]:
-    calls: list[_Call] = []
+def _calls(subject: CheckContext) -> list[_CallArguments]:
+    calls: list[_CallArguments] = []
     in_order: dict[tuple[str, ...], tuple[str, ...]] = {}
     for number, step in enumerate(subject.plan.steps):
         if step.supersedes is None:
             params = step.params
             written = tuple(params)
             names = in_order.get(written) or in_order.setdefault(written, tuple(sorted(written)))
-            calls.append(_Call(number, step, names, tuple([_text_of(params[name]) for name in names])))
+            calls.append(
+                _CallArguments(number, step, names, tuple([_comparison_key(params[name]) for name in names]))
+            )
     return calls
 
 
-def _text_of(value: Json) -> str | bytes:
+def _comparison_key(value: Json) -> str | bytes:
     """Return what tells a value from others; plain ones, which most are, take the short way."""
     return canonical_json(value) if isinstance(value, dict | list) else repr(value)
 
 
-def _repeated(subject: Subject, calls: list[_Call]) -> Iterator[Diagnostic]:
+def _repeated_calls(subject: CheckContext, calls: list[_CallArguments]) -> Iterator[Diagnostic]:
     first: dict[tuple[object, ...], StepId] = {}
     for call in calls:
         step = call.step
-        items = None if step.for_each is None else _text_of(step.for_each)
+        items = None if step.for_each is None else _comparison_key(step.for_each)
         same = first.setdefault((step.tool, call.names, call.values, items, step.when), step.id)
         if same != step.id and not subject.tools[step.tool].writes:
-            yield fault(
+            yield make_diagnostic(
                 "W802",
                 f"/steps/{call.number}",
                 f"step {step.id!r} makes the same call as step {same!r}",
@@ -132,14 +134,14 @@ def _repeated(subject: Subject, calls: list[_Call]) -> Iterator[Diagnostic]:
             )
 
 
-def _redundant(subject: Subject) -> Iterator[Diagnostic]:
+def _redundant_dependencies(subject: CheckContext) -> Iterator[Diagnostic]:
     graph = subject.graph
     wave = graph.wave_of()
     for number, step in enumerate(subject.plan.steps):
         if not step.depends_on:
             continue
         read = graph.reads[step.id]
-        behind = _behind(graph, step.id, wave)
+        behind = _transitive_dependencies(graph, step.id, wave)
         if not (read or behind) and len(set(step.depends_on)) == len(step.depends_on):
             continue
         named: set[StepId] = set()
@@ -147,7 +149,7 @@ def _redundant(subject: Subject) -> Iterator[Diagnostic]:
             why = _why_redundant(name, named, read, behind)
             named.add(name)
             if why is not None:
-                yield fault(
+                yield make_diagnostic(
                     "W803",
                     f"/steps/{number}/depends_on/{place}",
                     f"step {step.id!r} waits for {name!r} anyway: {why}",
@@ -165,7 +167,9 @@ def _why_redundant(
     return f"{behind[name]!r} waits for it" if name in behind else None
 
 
-def _behind(graph: PlanGraph, step_id: StepId, wave: Mapping[StepId, int]) -> dict[StepId, StepId]:
+def _transitive_dependencies(
+    graph: PlanGraph, step_id: StepId, wave: Mapping[StepId, int]
+) -> dict[StepId, StepId]:
     """Return which of a step's dependencies waits for what, as far as that is found soon."""
     waited_for = graph.dependencies[step_id]
     if len(waited_for) < 2:
@@ -174,7 +178,7 @@ def _behind(graph: PlanGraph, step_id: StepId, wave: Mapping[StepId, int]) -> di
     found: dict[StepId, StepId] = {}
     for name in sorted([name for name in waited_for if wave[name] > earliest]):
         waiting = [name]
-        while waiting and len(found) < _LOOKED_AT:
+        while waiting and len(found) < _MAX_STEPS_SEARCHED:
             before = [
                 other
                 for other in graph.dependencies[waiting.pop()]
@@ -185,28 +189,28 @@ def _behind(graph: PlanGraph, step_id: StepId, wave: Mapping[StepId, int]) -> di
     return found
 
 
-def _batchable(calls: list[_Call]) -> Iterator[Diagnostic]:
-    alike: dict[tuple[object, ...], list[_Call]] = {}
+def _batchable_calls(calls: list[_CallArguments]) -> Iterator[Diagnostic]:
+    alike: dict[tuple[object, ...], list[_CallArguments]] = {}
     for call in calls:
         step = call.step
         if step.for_each is None and step.when is None:
             policy = (step.optional, step.timeout, step.retry, step.budget)
             alike.setdefault((step.tool, call.names, step.depends_on, policy), []).append(call)
     for group in alike.values():
-        if len(group) >= _BATCH:
+        if len(group) >= _MIN_BATCH:
             yield from _differing_in_one(group)
 
 
-def _differing_in_one(group: list[_Call]) -> Iterator[Diagnostic]:
+def _differing_in_one(group: list[_CallArguments]) -> Iterator[Diagnostic]:
     """Report calls of one tool, with the same parameters, that differ in the value of one of these only."""
     reported: set[int] = set()
     for place, name in enumerate(group[0].names):
-        by_rest: dict[tuple[str | bytes, ...], list[_Call]] = {}
+        by_rest: dict[tuple[str | bytes, ...], list[_CallArguments]] = {}
         for call in group:
             by_rest.setdefault(call.values[:place] + call.values[place + 1 :], []).append(call)
         for same in by_rest.values():
             literal = [call for call in same if _is_literal(call.step.params[name])]
-            if len(literal) >= _BATCH and reported.isdisjoint(call.number for call in literal):
+            if len(literal) >= _MIN_BATCH and reported.isdisjoint(call.number for call in literal):
                 reported.update(call.number for call in literal)
                 yield _batch_warning(literal, name)
 
@@ -215,10 +219,10 @@ def _is_literal(value: Json) -> bool:
     return isinstance(value, str | int | float) and not holds_expression(value)
 
 
-def _batch_warning(calls: list[_Call], name: str) -> Diagnostic:
+def _batch_warning(calls: list[_CallArguments], name: str) -> Diagnostic:
     ids = [repr(call.step.id) for call in calls]
     named = ", ".join(ids[:4]) + (", …" if len(ids) > 4 else "")
-    return fault(
+    return make_diagnostic(
         "W804",
         f"/steps/{calls[0].number}",
         f"steps {named} call {calls[0].step.tool!r} with arguments that differ in {name!r} only",
@@ -226,12 +230,12 @@ def _batch_warning(calls: list[_Call], name: str) -> Diagnostic:
     )
 
 
-def _in_braces(subject: Subject) -> Iterator[Diagnostic]:
+def _template_references(subject: CheckContext) -> Iterator[Diagnostic]:
     for number, step in enumerate(subject.plan.steps):
-        for pointer, text in walk_params(step.params, f"/steps/{number}/params"):
-            found = _FOREIGN.search(text) if "{{" in text else None
+        for pointer, text in iterate_strings(step.params, f"/steps/{number}/params"):
+            found = _TEMPLATE_REFERENCE.search(text) if "{{" in text else None
             if found is not None:
-                yield fault(
+                yield make_diagnostic(
                     "W807",
                     pointer,
                     f"{found[0]!r} is not replaced: it reaches the tool as it stands",
@@ -239,7 +243,7 @@ def _in_braces(subject: Subject) -> Iterator[Diagnostic]:
                 )
 
 
-def _unreachable(subject: Subject) -> Iterator[Diagnostic]:
+def _unreachable_steps(subject: CheckContext) -> Iterator[Diagnostic]:
     if all(step.when is None and step.for_each != [] for step in subject.plan.steps):
         return
     never: set[str] = set()
@@ -249,7 +253,7 @@ def _unreachable(subject: Subject) -> Iterator[Diagnostic]:
         why, field = _why_never(step, never)
         if why is not None:
             never.add(step_id)
-            yield fault(
+            yield make_diagnostic(
                 "W805",
                 f"/steps/{numbers[step_id]}/{field}",
                 f"step {step_id!r} can never run: {why}",
@@ -264,7 +268,7 @@ def _why_never(step: Step, never: set[str]) -> tuple[str | None, str]:
     if step.when is None:
         return None, "when"
     condition = condition_use(step.when, "", "when").expression
-    absent = sorted(assured_steps(step.when) & never)
+    absent = sorted(guarded_steps(step.when) & never)
     if absent:
         return f"it asks for {absent[0]!r}, which never runs", "when"
     return ("its condition is always false" if _is_always_false(condition) else None), "when"
@@ -278,5 +282,5 @@ def _is_always_false(condition: str) -> bool:
         from wavewright.planner.expressions import evaluate
 
         return evaluate(condition, {}, _EPOCH) is False
-    except ExpressionFault:
+    except ExpressionError:
         return False

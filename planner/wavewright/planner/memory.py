@@ -15,11 +15,11 @@ from wavewright.planner.model_port import ModelCall
 from wavewright.planner.rendering import cut_middle
 from wavewright.planner.types import JsonObject, RunId, StepId
 
-MAX_QUESTION_CHARS: Final = 16_000
+MAX_QUESTION_LENGTH: Final = 16_000
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ModelQuestion:
     """What a model was asked, for whoever reads the journal."""
 
     role: str
@@ -30,49 +30,53 @@ class Question:
     index: int | None = None
 
 
-def question_of(call: ModelCall, text: str, redactor: Redactor) -> Question:
+def model_question(call: ModelCall, text: str, redactor: Redactor) -> ModelQuestion:
     """Return the question that a call puts with this text, without its secrets."""
     # Cut first, a secret could lose the end by which it is known.
-    said = cut_middle(redactor.redact(text), MAX_QUESTION_CHARS)
-    return Question(call.role, call.name, said, call.step, call.index)
+    said = cut_middle(redactor.redact(text), MAX_QUESTION_LENGTH)
+    return ModelQuestion(call.role, call.name, said, call.step, call.index)
 
 
-class Memory(Protocol):
+class ReplayCache(Protocol):
     """Kept answers of runs."""
 
-    async def learn(self, run: RunId) -> None:
+    async def load(self, run: RunId) -> None:
         """Take in what was kept for a run, before it goes on."""
         ...
 
-    def forget(self, run: RunId) -> None:
+    def evict(self, run: RunId) -> None:
         """Let go of what was learnt for a run that is not worked on any more."""
         ...
 
-    def recall(self, run: RunId, key: str) -> JsonObject | None:
+    def get(self, run: RunId, key: str) -> JsonObject | None:
         """Return the next kept answer of the run under the key, which then is given out no more; None for none."""
         ...
 
-    async def keep(self, run: RunId, key: str, answer: JsonObject, question: Question | None = None) -> None:
+    async def put(
+        self, run: RunId, key: str, answer: JsonObject, question: ModelQuestion | None = None
+    ) -> None:
         """Keep an answer that was got now, and what was asked; it is durable when this returns."""
         ...
 
 
-class NoMemory:
+class NullReplayCache:
     """Keeps nothing: for what is no run, and where no journal is."""
 
-    async def learn(self, run: RunId) -> None:
+    async def load(self, run: RunId) -> None:
         """Learn nothing."""
 
-    def forget(self, run: RunId) -> None:
+    def evict(self, run: RunId) -> None:
         """Know nothing to let go of."""
 
-    def recall(self, run: RunId, key: str) -> JsonObject | None:
+    def get(self, run: RunId, key: str) -> JsonObject | None:
         """Know nothing."""
         del run, key
         return None
 
-    async def keep(self, run: RunId, key: str, answer: JsonObject, question: Question | None = None) -> None:
+    async def put(
+        self, run: RunId, key: str, answer: JsonObject, question: ModelQuestion | None = None
+    ) -> None:
         """Keep nothing."""
 
 
-NO_MEMORY: Final[Memory] = NoMemory()
+NULL_REPLAY_CACHE: Final[ReplayCache] = NullReplayCache()

@@ -46,7 +46,7 @@ def minimal_plan(goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan | NoMin
         if name not in rules.required_tools and tools[name].only_reads and not tools[name].needs_approval
     ]
     first = outcome = complete_plan(builder, goal, tools, _REASONING)
-    while isinstance(outcome, NoMinimalPlan) and _grow(builder, spare):
+    while isinstance(outcome, NoMinimalPlan) and _add_data_step(builder, spare):
         outcome = complete_plan(builder, goal, tools, _REASONING)
     return outcome if isinstance(outcome, Plan) else first
 
@@ -88,7 +88,7 @@ def required_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> list[str]:
     return sorted((tool.name for tool in goal.tools if tool.name in wanted), key=turn)
 
 
-def _grow(builder: StepBuilder, spare: list[str]) -> bool:
+def _add_data_step(builder: StepBuilder, spare: list[str]) -> bool:
     """Add the next data tool that can be called; return whether there was one."""
     while spare:
         if builder.add(spare.pop(0)):

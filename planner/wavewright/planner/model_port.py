@@ -18,7 +18,7 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema, RunId, StepId
 Role: TypeAlias = Literal["planner", "recovery", "reviewer", "judge", "agent", "worker"]
 """Who asks: `worker` spends worker tokens, every other role orchestrator tokens."""
 
-Outcome: TypeAlias = Literal["answered", "refused", "truncated", "failed", "timeout", "over_budget"]
+ModelOutcome: TypeAlias = Literal["answered", "refused", "truncated", "failed", "timeout", "over_budget"]
 
 ModelErrorKind: TypeAlias = Literal[
     "unreachable", "overloaded", "denied", "refused", "bad_answer", "timeout", "over_budget", "over_context"
@@ -73,7 +73,7 @@ class ModelUse:
     name: str
     model: str
     """The model that answered, or the first that was asked."""
-    outcome: Outcome
+    outcome: ModelOutcome
     input_tokens: int = 0
     output_tokens: int = 0
     usd: float | None = None
@@ -192,7 +192,7 @@ class ModelChoice:
     fallbacks: tuple[str, ...] = field(default=())
 
 
-class Models(Protocol):
+class ModelClient(Protocol):
     """Whoever answers model calls. Budgets, retries, rates, clocks and redaction are behind it."""
 
     async def ask(

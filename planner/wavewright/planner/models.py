@@ -32,7 +32,7 @@ from wavewright.planner.types import (
 )
 
 
-class Model(BaseModel):
+class DocumentModel(BaseModel):
     """Base of everything that is read from a document: immutable, strict, and closed to unknown fields."""
 
     # Built at first use: a command that reads a plan does not pay for jobs, goals and patches.
@@ -41,11 +41,11 @@ class Model(BaseModel):
     )
 
 
-_Id = Annotated[str, Field(pattern=ID_PATTERN)]
+_StepIdText = Annotated[str, Field(pattern=ID_PATTERN)]
 Expression = Annotated[str, Field(min_length=1)]
 
 
-class Retry(Model):
+class Retry(DocumentModel):
     """How often and how patiently a failed call is tried again; see `docs/reference/retries.md`."""
 
     attempts: Annotated[int, Field(ge=1, le=100)] = 3
@@ -67,7 +67,7 @@ class Retry(Model):
         return {"attempts": self.attempts, **others(self)}
 
 
-class Budget(Model):
+class Budget(DocumentModel):
     """Upper bounds of what one step may spend; each call is reserved against them before it is made."""
 
     seconds: Seconds | None = None
@@ -80,7 +80,7 @@ class Budget(Model):
     """Cost in US dollars."""
 
 
-class Step(Model):
+class Step(DocumentModel):
     """One call of one tool, or one call an item where `for_each` is given."""
 
     why: str | None = None
@@ -126,35 +126,35 @@ class Step(Model):
         object.__setattr__(self, "__pydantic_fields_set__", given)
 
 
-class _Fields:
+class _SharedKeyObject:
     """Whatever fields; Python keeps the names of attributes once for all instances of a class."""
 
 
-def _sharing_names(names: Iterable[str]) -> dict[str, object]:
+def _shared_key_dict(names: Iterable[str]) -> dict[str, object]:
     """Return a dictionary whose copies share the table of its keys, as those of instances do."""
-    fields = _Fields()
-    for _ in range(_INSTANCES_UNTIL_TIGHT):
-        fields = _Fields()
+    fields = _SharedKeyObject()
+    for _ in range(_INSTANCES_TO_SHARE_KEYS):
+        fields = _SharedKeyObject()
         for name in names:
             setattr(fields, name, None)
     return vars(fields)
 
 
-_INSTANCES_UNTIL_TIGHT: Final = 32
+_INSTANCES_TO_SHARE_KEYS: Final = 32
 """Python leaves room for more attributes, and less of it in each further instance."""
-_STEP_FIELDS: Final = _sharing_names(Step.model_fields)
+_STEP_FIELDS: Final = _shared_key_dict(Step.model_fields)
 _GIVEN_FIELDS: Final = dict[frozenset[str], set[str]]()
 """The sets of fields that steps were given, one for all that were given the same; nobody changes one in place."""
 
 
-class Judge(Model):
+class JudgeCheck(DocumentModel):
     """A question that code cannot answer, put to a model with a rubric."""
 
     rubric: Annotated[str, Field(min_length=1)]
     """What the model is to look at, and what passes."""
 
 
-class Gate(Model):
+class Gate(DocumentModel):
     """A stop for bad data: exactly one of `check`, `schema`, `fresh_within`, `required`, `judge`.
 
     `on` names a step; in a goal template `on_tool` names a tool instead and stands for every step that calls it.
@@ -175,7 +175,7 @@ class Gate(Model):
     """Greatest age, at `now()`, of the time in the tool's freshness field."""
     required: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None = None
     """Fields of each output (dotted paths) that must be there and be neither null nor empty."""
-    judge: Judge | None = None
+    judge: JudgeCheck | None = None
     """A question for a model, where no code can decide."""
     severity: GateSeverity = "block"
     """`block` stops what depends on the step; `warn` is reported only."""
@@ -221,10 +221,10 @@ class Gate(Model):
         return "judge"
 
 
-class Cap(Model):
+class Cap(DocumentModel):
     """A ceiling that code puts on a confidence: `field` is at most `max` while `when` holds."""
 
-    field: _Id
+    field: _StepIdText
     """The field of the result whose confidence is bounded; `overall` is always there."""
     when: Expression = "true"
     """A condition (bare CEL); the cap holds where it is true."""
@@ -234,7 +234,7 @@ class Cap(Model):
     """The reason, shown beside the confidence."""
 
 
-class Plan(Model):
+class Plan(DocumentModel):
     """A goal turned into steps. The plan hash covers every field but the prose (`goal`, `reasoning`, `why`)."""
 
     version: Literal[1] = 1
@@ -266,7 +266,7 @@ class Plan(Model):
         raise KeyError(step_id)
 
 
-class AddStep(Model):
+class AddStep(DocumentModel):
     """Add a step; with `supersedes` the readers of a finished step are pointed at it."""
 
     op: Literal["add"] = "add"
@@ -275,7 +275,7 @@ class AddStep(Model):
     """The new step."""
 
 
-class ReplaceStep(Model):
+class ReplaceStep(DocumentModel):
     """Put another step in the place of an unfinished one of the same id."""
 
     op: Literal["replace"] = "replace"
@@ -284,7 +284,7 @@ class ReplaceStep(Model):
     """The step that takes the place; its `id` says of which."""
 
 
-class RemoveStep(Model):
+class RemoveStep(DocumentModel):
     """Remove an unfinished step that nothing reads."""
 
     op: Literal["remove"] = "remove"
@@ -293,7 +293,7 @@ class RemoveStep(Model):
     """The step that goes."""
 
 
-class RewireStep(Model):
+class RewireStep(DocumentModel):
     """Give an unfinished step another list of `depends_on`."""
 
     op: Literal["rewire"] = "rewire"
@@ -307,7 +307,7 @@ class RewireStep(Model):
 PatchOp = Annotated[AddStep | ReplaceStep | RemoveStep | RewireStep, Field(discriminator="op")]
 
 
-class PlanPatch(Model):
+class PlanPatch(DocumentModel):
     """A recovery as reviewable data, bound to the plan that it was made for."""
 
     base: PlanHash

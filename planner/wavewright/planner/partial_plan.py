@@ -13,14 +13,14 @@ from typing import Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from wavewright.config.documents import Fault
+from wavewright.config.documents import DocumentFault
 from wavewright.config.sources import pointer_keys
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.models import Cap, Gate, Plan, Step
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 M = TypeVar("M", bound=BaseModel)
-_Located: TypeAlias = "tuple[list[str], str]"
+_LocatedFault: TypeAlias = "tuple[list[str], str]"
 """A fault of shape: the keys that lead to it, and its kind."""
 
 _NEEDS_FIELD: Final = {"E204": "params", "E305": "for_each", "E306": "when"}
@@ -32,7 +32,7 @@ _NEEDS_STEPS: Final = frozenset({"E503", "E505", "E506", "E701", "E702", "E703",
 
 
 @dataclass(slots=True)
-class _Part:
+class _PartialNode:
     """A step, gate or cap as it was written, with what is wrong in it."""
 
     given: JsonObject = field(default_factory=dict[str, Json])
@@ -56,8 +56,8 @@ class PartialPlan:
     plan: Plan
     untyped: frozenset[StepId]
     """Steps of whose output nothing is known: they may run once an item or once."""
-    _steps: Sequence[_Part]
-    _root: _Part
+    _steps: Sequence[_PartialNode]
+    _root: _PartialNode
     _replaced: frozenset[str]
     """Pointers of what was left out, or has a stand-in."""
 
@@ -78,7 +78,7 @@ class PartialPlan:
         return not self._steps[int(keys[1])].may_have(needed)
 
 
-def partial_plan(value: Json, faults: Iterable[Fault]) -> PartialPlan | None:
+def read_partial_plan(value: Json, faults: Iterable[DocumentFault]) -> PartialPlan | None:
     """Return the valid part of a plan's value; nothing where it has no list of steps.
 
     Args:
@@ -113,27 +113,27 @@ _REQUIRED: Final = frozenset({"id", "tool"})
 _NO_CAP: Final = Cap.model_construct(field="overall", when="true", max=1.0, because="-")
 
 
-def _parts(items: Json, name: str, faults: Sequence[_Located]) -> list[_Part]:
+def _parts(items: Json, name: str, faults: Sequence[_LocatedFault]) -> list[_PartialNode]:
     """Return each item of a list with what is wrong in it; none where it is no list."""
     if not isinstance(items, list):
         return []
-    found: dict[int, list[_Located]] = {}
+    found: dict[int, list[_LocatedFault]] = {}
     for path, kind in faults:
         if len(path) > 1 and path[0] == name and path[1].isdecimal():
             found.setdefault(int(path[1]), []).append((path[2:], kind))
     return [_part(item, found.get(number, ())) for number, item in enumerate(items)]
 
 
-def _part(value: Json, faults: Sequence[_Located]) -> _Part:
+def _part(value: Json, faults: Sequence[_LocatedFault]) -> _PartialNode:
     if not isinstance(value, dict):
-        return _Part(has_unknown=True, is_whole=False)
+        return _PartialNode(has_unknown=True, is_whole=False)
     unknown = {path[0] for path, kind in faults if len(path) == 1 and kind == "unknown_field"}
     faulty = {path[0] for path, _ in faults if path} - unknown
     given = {name: inner for name, inner in value.items() if name not in faulty | unknown}
-    return _Part(given, faulty, has_unknown=bool(unknown), is_whole=not faults)
+    return _PartialNode(given, faulty, has_unknown=bool(unknown), is_whole=not faults)
 
 
-def _step(part: _Part, number: int) -> Step:
+def _step(part: _PartialNode, number: int) -> Step:
     stand_in: JsonObject = {"id": f"unnamed__{number}", "tool": "?"}
     made = _valid(Step, stand_in | part.given)
     if made is not None:
@@ -143,7 +143,7 @@ def _step(part: _Part, number: int) -> Step:
     return Step.model_validate(stand_in)
 
 
-def _gate(part: _Part, number: int) -> Gate:
+def _gate(part: _PartialNode, number: int) -> Gate:
     made = _valid(Gate, part.given)
     if made is not None:
         return made

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from wavewright.planner.binding import bind_plan, mandatory_caps, mandatory_gates
 from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.faults import fault
+from wavewright.planner.faults import make_diagnostic
 from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import canonical_json, plan_hash
@@ -30,10 +30,10 @@ from wavewright.planner.models import (
     Step,
 )
 from wavewright.planner.plan_diff import PlanDiff, diff_plans
-from wavewright.planner.replacements import origins
+from wavewright.planner.replacements import superseding_origins
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.suggestions import choice
-from wavewright.planner.superseding import point_cap, point_gate, point_step, point_value
+from wavewright.planner.suggestions import suggest_name
+from wavewright.planner.superseding import repoint_cap, repoint_gate, repoint_step, repoint_value
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 __all__ = [
@@ -43,7 +43,7 @@ __all__ = [
     "apply_patch",
     "check_patch",
     "diff_plans",
-    "fingerprint",
+    "patch_fingerprint",
 ]
 
 
@@ -93,18 +93,18 @@ def check_patch(
         tried: Fingerprints of patches that were applied before.
     """
     signatures = tools or {}
-    mark = fingerprint(plan, patch, red_gates)
-    change = _Change(plan, patch, frozenset(finished), goal)
+    mark = patch_fingerprint(plan, patch, red_gates)
+    change = _PatchApplication(plan, patch, frozenset(finished), goal)
     faults = [
-        *_refusals(plan, patch, goal, round_number, tried=mark in tried),
+        *_patch_faults(plan, patch, goal, round_number, tried=mark in tried),
         *change.faults,
     ]
     made = change.plan() if goal is None else bind_plan(change.plan(), goal, signatures)
     if not faults:
-        faults += _changed_past(plan, made, finished)
+        faults += _finished_step_changes(plan, made, finished)
     if not faults and plan_hash(made) == plan_hash(plan):
         faults.append(
-            fault("E409", "/ops", "the patch changes nothing", "change a step, or end the recovery")
+            make_diagnostic("E409", "/ops", "the patch changes nothing", "change a step, or end the recovery")
         )
     return PatchCheck(
         diagnostics=tuple(faults),
@@ -145,13 +145,13 @@ def apply_patch(
     return checked.plan
 
 
-def fingerprint(plan: Plan, patch: PlanPatch, red_gates: Iterable[GateId]) -> str:
+def patch_fingerprint(plan: Plan, patch: PlanPatch, red_gates: Iterable[GateId]) -> str:
     """Return what a patch tries, so that trying the same twice is seen.
 
     Steps that stand for others count as the first of their line: calling `prices` again as `prices_3`, because the
     gate on `prices_2` is red, is what was tried as `prices_2`.
     """
-    first = origins(plan)
+    first = superseding_origins(plan)
     for step in _new_steps(patch):
         if step.supersedes is not None:
             first[step.id] = first.get(step.supersedes, step.supersedes)
@@ -173,7 +173,7 @@ def _original_op(
     match op:
         case AddStep(step=step) | ReplaceStep(step=step):
             for new, old in first.items():
-                step = point_step(step, new, old)
+                step = repoint_step(step, new, old)
             content = step.model_dump(mode="json", exclude_defaults=True, exclude={"why", "id", "supersedes"})
             return {"op": op.op, "id": first.get(step.id, step.id), "step": content}
         case RemoveStep(id=step_id):
@@ -186,20 +186,20 @@ def _original_op(
             }
 
 
-def _refusals(
+def _patch_faults(
     plan: Plan, patch: PlanPatch, goal: Goal | None, round_number: int, *, tried: bool
 ) -> Iterable[Diagnostic]:
     """Yield what is wrong with a patch as a whole, whatever its operations do."""
     if patch.base != (now := plan_hash(plan)):
         is_cut = bool(patch.base) and now.startswith(patch.base)
-        yield fault(
+        yield make_diagnostic(
             "E409",
             "/base",
             f"the patch was made for the plan {patch.base}, and the plan is {now} now",
             f"write the whole hash: {now}" if is_cut else "make the patch again for the plan as it is",
         )
     if tried:
-        yield fault(
+        yield make_diagnostic(
             "E409",
             "/ops",
             "the same patch was tried before against the same red gates",
@@ -208,7 +208,7 @@ def _refusals(
     if goal is None:
         return
     if round_number > goal.limits.rounds:
-        yield fault(
+        yield make_diagnostic(
             "E409",
             "",
             f"this would be recovery round {round_number}, and {goal.limits.rounds} are allowed",
@@ -216,20 +216,20 @@ def _refusals(
         )
     for number, op in enumerate(patch.ops):
         if isinstance(op, AddStep | ReplaceStep) and op.step.tool not in goal.tool_names:
-            yield fault(
+            yield make_diagnostic(
                 "E409",
                 f"/ops/{number}/step/tool",
                 f"step {op.step.id!r} calls {op.step.tool!r}, which this goal does not allow",
-                choice(op.step.tool, goal.tool_names, what="allowed tools"),
+                suggest_name(op.step.tool, goal.tool_names, what="allowed tools"),
             )
 
 
-def _changed_past(old: Plan, new: Plan, finished: Collection[StepId]) -> Iterator[Diagnostic]:
+def _finished_step_changes(old: Plan, new: Plan, finished: Collection[StepId]) -> Iterator[Diagnostic]:
     """Yield finished steps that binding would change: the goal gives last steps parameters of their own."""
     after = {step.id: step for step in new.steps}
     for step in old.steps:
         if step.id in finished and after.get(step.id) != step:
-            yield fault(
+            yield make_diagnostic(
                 "E409",
                 "/ops",
                 f"the patch would make the finished step {step.id!r} a last step, with other parameters",
@@ -247,7 +247,7 @@ def _has_effect(signature: ToolSignature | None) -> bool:
     )
 
 
-class _Change:
+class _PatchApplication:
     """A plan while the operations of a patch are applied to it, one after the other."""
 
     def __init__(self, plan: Plan, patch: PlanPatch, finished: frozenset[StepId], goal: Goal | None) -> None:
@@ -284,14 +284,14 @@ class _Change:
             case AddStep(step=step):
                 self._add(step, pointer)
             case ReplaceStep(step=step):
-                if self._is_open(step.id, f"{pointer}/step/id"):
+                if self._is_changeable(step.id, f"{pointer}/step/id"):
                     self._steps[step.id] = step
             case RemoveStep(id=step_id):
-                if self._is_open(step_id, f"{pointer}/id"):
+                if self._is_changeable(step_id, f"{pointer}/id"):
                     del self._steps[step_id]
                     self._removed[step_id] = pointer
             case RewireStep(id=step_id, depends_on=names):
-                if self._is_open(step_id, f"{pointer}/id"):
+                if self._is_changeable(step_id, f"{pointer}/id"):
                     self._steps[step_id] = self._steps[step_id].model_copy(update={"depends_on": names})
 
     def _add(self, step: Step, pointer: str) -> None:
@@ -308,13 +308,13 @@ class _Change:
     def _before_ids(self) -> tuple[StepId, ...]:
         return tuple(step.id for step in self._before.steps)
 
-    def _is_open(self, step_id: StepId, pointer: str) -> bool:
+    def _is_changeable(self, step_id: StepId, pointer: str) -> bool:
         """Return whether a step is there and may still be changed; say so where it may not."""
         if step_id not in self._steps:
             self._refuse(
                 pointer,
                 f"the patch speaks of step {step_id!r}, which the plan does not have",
-                choice(step_id, self._steps, what="steps"),
+                suggest_name(step_id, self._steps, what="steps"),
             )
             return False
         if step_id in self._finished:
@@ -339,7 +339,7 @@ class _Change:
                 self._refuse_superseding(
                     pointer,
                     f"step {op.step.id!r} supersedes {old!r}, which the plan does not have",
-                    choice(old, self._steps, what="steps"),
+                    suggest_name(old, self._steps, what="steps"),
                 )
             elif standing is not None:
                 self._refuse_superseding(
@@ -357,7 +357,7 @@ class _Change:
                 f"supersede {reader!r} in the same patch as well",
             )
         for old, new in pairs.items():
-            self._point(old, new, superseded=frozenset(pairs) | frozenset(earlier))
+            self._repoint(old, new, superseded=frozenset(pairs) | frozenset(earlier))
 
     def _stale_readers(self, pairs: Mapping[StepId, StepId]) -> list[tuple[StepId, StepId]]:
         graph = PlanGraph.of(self._before)
@@ -369,20 +369,20 @@ class _Change:
             if reader in self._finished and reader not in pairs and reader not in superseded_before
         ]
 
-    def _point(self, old: StepId, new: StepId, *, superseded: frozenset[StepId]) -> None:
+    def _repoint(self, old: StepId, new: StepId, *, superseded: frozenset[StepId]) -> None:
         """Point everybody who reads `old` at `new`: but for the new step itself, and for what is past."""
         for step_id, step in self._steps.items():
             if step_id != new and step_id not in superseded and step_id not in self._finished:
-                self._steps[step_id] = point_step(step, old, new)
-        self._gates = tuple(point_gate(gate, old, new) for gate in self._gates)
-        self._caps = tuple(point_cap(cap, old, new) for cap in self._caps)
-        self._result = point_value(self._result, old, new)
+                self._steps[step_id] = repoint_step(step, old, new)
+        self._gates = tuple(repoint_gate(gate, old, new) for gate in self._gates)
+        self._caps = tuple(repoint_cap(cap, old, new) for cap in self._caps)
+        self._result = repoint_value(self._result, old, new)
 
     def _check_readers_of_removed(self) -> None:
         if not self._removed:
             return
         graph = PlanGraph.of(
-            self._before.model_copy(update={"steps": (*self._steps.values(), *self._ghosts())})
+            self._before.model_copy(update={"steps": (*self._steps.values(), *self._removed_steps())})
         )
         for step_id, pointer in self._removed.items():
             readers = [reader for reader in graph.dependants.get(step_id, ()) if reader in self._steps]
@@ -394,17 +394,17 @@ class _Change:
                     f"replace {readers[0]!r} as well, or leave {step_id!r}",
                 )
 
-    def _ghosts(self) -> list[Step]:
+    def _removed_steps(self) -> list[Step]:
         """Return the removed steps, so that the graph can say who would miss them."""
         return [
             step for step in self._before.steps if step.id in self._removed and step.id not in self._steps
         ]
 
     def _refuse(self, pointer: str, message: str, hint: str | None) -> None:
-        self.faults.append(fault("E409", pointer, message, hint))
+        self.faults.append(make_diagnostic("E409", pointer, message, hint))
 
     def _refuse_superseding(self, pointer: str, message: str, hint: str | None) -> None:
-        self.faults.append(fault("E408", pointer, message, hint))
+        self.faults.append(make_diagnostic("E408", pointer, message, hint))
 
 
 def _free_id(step_id: StepId, taken: Mapping[str, StepId]) -> str:

@@ -40,13 +40,13 @@ class StepChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PlanShape:
     """A plan's size."""
 
     hash: PlanHash
     steps: int
     waves: int
-    width: int
+    max_parallelism: int
     seconds: float
     """Expected length of its critical path."""
 
@@ -55,8 +55,8 @@ class Shape:
 class PlanDiff:
     """What changes from one plan to another."""
 
-    old: Shape
-    new: Shape
+    old: PlanShape
+    new: PlanShape
     added: tuple[Step, ...]
     removed: tuple[Step, ...]
     changed: tuple[StepChange, ...]
@@ -98,9 +98,9 @@ class PlanDiff:
             instead = f", instead of {step.supersedes}" if step.supersedes else ""
             yield f"+ {step.id}: {step.tool}{instead}"
             yield from (
-                f"    {name}: {_text(value)}"
+                f"    {name}: {_value_text(value)}"
                 for name, value in _step_as_json(step).items()
-                if name not in _SHOWN
+                if name not in _SHOWN_FIELDS
             )
         yield from (f"- {step.id}: {step.tool}" for step in self.removed)
         for change in self.changed:
@@ -109,13 +109,13 @@ class PlanDiff:
         yield from (f"~ {_change_text(field)}" for field in self.elsewhere)
         yield from (f"+ {before} -> {after}" for before, after in self.edges_added)
         yield from (f"- {before} -> {after}" for before, after in self.edges_removed)
-        yield f"steps   {_figures(self.old.steps, self.new.steps)}"
-        yield f"waves   {_figures(self.old.waves, self.new.waves)}"
-        yield f"width   {_figures(self.old.width, self.new.width)}"
-        yield f"seconds {_figures(self.old.seconds, self.new.seconds)}"
+        yield f"steps   {_metric_change(self.old.steps, self.new.steps)}"
+        yield f"waves   {_metric_change(self.old.waves, self.new.waves)}"
+        yield f"width   {_metric_change(self.old.max_parallelism, self.new.max_parallelism)}"
+        yield f"seconds {_metric_change(self.old.seconds, self.new.seconds)}"
 
 
-_SHOWN = frozenset({"id", "tool", "supersedes"})
+_SHOWN_FIELDS = frozenset({"id", "tool", "supersedes"})
 _TEXT_WIDTH = 80
 
 
@@ -128,28 +128,28 @@ def diff_plans(
     """
     before, after = PlanGraph.of(old), PlanGraph.of(new)
     return PlanDiff(
-        old=_shape(old, before, tools),
-        new=_shape(new, after, tools),
+        old=_plan_shape(old, before, tools),
+        new=_plan_shape(new, after, tools),
         added=tuple(step for step in new.steps if step.id not in before.steps),
         removed=tuple(step for step in old.steps if step.id not in after.steps),
-        changed=tuple(_changes(old, new)),
+        changed=tuple(_step_changes(old, new)),
         edges_added=tuple(edge for edge in after.edges if edge not in frozenset(before.edges)),
         edges_removed=tuple(edge for edge in before.edges if edge not in frozenset(after.edges)),
-        elsewhere=(*_elsewhere(old, new), *(_goal_changes(*goals) if goals is not None else ())),
+        elsewhere=(*_other_changes(old, new), *(_goal_changes(*goals) if goals is not None else ())),
     )
 
 
-def _shape(plan: Plan, graph: PlanGraph, tools: Mapping[str, ToolSignature]) -> Shape:
-    return Shape(
+def _plan_shape(plan: Plan, graph: PlanGraph, tools: Mapping[str, ToolSignature]) -> PlanShape:
+    return PlanShape(
         hash=plan_hash(plan),
         steps=len(plan.steps),
         waves=graph.depth,
-        width=graph.width,
+        max_parallelism=graph.width,
         seconds=graph.critical_path(expected_seconds(plan, tools)).seconds,
     )
 
 
-def _changes(old: Plan, new: Plan) -> Iterator[StepChange]:
+def _step_changes(old: Plan, new: Plan) -> Iterator[StepChange]:
     before = {step.id: _step_as_json(step) for step in old.steps}
     for step in new.steps:
         if step.id in before:
@@ -158,7 +158,7 @@ def _changes(old: Plan, new: Plan) -> Iterator[StepChange]:
                 yield StepChange(step.id, fields)
 
 
-def _elsewhere(old: Plan, new: Plan) -> Iterator[FieldChange]:
+def _other_changes(old: Plan, new: Plan) -> Iterator[FieldChange]:
     sides: list[JsonObject] = [
         {
             "inputs": plan.inputs,
@@ -175,11 +175,11 @@ def _elsewhere(old: Plan, new: Plan) -> Iterator[FieldChange]:
 
 
 def _goal_changes(old: Goal, new: Goal) -> Iterator[FieldChange]:
-    sides = [goal.model_dump(mode="json", by_alias=True, exclude=_IN_PLAN) for goal in (old, new)]
+    sides = [goal.model_dump(mode="json", by_alias=True, exclude=_PLAN_FIELDS) for goal in (old, new)]
     yield from _differences(sides[0], sides[1], "goal")
 
 
-_IN_PLAN: Final = {"name", "job", "inputs", "gates", "caps"}
+_PLAN_FIELDS: Final = {"name", "job", "inputs", "gates", "caps"}
 """What a bound plan has of its goal, and names."""
 
 
@@ -200,12 +200,12 @@ def _step_as_json(step: Step) -> JsonObject:
     return step.model_dump(mode="json", exclude_defaults=True, exclude={"why"})
 
 
-def _shape_as_json(shape: Shape) -> JsonObject:
+def _shape_as_json(shape: PlanShape) -> JsonObject:
     return {
         "hash": shape.hash,
         "steps": shape.steps,
         "waves": shape.waves,
-        "width": shape.width,
+        "width": shape.max_parallelism,
         "seconds": shape.seconds,
     }
 
@@ -216,16 +216,16 @@ def _field_as_json(field: FieldChange) -> JsonObject:
 
 def _change_text(field: FieldChange) -> str:
     if field.old is None:
-        return f"{field.path}: {_text(field.new)} (added)"
+        return f"{field.path}: {_value_text(field.new)} (added)"
     if field.new is None:
         return f"{field.path}: removed"
-    return f"{field.path}: {_text(field.old)} -> {_text(field.new)}"
+    return f"{field.path}: {_value_text(field.old)} -> {_value_text(field.new)}"
 
 
-def _text(value: Json) -> str:
+def _value_text(value: Json) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 1] + "…"
 
 
-def _figures(old: float, new: float) -> str:
+def _metric_change(old: float, new: float) -> str:
     return f"{old:g}" if old == new else f"{old:g} -> {new:g}"

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from wavewright.config.json_scan import JsonScanner, Note, ScanError
-from wavewright.config.nodes import ListNode, Member, Node, ObjectNode, ScalarNode, walk
-from wavewright.config.sources import DocumentError, Fault, ReadLimits, Source, Span, pointer_token
+from wavewright.config.nodes import ListNode, Member, Node, ObjectNode, ScalarNode, iterate_nodes
+from wavewright.config.sources import DocumentError, DocumentFault, ReadLimits, Source, Span, pointer_token
 
 WRAPPERS = frozenset({"plan", "result", "output", "response", "execution_plan"})
 ALIASES = {
@@ -34,11 +34,11 @@ STEP_FIELDS = ("why", "id", "tool", "params", "for_each", "when", "depends_on", 
 """What a model may write of a plan and of a step; everything else is policy, or unknown."""
 
 _OPTIONAL_STEP_FIELDS = frozenset({"why", "params", "for_each", "when", "depends_on", "optional"})
-_REFUSALS = ("error", "cannot_plan", "ask")
-_OPTIONAL_PLAN_FIELDS = frozenset({"version", "goal", "reasoning", "gates", "result", *_REFUSALS})
-_TOOL_CALL = frozenset({"name", "arguments", "id", "call_id", "type", "index"})
-_MOST_WRAPPERS = 2
-_LEAST_BYTES = 100
+_REFUSAL_FIELDS = ("error", "cannot_plan", "ask")
+_OPTIONAL_PLAN_FIELDS = frozenset({"version", "goal", "reasoning", "gates", "result", *_REFUSAL_FIELDS})
+_TOOL_CALL_FIELDS = frozenset({"name", "arguments", "id", "call_id", "type", "index"})
+_MAX_WRAPPERS = 2
+_MIN_STEP_BYTES = 100
 """What a step takes at least; an answer of more steps than that allows is not looked at one by one."""
 _CLOSERS = frozenset(" \t\n\r}]")
 
@@ -51,7 +51,7 @@ class Unwrapped:
     path: list[Node]
     """The objects around it, itself included."""
     notes: list[Note] = field(default_factory=list[Note])
-    faults: list[Fault] = field(default_factory=list[Fault])
+    faults: list[DocumentFault] = field(default_factory=list[DocumentFault])
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class PlanNode:
 
     node: ObjectNode
     notes: list[Note]
-    faults: list[Fault]
+    faults: list[DocumentFault]
 
 
 # --- unwrapping ---------------------------------------------------------------------------------------------
@@ -74,20 +74,20 @@ def unwrap(node: Node, source: Source, max_depth: int) -> Unwrapped | None:
     """
     path: list[Node] = []
     notes: list[Note] = []
-    faults: list[Fault] = []
+    faults: list[DocumentFault] = []
     seen: set[str] = set()
     wrappers = 0
     while True:
         path.append(node)
         if isinstance(node, ObjectNode) and _is_plan(node):
             return Unwrapped(node, path, notes, faults)
-        if isinstance(node, ListNode) and any(_looks_like_step(item) for item in node.items):
+        if isinstance(node, ListNode) and any(_resembles_step(item) for item in node.items):
             notes.append(Note("bare_list", node.start))
             plan = ObjectNode(node.start, node.end, {"steps": Member(Span(node.start, node.start + 1), node)})
             return Unwrapped(plan, path, notes, faults)
         inner, kind = _unwrap_once(node, source, max_depth, notes, faults)
         wrappers += kind == "wrapper"
-        if inner is None or (kind in seen and kind != "wrapper") or wrappers > _MOST_WRAPPERS:
+        if inner is None or (kind in seen and kind != "wrapper") or wrappers > _MAX_WRAPPERS:
             return None
         seen.add(kind)
         notes.append(Note(kind, node.start))
@@ -95,7 +95,7 @@ def unwrap(node: Node, source: Source, max_depth: int) -> Unwrapped | None:
 
 
 def _unwrap_once(
-    node: Node, source: Source, max_depth: int, notes: list[Note], faults: list[Fault]
+    node: Node, source: Source, max_depth: int, notes: list[Note], faults: list[DocumentFault]
 ) -> tuple[Node | None, str]:
     if isinstance(node, ScalarNode):
         return _json_in(node, source, max_depth, notes, faults), "double_encoding"
@@ -108,29 +108,29 @@ def _unwrap_once(
     function = node.members.get("function")
     if function is not None and node.members.keys() <= {"function", "id", "type", "index"}:
         node = function.node
-    if isinstance(node, ObjectNode) and {"name", "arguments"} <= node.members.keys() <= _TOOL_CALL:
+    if isinstance(node, ObjectNode) and {"name", "arguments"} <= node.members.keys() <= _TOOL_CALL_FIELDS:
         return node.members["arguments"].node, "tool_call"
     return None, ""
 
 
 def _is_plan(node: ObjectNode) -> bool:
-    return "steps" in node.members or refusal_of(node) is not None
+    return "steps" in node.members or refusal_field(node) is not None
 
 
-def refusal_of(node: ObjectNode) -> str | None:
+def refusal_field(node: ObjectNode) -> str | None:
     """Return the field by which the planner says that there is no plan, if it does."""
-    for key in _REFUSALS:
+    for key in _REFUSAL_FIELDS:
         member = node.members.get(key)
-        if member is not None and not _says_nothing(member.node):
+        if member is not None and not _is_blank(member.node):
             return key
     return None
 
 
-def _says_nothing(node: Node) -> bool:
+def _is_blank(node: Node) -> bool:
     """Whether a field that is not meant to be there was filled in all the same, with nothing."""
     if isinstance(node, ObjectNode):
         question = node.members.get("question")
-        return not node.members if question is None else _says_nothing(question.node)
+        return not node.members if question is None else _is_blank(question.node)
     return isinstance(node, ScalarNode) and (node.value is None or node.value is False or node.value == "")
 
 
@@ -142,14 +142,14 @@ def is_step(node: Node) -> bool:
     return "tool" in fields and not fields.isdisjoint({"id", "params", "depends_on"})
 
 
-def _looks_like_step(node: Node) -> bool:
+def _resembles_step(node: Node) -> bool:
     return isinstance(node, ObjectNode) and (
         is_step(node) or {"tool", "tool_name"} & node.members.keys() != set()
     )
 
 
 def _json_in(
-    node: ScalarNode, source: Source, max_depth: int, notes: list[Note], faults: list[Fault]
+    node: ScalarNode, source: Source, max_depth: int, notes: list[Note], faults: list[DocumentFault]
 ) -> Node | None:
     """Return the list or object that a string holds; its nodes stand where the string stands."""
     text = node.value
@@ -166,12 +166,14 @@ def _json_in(
     if not _CLOSERS.issuperset(rest):
         return None
     if scanner.unclosed:
-        raise DocumentError(source, (Fault("truncated", "the JSON inside a string is not closed", where),))
+        raise DocumentError(
+            source, (DocumentFault("truncated", "the JSON inside a string is not closed", where),)
+        )
     notes.extend(Note(note.kind, node.start) for note in scanner.notes)
     if rest.strip():
         notes.append(Note("surplus_closer", node.start))
     faults.extend(replace(fault, span=where) for fault in scanner.faults)
-    for one in walk(inner):
+    for one in iterate_nodes(inner):
         one.start, one.end = node.start, node.end
         if isinstance(one, ObjectNode):
             one.members = {key: Member(where, member.node) for key, member in one.members.items()}
@@ -181,19 +183,19 @@ def _json_in(
 # --- the plan's own terms -----------------------------------------------------------------------------------
 
 
-def as_written(unwrapped: Unwrapped, source: Source, limits: ReadLimits) -> PlanNode:
+def normalize_plan(unwrapped: Unwrapped, source: Source, limits: ReadLimits) -> PlanNode:
     """Return a plan-shaped object in the plan language's own terms.
 
     Raises:
         DocumentError: the planner says that there is no plan, or a key stands twice.
     """
-    refusal = refusal_of(unwrapped.node)
+    refusal = refusal_field(unwrapped.node)
     if refusal is not None:
         raise DocumentError(source, (_planner_error(unwrapped.node, refusal),))
-    return _Rewriter(source, limits, unwrapped).plan()
+    return _PlanNormalizer(source, limits, unwrapped).plan()
 
 
-def _planner_error(node: ObjectNode, refusal: str) -> Fault:
+def _planner_error(node: ObjectNode, refusal: str) -> DocumentFault:
     member = node.members[refusal]
     said = member.node.value if isinstance(member.node, ScalarNode) else None
     words = f": {said[:200]!r}" if isinstance(said, str) else ""
@@ -204,19 +206,19 @@ def _planner_error(node: ObjectNode, refusal: str) -> Fault:
         if refusal == "ask"
         else "change the goal or its tools"
     )
-    return Fault("planner_error", message, member.key, pointer_token(refusal), hint)
+    return DocumentFault("planner_error", message, member.key, pointer_token(refusal), hint)
 
 
-class _Rewriter:
+class _PlanNormalizer:
     """Writes one plan again, field by field, keeping every node's place."""
 
     def __init__(self, source: Source, limits: ReadLimits, unwrapped: Unwrapped) -> None:
         self._source = source
         self._max_depth = limits.max_depth
-        self._most_steps = limits.max_bytes // _LEAST_BYTES
+        self._most_steps = limits.max_bytes // _MIN_STEP_BYTES
         self._old = unwrapped.node
         self._notes = unwrapped.notes
-        self._faults: list[Fault] = []
+        self._faults: list[DocumentFault] = []
 
     def plan(self) -> PlanNode:
         members = self._fields(self._old, {}, PLAN_FIELDS, _OPTIONAL_PLAN_FIELDS, "the plan")
@@ -231,7 +233,9 @@ class _Rewriter:
                 f"the plan has {len(steps.node.items):,} steps, and is not read: {self._most_steps:,} at most"
             )
             hint = "use for_each for calls that differ only in an item"
-            raise DocumentError(self._source, (Fault("too_many_steps", message, steps.key, "/steps", hint),))
+            raise DocumentError(
+                self._source, (DocumentFault("too_many_steps", message, steps.key, "/steps", hint),)
+            )
         self._change(plan, "version", self._version)
         self._change(plan, "gates", self._gates)
         self._change(plan, "steps", self._steps)
@@ -252,7 +256,7 @@ class _Rewriter:
             if key in named:
                 message = f"{written!r} stands beside another name of {key!r} in {owner}"
                 hint = "keep one of them: which of the two counts would be a guess"
-                fault = Fault("duplicate_key", message, member.key, hint=hint)
+                fault = DocumentFault("duplicate_key", message, member.key, hint=hint)
                 raise DocumentError(self._source, (fault,))
             named.add(key)
             if key in optional and _is_absent(key, member.node):
@@ -260,7 +264,7 @@ class _Rewriter:
             elif key not in known:
                 message = f"{written!r} is no field that a planner may write in {owner}"
                 self._faults.append(
-                    Fault("unknown_field", message, member.key, hint=f"there is {', '.join(known)}")
+                    DocumentFault("unknown_field", message, member.key, hint=f"there is {', '.join(known)}")
                 )
             else:
                 if key != written:
@@ -316,7 +320,7 @@ class _Rewriter:
     def _params(self, node: Node) -> Node:
         if not isinstance(node, ScalarNode) or not isinstance(node.value, str):
             return node
-        faults: list[Fault] = []
+        faults: list[DocumentFault] = []
         inner = _json_in(node, self._source, self._max_depth, self._notes, faults)
         if faults:
             raise DocumentError(self._source, tuple(faults))
@@ -358,7 +362,7 @@ def _is_null(node: Node) -> bool:
 
 
 def _is_absent(key: str, node: Node) -> bool:
-    return _says_nothing(node) if key in _REFUSALS else _is_null(node)
+    return _is_blank(node) if key in _REFUSAL_FIELDS else _is_null(node)
 
 
 def _integer_id(step: Node) -> int | None:

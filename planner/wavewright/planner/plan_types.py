@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cached_property
 
-from wavewright.planner.cel_faults import ExpressionFault
+from wavewright.planner.cel_faults import ExpressionError
 from wavewright.planner.cel_types import TypedEnvironment
 from wavewright.planner.goals import Goal
 from wavewright.planner.hashing import canonical_json
-from wavewright.planner.inferred import schema_of, scope_of
+from wavewright.planner.inferred import infer_schema, schema_definitions
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.reads import reads
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import JsonObject, JsonSchema, StepId
-from wavewright.planner.uses import CALL_ROLES, Use, holds_expression, text_uses
+from wavewright.planner.uses import CALL_ROLES, ExpressionUse, embedded_uses, holds_expression
 
-_INDEX: JsonSchema = {"type": "integer"}
+_INDEX_SCHEMA: JsonSchema = {"type": "integer"}
 
-Typed = JsonSchema | ExpressionFault
+TypingResult = JsonSchema | ExpressionError
 
 
 class PlanTypes:
@@ -40,7 +40,7 @@ class PlanTypes:
         self._tools = tools
         self._untyped = untyped
         self._environments: dict[bytes, TypedEnvironment] = {}
-        self._typed: dict[tuple[str, bytes], Typed] = {}
+        self._typed: dict[tuple[str, bytes], TypingResult] = {}
         # By identity: a plan under check may have two steps of one id.
         self._items: dict[int, JsonSchema | None] = {}
 
@@ -49,14 +49,14 @@ class PlanTypes:
         """What is known of the inputs: as declared where the goal declares them, else as they are."""
         declared = self._goal.inputs_schema if self._goal else {}
         properties = declared.get("properties")
-        shown: JsonObject = {name: schema_of(value) for name, value in self._plan.inputs.items()}
+        shown: JsonObject = {name: infer_schema(value) for name, value in self._plan.inputs.items()}
         known = (
             shown | {name: part for name, part in properties.items() if part}
             if isinstance(properties, dict)
             else shown
         )
         return {
-            **scope_of(declared),
+            **schema_definitions(declared),
             "type": "object",
             "properties": known,
             "required": list(self._plan.inputs),
@@ -76,14 +76,18 @@ class PlanTypes:
         signature = self._tools.get(step.tool)
         return {} if signature is None else signature.output_schema
 
-    def result(self, use: Use, step: Step | None, *, output: JsonSchema | None = None) -> JsonSchema | None:
+    def result(
+        self, use: ExpressionUse, step: Step | None, *, output: JsonSchema | None = None
+    ) -> JsonSchema | None:
         """Return what an expression gives, or nothing where it is faulty."""
         if not self._names_exist(use.expression):
             return None
         typed = self.typed(use, step, output=output)
-        return None if isinstance(typed, ExpressionFault) else typed
+        return None if isinstance(typed, ExpressionError) else typed
 
-    def typed(self, use: Use, step: Step | None, *, output: JsonSchema | None = None) -> Typed:
+    def typed(
+        self, use: ExpressionUse, step: Step | None, *, output: JsonSchema | None = None
+    ) -> TypingResult:
         """Return what an expression gives, or what is wrong with it.
 
         Args:
@@ -93,7 +97,7 @@ class PlanTypes:
         """
         extra: dict[str, JsonSchema] = {} if output is None else {"output": output}
         if step is not None and step.for_each is not None and use.role in CALL_ROLES:
-            extra |= {"item": self.item(step) or {}, "index": _INDEX}
+            extra |= {"item": self.item(step) or {}, "index": _INDEX_SCHEMA}
         scope = canonical_json(dict(extra)) if extra else b""
         key = (use.expression, scope)
         typed = self._typed.get(key)
@@ -111,7 +115,7 @@ class PlanTypes:
         """Return whether there are the steps and inputs that an expression reads; this costs less than typing it."""
         try:
             found = reads(expression)
-        except ExpressionFault:
+        except ExpressionError:
             return False
         inputs = self.inputs["properties"]
         known: dict[str, Collection[str]] = {"steps": self.outputs}
@@ -124,30 +128,30 @@ class PlanTypes:
         output = self.call_output(step)
         if step.for_each is None:
             return output
-        return {**scope_of(output), "type": "array", "items": output}
+        return {**schema_definitions(output), "type": "array", "items": output}
 
     def _item(self, step: Step) -> JsonSchema | None:
         if isinstance(step.for_each, list):
             if holds_expression(step.for_each):
                 return {}
-            items = schema_of(step.for_each).get("items")
+            items = infer_schema(step.for_each).get("items")
             return items if isinstance(items, dict) else {}
         try:
-            uses = text_uses(step.for_each or "", "", "for_each")
-        except ExpressionFault:
+            uses = embedded_uses(step.for_each or "", "", "for_each")
+        except ExpressionError:
             return None
-        if len(uses) != 1 or not uses[0].whole:
+        if len(uses) != 1 or not uses[0].is_whole:
             return None
         listed = self.result(uses[0], step)
         if listed is None:
             return None
         items = listed.get("items")
-        return {**scope_of(listed), **items} if isinstance(items, dict) else {}
+        return {**schema_definitions(listed), **items} if isinstance(items, dict) else {}
 
-    def _compile(self, expression: str, scope: bytes, extra: dict[str, JsonSchema]) -> Typed:
+    def _compile(self, expression: str, scope: bytes, extra: dict[str, JsonSchema]) -> TypingResult:
         try:
             return self._environment(scope, extra).result_schema(expression)
-        except ExpressionFault as found:
+        except ExpressionError as found:
             return found
 
     def _environment(self, scope: bytes, extra: dict[str, JsonSchema]) -> TypedEnvironment:

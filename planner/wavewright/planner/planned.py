@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wavewright.planner.models import Plan
     from wavewright.planner.repairs import Repair
 
-__all__ = ["Answered", "Attempt", "Planned", "UserQuestion"]
+__all__ = ["AnsweredQuestion", "PlanningAttempt", "PlanningResult", "UserQuestion"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class UserQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredQuestion:
     """A question that the planner asked, and what the user said."""
 
     question: str
@@ -37,7 +37,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PlanningAttempt:
     """One answer of a model, with what was found in it."""
 
     rung: str
@@ -50,7 +50,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlanningResult:
     """What planning came to."""
 
     plan: Plan | None
@@ -59,7 +59,7 @@ class Planned:
     """The rung that gave the plan."""
     diagnostics: tuple[Diagnostic, ...]
     """Warnings of the plan, or what is wrong with the last candidate where there is none."""
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[PlanningAttempt, ...]
     """Every answer of a model, with what was found in it."""
     rungs: tuple[RungRecord, ...]
     """Every rung that was tried, and why it gave nothing."""

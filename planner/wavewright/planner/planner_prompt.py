@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from wavewright.config.documents import Source
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.goals import Goal, Rules
-from wavewright.planner.inferred import schema_of, scope_of
+from wavewright.planner.inferred import infer_schema, schema_definitions
 from wavewright.planner.models import Gate
-from wavewright.planner.planned import Answered
+from wavewright.planner.planned import AnsweredQuestion
 from wavewright.planner.rendering import render_text
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.tool_lines import ToolEntry, tool_entries
@@ -23,14 +23,14 @@ from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts.blocks import one_line
 from wavewright.prompts.loading import Prompts
 
-__all__ = ["PlannerPrompt", "planner_prompt", "repair_reply", "shortened"]
+__all__ = ["PlannerPrompt", "planner_prompt", "repair_reply", "truncate_value"]
 
-MOST_SHOWN = 50
+MAX_DIAGNOSTICS_SHOWN = 50
 """Faults that one reply tells of."""
 
-_MOST_ITEMS = 40
-_LONGEST_TEXT = 400
-_BRIEF = 8
+_MAX_ITEMS = 40
+_MAX_TEXT_LENGTH = 400
+_BRIEF_DIVISOR = 8
 """Times fewer items and shorter texts, where the prompt is brief."""
 
 
@@ -54,7 +54,7 @@ def planner_prompt(
     tools: Mapping[str, ToolSignature],
     prompts: Prompts,
     *,
-    answers: Sequence[Answered] = (),
+    answers: Sequence[AnsweredQuestion] = (),
     may_ask: bool = True,
     is_brief: bool = False,
 ) -> PlannerPrompt:
@@ -81,8 +81,8 @@ def repair_reply(
     errors = [found for found in diagnostics if found.severity == "error"]
     return prompts.render(
         "planner/repair",
-        diagnostics=render_text(errors[:MOST_SHOWN], source),
-        more=max(0, len(errors) - MOST_SHOWN),
+        diagnostics=render_text(errors[:MAX_DIAGNOSTICS_SHOWN], source),
+        more=max(0, len(errors) - MAX_DIAGNOSTICS_SHOWN),
         is_truncated=is_truncated,
     )
 
@@ -91,46 +91,46 @@ def request_values(
     goal: Goal,
     tools: Mapping[str, ToolSignature],
     entries: Sequence[ToolEntry],
-    answers: Sequence[Answered],
+    answers: Sequence[AnsweredQuestion],
     *,
     is_brief: bool = False,
 ) -> dict[str, object]:
     """Return the variables of the template `planner/request`; `docs/reference/prompts.md` lists them."""
-    part = _BRIEF if is_brief else 1
+    part = _BRIEF_DIVISOR if is_brief else 1
     types = _input_types(goal)
     names = goal.targets
     others = [name for name in goal.inputs if name not in (names.variables, names.benchmarks)]
-    other_values: JsonObject = {name: shortened(goal.inputs[name], part) for name in others}
+    other_values: JsonObject = {name: truncate_value(goal.inputs[name], part) for name in others}
     return {
         "goal": {"name": one_line(goal.name), "text": goal.text, "job": one_line(goal.job)},
-        "primary": _input(names.variables, goal, types, part),
-        "benchmarks": _input(names.benchmarks, goal, types, part),
+        "primary": _input_values(names.variables, goal, types, part),
+        "benchmarks": _input_values(names.benchmarks, goal, types, part),
         "others": [{"name": name, "type": types.get(name, "any")} for name in others],
         "other_values": other_values,
         "tools": [asdict(entry) for entry in entries],
-        "rules": _rules(goal.rules, goal, tools),
+        "rules": _rule_values(goal.rules, goal, tools),
         "limits": goal.limits.model_dump(mode="json"),
-        "gates": [_gate(gate) for gate in goal.gates],
+        "gates": [_gate_values(gate) for gate in goal.gates],
         "answers": [asdict(answered) for answered in answers],
     }
 
 
-def shortened(value: Json, part: int = 1) -> Json:
+def truncate_value(value: Json, part: int = 1) -> Json:
     """Return a value with long lists and texts cut, each saying how much there is.
 
     `part` divides what lists and texts may hold.
     """
-    longest, most = _LONGEST_TEXT // part, _MOST_ITEMS // part
+    longest, most = _MAX_TEXT_LENGTH // part, _MAX_ITEMS // part
     if isinstance(value, str):
         more = len(value) - longest
         return value if more <= 0 else f"{value[:longest]}… ({more} more characters)"
     if isinstance(value, list):
-        shown = [shortened(item, part) for item in value[:most]]
+        shown = [truncate_value(item, part) for item in value[:most]]
         more = len(value) - len(shown)
         return [*shown, f"… ({more} more items)"] if more else shown
     if isinstance(value, dict):
         members = list(value.items())
-        cut: JsonObject = {name: shortened(member, part) for name, member in members[:most]}
+        cut: JsonObject = {name: truncate_value(member, part) for name, member in members[:most]}
         if len(members) > most:
             cut["…"] = f"({len(members) - most} more members)"
         return cut
@@ -145,20 +145,22 @@ def _input_types(goal: Goal) -> dict[str, str]:
     for name, value in goal.inputs.items():
         part = known.get(name)
         schema = (
-            {**scope_of(goal.inputs_schema), **part} if isinstance(part, dict) and part else schema_of(value)
+            {**schema_definitions(goal.inputs_schema), **part}
+            if isinstance(part, dict) and part
+            else infer_schema(value)
         )
         found[name] = type_text(schema, 400)
     return found
 
 
-def _input(name: str, goal: Goal, types: Mapping[str, str], part: int) -> JsonObject | None:
+def _input_values(name: str, goal: Goal, types: Mapping[str, str], part: int) -> JsonObject | None:
     value = goal.inputs.get(name)
     if value is None or value == []:
         return None
-    return {"name": name, "type": types[name], "shown": shortened(value, part)}
+    return {"name": name, "type": types[name], "shown": truncate_value(value, part)}
 
 
-def _rules(rules: Rules, goal: Goal, tools: Mapping[str, ToolSignature]) -> dict[str, object]:
+def _rule_values(rules: Rules, goal: Goal, tools: Mapping[str, ToolSignature]) -> dict[str, object]:
     tagged = {name for name in goal.tool_names if name in tools and "data" in tools[name].tags}
     tags = rules.tags
     return {
@@ -175,17 +177,17 @@ def _rules(rules: Rules, goal: Goal, tools: Mapping[str, ToolSignature]) -> dict
     }
 
 
-def _gate(gate: Gate) -> dict[str, object]:
+def _gate_values(gate: Gate) -> dict[str, object]:
     target = f"every call of {gate.on_tool}" if gate.on_tool is not None else f"step {gate.on}"
-    return {"id": gate.id, "target": target, "words": _gate_words(gate), "severity": gate.severity}
+    return {"id": gate.id, "target": target, "words": _gate_description(gate), "severity": gate.severity}
 
 
-def _gate_words(gate: Gate) -> str:
+def _gate_description(gate: Gate) -> str:
     """Return what a gate asks, in words."""
     if gate.check is not None:
         words = f"`{' '.join(gate.check.split())}`"
     elif gate.fresh_within is not None:
-        words = f"its data is at most {_duration(gate.fresh_within)} old"
+        words = f"its data is at most {_duration_text(gate.fresh_within)} old"
     elif gate.required is not None:
         words = f"{', '.join(gate.required)} {'are' if len(gate.required) > 1 else 'is'} there and not empty"
     elif gate.judge is not None:
@@ -195,7 +197,7 @@ def _gate_words(gate: Gate) -> str:
     return words if gate.severity == "block" else f"{words} (a warning only)"
 
 
-def _duration(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size and seconds % size == 0:
             return f"{int(seconds // size)} {unit}"

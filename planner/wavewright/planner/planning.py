@@ -12,23 +12,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wavewright.planner.ladder import Climb, Fallen, Ladder, Rung, RungRecord, descend
-from wavewright.planner.planned import Answered, Attempt, Planned, UserQuestion
+from wavewright.planner.ladder import FallbackFailure, FallbackStrategy, Ladder, Rung, RungRecord, run_ladder
+from wavewright.planner.planned import AnsweredQuestion, PlanningAttempt, PlanningResult, UserQuestion
 
 if TYPE_CHECKING:
     from wavewright.planner.allowance import Allowance
-    from wavewright.planner.candidates import Bench, Candidate
+    from wavewright.planner.candidates import Candidate, PlanValidator
     from wavewright.planner.goals import Goal
-    from wavewright.planner.model_port import Models, OnUse
+    from wavewright.planner.model_port import ModelClient, OnUse
     from wavewright.planner.models import Plan
     from wavewright.planner.signatures import ToolSignature
     from wavewright.planner.spending import CallHistory
     from wavewright.planner.types import RunId
     from wavewright.prompts.loading import Prompts
 
-__all__ = ["MOST_QUESTIONS", "Answered", "Attempt", "Planned", "UserQuestion", "make_plan"]
+__all__ = [
+    "MAX_QUESTIONS",
+    "AnsweredQuestion",
+    "PlanningAttempt",
+    "PlanningResult",
+    "UserQuestion",
+    "make_plan",
+]
 
-MOST_QUESTIONS = 3
+MAX_QUESTIONS = 3
 """Questions that one plan may cost the user; after these the planner decides itself."""
 
 
@@ -36,18 +43,18 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
     goal: Goal,
     tools: Mapping[str, ToolSignature],
     *,
-    models: Models | None,
+    models: ModelClient | None,
     prompts: Prompts,
     ladder: Ladder,
     template_plan: Plan | None,
     run: RunId | None = None,
-    answers: Sequence[Answered] = (),
+    answers: Sequence[AnsweredQuestion] = (),
     may_ask: bool = True,
     history: CallHistory | None = None,
     allowance: Allowance | None = None,
     on_use: OnUse | None = None,
     on_rung: Callable[[RungRecord], None] | None = None,
-) -> Planned:
+) -> PlanningResult:
     """Return a sound plan for a goal, or a question for the user, or why there is no plan.
 
     Args:
@@ -69,61 +76,61 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
         PromptError: one of the planner's templates is faulty.
     """
     # A run of a plan that is given passes here by, and does not pay for what planning takes.
-    from wavewright.planner.candidates import Bench
+    from wavewright.planner.candidates import PlanValidator
 
-    bench = Bench(goal, tools, allowance)
-    ways: dict[str, Climb[Candidate]] = {}
+    bench = PlanValidator(goal, tools, allowance)
+    ways: dict[str, FallbackStrategy[Candidate]] = {}
     if template_plan is not None:
-        ways["template"] = _template_rung(bench, template_plan)
+        ways["template"] = _template_strategy(bench, template_plan)
     if models is None:
-        landing = await descend(ladder, ways, on_rung=on_rung)
-        return _planned(landing.value, landing.rung, bench, landing.records)
-    from wavewright.planner.conversation import Conversation
+        landing = await run_ladder(ladder, ways, on_rung=on_rung)
+        return _planning_result(landing.value, landing.rung, bench, landing.records)
+    from wavewright.planner.conversation import PlanningConversation
 
-    talk = Conversation(
+    talk = PlanningConversation(
         bench,
         models,
         prompts,
         run=run,
         answers=answers,
-        may_ask=may_ask and len(answers) < MOST_QUESTIONS,
+        may_ask=may_ask and len(answers) < MAX_QUESTIONS,
         history=history,
         on_use=on_use,
     )
     ways |= {
-        "llm": talk.ask_first,
+        "llm": talk.ask_for_plan,
         "repaired": talk.repair,
-        "suggested": talk.take_suggested,
-        "minimal": _minimal_rung(bench),
+        "suggested": talk.use_suggested_calls,
+        "minimal": _minimal_strategy(bench),
     }
-    landing = await descend(ladder, ways, on_rung=on_rung)
-    planned = _planned(landing.value, landing.rung, bench, landing.records)
+    landing = await run_ladder(ladder, ways, on_rung=on_rung)
+    planned = _planning_result(landing.value, landing.rung, bench, landing.records)
     return replace(planned, question=talk.question, cannot_plan=talk.cannot_plan)
 
 
-def _template_rung(bench: Bench, plan: Plan) -> Climb[Candidate]:
-    async def climb(_: Rung) -> Candidate | Fallen:
-        return bench.weigh(plan)
+def _template_strategy(bench: PlanValidator, plan: Plan) -> FallbackStrategy[Candidate]:
+    async def climb(_: Rung) -> Candidate | FallbackFailure:
+        return bench.validate(plan)
 
     return climb
 
 
-def _minimal_rung(bench: Bench) -> Climb[Candidate]:
-    async def climb(_: Rung) -> Candidate | Fallen:
+def _minimal_strategy(bench: PlanValidator) -> FallbackStrategy[Candidate]:
+    async def climb(_: Rung) -> Candidate | FallbackFailure:
         from wavewright.planner.minimal_plan import minimal_plan
 
-        return bench.weigh_made(minimal_plan(bench.goal, bench.tools), "<minimal>")
+        return bench.validate_built(minimal_plan(bench.goal, bench.tools), "<minimal>")
 
     return climb
 
 
-def _planned(
-    candidate: Candidate | None, rung: str | None, bench: Bench, records: tuple[RungRecord, ...]
-) -> Planned:
-    return Planned(
+def _planning_result(
+    candidate: Candidate | None, rung: str | None, bench: PlanValidator, records: tuple[RungRecord, ...]
+) -> PlanningResult:
+    return PlanningResult(
         plan=candidate.plan if candidate is not None else None,
         rung=rung,
-        diagnostics=candidate.diagnostics if candidate is not None else bench.last_found,
+        diagnostics=candidate.diagnostics if candidate is not None else bench.last_diagnostics,
         attempts=tuple(bench.attempts),
         rungs=records,
         document=candidate.document if candidate is not None else None,

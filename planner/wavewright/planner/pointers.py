@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from wavewright.planner.models import Model
+from wavewright.planner.models import DocumentModel
 
 
-def child(pointer: str, key: str | int) -> str:
+def child_pointer(pointer: str, key: str | int) -> str:
     """Return the pointer of a member or an item."""
     return (
         f"{pointer}/{key}"
@@ -21,26 +21,26 @@ def child(pointer: str, key: str | int) -> str:
     )
 
 
-def tokens(pointer: str) -> list[str]:
+def pointer_tokens(pointer: str) -> list[str]:
     """Return the keys that a pointer consists of."""
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
-def place_of(model: Model, pointer: str) -> tuple[int, ...]:
+def document_position(model: DocumentModel, pointer: str) -> tuple[int, ...]:
     """Return where a pointer's node stands in a model, as something to sort by.
 
     A node that is not there (a missing argument, a gate that was never written) stands at the end of its parent.
     """
     place: list[int] = []
     node: object = model
-    for token in tokens(pointer):
+    for token in pointer_tokens(pointer):
         number, node = _step_into(node, token)
         place.append(number)
     return tuple(place)
 
 
 def _step_into(node: object, token: str) -> tuple[int, object]:
-    if isinstance(node, Model):
+    if isinstance(node, DocumentModel):
         fields = type(node).model_fields
         for number, (name, field) in enumerate(fields.items()):
             if token in (name, field.alias):

@@ -19,14 +19,14 @@ from pydantic import BaseModel
 from wavewright.config.documents import (
     Document,
     DocumentError,
-    Fault,
+    DocumentFault,
     ReadLimits,
     Source,
     read_document,
     read_document_file,
 )
-from wavewright.config.shape import in_text_order, read_shape
-from wavewright.planner.diagnostics import Diagnostic, PlanError, diagnostic_of
+from wavewright.config.shape import read_as_model, sort_by_position
+from wavewright.planner.diagnostics import Diagnostic, PlanError, diagnostic_from_fault
 from wavewright.planner.models import Plan
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 __all__ = [
     "MODEL_LIMITS",
     "PlanText",
-    "plan_of",
     "read_model",
     "read_model_answer",
     "read_model_file",
     "read_plan",
+    "read_plan_document",
     "read_plan_file",
 ]
 
@@ -76,13 +76,13 @@ def read_plan(content: str | bytes, name: str, *, limits: ReadLimits = _DEFAULT_
     try:
         document = read_document(content, name, limits=limits)
     except DocumentError as error:
-        return _unread(error)
-    return plan_of(document)
+        return _unreadable_plan(error)
+    return read_plan_document(document)
 
 
-def plan_of(document: Document) -> PlanText:
+def read_plan_document(document: Document) -> PlanText:
     """Read a plan from a document that was read before."""
-    return _read_shape(document)
+    return _read_plan_shape(document)
 
 
 def read_plan_file(path: Path, *, limits: ReadLimits = _DEFAULT_LIMITS) -> PlanText:
@@ -90,8 +90,8 @@ def read_plan_file(path: Path, *, limits: ReadLimits = _DEFAULT_LIMITS) -> PlanT
     try:
         document = read_document_file(path, limits=limits)
     except DocumentError as error:
-        return _unread(error)
-    return _read_shape(document)
+        return _unreadable_plan(error)
+    return _read_plan_shape(document)
 
 
 def read_model_answer(
@@ -105,16 +105,18 @@ def read_model_answer(
 
     With `repair` switched off the answer must be a plan in strict JSON, with no word around it.
     """
-    from wavewright.planner.repairs import repaired_answer  # a plan that a person wrote never needs it
+    from wavewright.planner.repairs import repair_answer  # a plan that a person wrote never needs it
 
     try:
-        answer = repaired_answer(content, name, limits)
+        answer = repair_answer(content, name, limits)
     except DocumentError as error:
-        return _unread(error)
+        return _unreadable_plan(error)
     if answer.repairs and not repair:
-        fault = Fault("not_json", f"the answer is not a plan in strict JSON: {answer.repairs[0].message}")
-        return _unread(DocumentError(answer.document.source, (fault,)))
-    return replace(_read_shape(answer.document, answer.faults), repairs=answer.repairs)
+        fault = DocumentFault(
+            "not_json", f"the answer is not a plan in strict JSON: {answer.repairs[0].message}"
+        )
+        return _unreadable_plan(DocumentError(answer.document.source, (fault,)))
+    return replace(_read_plan_shape(answer.document, answer.faults), repairs=answer.repairs)
 
 
 def read_model(document: Document, model: type[M]) -> M:
@@ -124,7 +126,7 @@ def read_model(document: Document, model: type[M]) -> M:
         PlanError: with every reason why the document is no such thing, in the order of its text.
     """
     try:
-        return read_shape(document, model)
+        return read_as_model(document, model)
     except DocumentError as error:
         raise PlanError(_diagnostics(error.faults), document.source) from error
 
@@ -142,30 +144,30 @@ def read_model_file(path: Path, model: type[M], *, limits: ReadLimits = _DEFAULT
     return read_model(document, model)
 
 
-def _unread(error: DocumentError) -> PlanText:
+def _unreadable_plan(error: DocumentError) -> PlanText:
     return PlanText(None, error.source, diagnostics=_diagnostics(error.faults))
 
 
-def _read_shape(document: Document, faults: tuple[Fault, ...] = ()) -> PlanText:
+def _read_plan_shape(document: Document, faults: tuple[DocumentFault, ...] = ()) -> PlanText:
     """Read a document into a plan; `faults` are those that were found in it before."""
-    refusal = _refusal(document)
+    refusal = _refusal_fault(document)
     if refusal is not None:
-        return _unread(DocumentError(document.source, (refusal,)))
+        return _unreadable_plan(DocumentError(document.source, (refusal,)))
     try:
-        plan = read_shape(document, Plan)
+        plan = read_as_model(document, Plan)
     except DocumentError as error:
         faults = (*faults, *error.faults)
     else:
         if not faults:
             return PlanText(plan, document.source, document)
-    from wavewright.planner.partial_plan import partial_plan  # a valid plan never needs it
+    from wavewright.planner.partial_plan import read_partial_plan  # a valid plan never needs it
 
-    found = in_text_order(document, faults)
-    partial = partial_plan(document.value, found)
+    found = sort_by_position(document, faults)
+    partial = read_partial_plan(document.value, found)
     return PlanText(None, document.source, document, diagnostics=_diagnostics(found), partial=partial)
 
 
-def _refusal(document: Document) -> Fault | None:
+def _refusal_fault(document: Document) -> DocumentFault | None:
     """Return that a stored answer says why there is no plan, where it does."""
     value = document.value
     if not isinstance(value, dict) or "steps" in value:
@@ -178,14 +180,16 @@ def _refusal(document: Document) -> Fault | None:
     hint = "answer its question" if key == "ask" else "change the goal or its tools"
     pointer = f"/{key}"
     span = document.span(pointer, key=True)
-    return Fault("planner_error", f"this is no plan: a planner answered {key!r}{words}", span, pointer, hint)
+    return DocumentFault(
+        "planner_error", f"this is no plan: a planner answered {key!r}{words}", span, pointer, hint
+    )
 
 
-def _diagnostics(faults: Iterable[Fault]) -> tuple[Diagnostic, ...]:
-    return tuple(diagnostic_of(_named(fault)) for fault in faults)
+def _diagnostics(faults: Iterable[DocumentFault]) -> tuple[Diagnostic, ...]:
+    return tuple(diagnostic_from_fault(_with_plan_wording(fault)) for fault in faults)
 
 
-def _named(fault: Fault) -> Fault:
+def _with_plan_wording(fault: DocumentFault) -> DocumentFault:
     """Give a fault of shape the kind, and the hint, that the plan language has for it."""
     is_id = _STEP_ID.search(fault.pointer) is not None
     if is_id and fault.kind == "wrong_type":

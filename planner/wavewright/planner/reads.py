@@ -24,18 +24,18 @@ class Read(NamedTuple):
     """Where the name stands, or the root where there is none."""
 
 
-_PATH = re.compile(
+_PLAIN_PATH = re.compile(
     r"(?P<root>steps|inputs|item|output)\.(?P<name>(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*)"
     r"(?:\.(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*){0,8}"
 )
 """Paths of which nothing but the root and the first name matters; the four words cannot follow a dot in CEL."""
-_LONGEST_PATH = 1000
+_MAX_PATH_LENGTH = 1000
 """Characters; far below the length that an expression may have."""
 
 
 def plain_read(expression: str) -> Read | None:
     """Return the one read of a plain path, as `reads` would, or None where the expression may be more than that."""
-    path = _plain(expression)
+    path = _match_plain_path(expression)
     return (
         None if path is None else Read(path["root"], path["name"], guarded=False, offset=path.start("name"))
     )
@@ -43,11 +43,11 @@ def plain_read(expression: str) -> Read | None:
 
 def is_plain_path(expression: str) -> bool:
     """Return whether an expression is names joined by dots, of which the first is a root."""
-    return _plain(expression) is not None
+    return _match_plain_path(expression) is not None
 
 
-def _plain(expression: str) -> re.Match[str] | None:
-    return _PATH.fullmatch(expression) if len(expression) <= _LONGEST_PATH else None
+def _match_plain_path(expression: str) -> re.Match[str] | None:
+    return _PLAIN_PATH.fullmatch(expression) if len(expression) <= _MAX_PATH_LENGTH else None
 
 
 @lru_cache(maxsize=8192)
@@ -66,8 +66,8 @@ def reads(expression: str) -> tuple[Read, ...]:
 
 
 @lru_cache(maxsize=8192)
-def assured_steps(condition: str) -> frozenset[str]:
+def guarded_steps(condition: str) -> frozenset[str]:
     """Return the steps that are there for certain where a bare condition holds: it asks `has()` for each."""
-    from wavewright.planner.cel_reads import assured_by
+    from wavewright.planner.cel_reads import guarded_by_tree
 
-    return assured_by(condition)
+    return guarded_by_tree(condition)

@@ -12,28 +12,34 @@ import json
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from wavewright.planner.cel_faults import ExpressionFault
-from wavewright.planner.cel_meter import LONGEST_TEXT
-from wavewright.planner.cel_paths import Variables, kind_of
+from wavewright.planner.cel_faults import ExpressionError
+from wavewright.planner.cel_meter import MAX_TEXT_LENGTH
+from wavewright.planner.cel_paths import Variables, kind_name
 from wavewright.planner.cel_reads import step_mentions
-from wavewright.planner.cel_values import compile_dynamic, is_longer
-from wavewright.planner.embedded import Embedded, bare_expression, parse_text, print_text, walk_params
+from wavewright.planner.cel_values import compile_expression, exceeds_length
+from wavewright.planner.embedded import (
+    EmbeddedExpression,
+    bare_expression,
+    iterate_strings,
+    join_references,
+    split_references,
+)
 from wavewright.planner.reads import Read, reads
 from wavewright.planner.types import Json
 
 __all__ = [
-    "Embedded",
+    "EmbeddedExpression",
     "Read",
     "Renderer",
     "bare_expression",
     "compile_render",
-    "parse_text",
-    "print_text",
+    "iterate_strings",
+    "join_references",
     "reads",
     "rename_in_expression",
     "rename_step",
     "render",
-    "walk_params",
+    "split_references",
 ]
 
 
@@ -48,10 +54,12 @@ def render(value: Json, evaluate: Callable[[str], Json]) -> Json:
     if isinstance(value, str):
         if "${" not in value:
             return value
-        parts = parse_text(value)
-        if len(parts) == 1 and isinstance(parts[0], Embedded):
+        parts = split_references(value)
+        if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
             return evaluate(parts[0].expression)
-        return _joined(part if isinstance(part, str) else (part, evaluate(part.expression)) for part in parts)
+        return _join_rendered(
+            part if isinstance(part, str) else (part, evaluate(part.expression)) for part in parts
+        )
     if isinstance(value, dict):
         return {key: render(item, evaluate) for key, item in value.items()}
     if isinstance(value, list):
@@ -79,27 +87,27 @@ def compile_render(value: Json, text: TextCompiler | None = None) -> Renderer:
     Raises:
         ExpressionFault: a reference is not closed, or holds no expression.
     """
-    return _compiled(value, text or _compiled_text) or _constant(value)
+    return _compile_value(value, text or _compile_text) or _constant_renderer(value)
 
 
-def _constant(value: Json) -> Renderer:
+def _constant_renderer(value: Json) -> Renderer:
     return lambda _variables, _now: value
 
 
-def _compiled(value: Json, text: TextCompiler) -> Renderer | None:
+def _compile_value(value: Json, text: TextCompiler) -> Renderer | None:
     """Return a renderer, or None where there is nothing to render."""
     if isinstance(value, str):
         return text(value) if "${" in value else None
     if isinstance(value, dict):
-        return _compiled_object(value, text)
+        return _compile_object(value, text)
     if isinstance(value, list):
-        return _compiled_list(value, text)
+        return _compile_list(value, text)
     return None
 
 
-def _compiled_object(value: dict[str, Json], text: TextCompiler) -> Renderer | None:
+def _compile_object(value: dict[str, Json], text: TextCompiler) -> Renderer | None:
     renderers = [
-        (key, renderer) for key, item in value.items() if (renderer := _compiled(item, text)) is not None
+        (key, renderer) for key, item in value.items() if (renderer := _compile_value(item, text)) is not None
     ]
     if not renderers:
         return None
@@ -116,11 +124,11 @@ def _compiled_object(value: dict[str, Json], text: TextCompiler) -> Renderer | N
     return render_object
 
 
-def _compiled_list(value: list[Json], text: TextCompiler) -> Renderer | None:
+def _compile_list(value: list[Json], text: TextCompiler) -> Renderer | None:
     renderers = [
         (place, renderer)
         for place, item in enumerate(value)
-        if (renderer := _compiled(item, text)) is not None
+        if (renderer := _compile_value(item, text)) is not None
     ]
     if not renderers:
         return None
@@ -134,58 +142,60 @@ def _compiled_list(value: list[Json], text: TextCompiler) -> Renderer | None:
     return render_list
 
 
-def _compiled_text(value: str) -> Renderer | None:
-    parts = parse_text(value)
-    if len(parts) == 1 and isinstance(parts[0], Embedded):
-        return compile_dynamic(parts[0].expression)
-    if not any(isinstance(part, Embedded) for part in parts):
-        return _constant("".join(part for part in parts if isinstance(part, str)))
-    compiled = [part if isinstance(part, str) else (part, compile_dynamic(part.expression)) for part in parts]
+def _compile_text(value: str) -> Renderer | None:
+    parts = split_references(value)
+    if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
+        return compile_expression(parts[0].expression)
+    if not any(isinstance(part, EmbeddedExpression) for part in parts):
+        return _constant_renderer("".join(part for part in parts if isinstance(part, str)))
+    compiled = [
+        part if isinstance(part, str) else (part, compile_expression(part.expression)) for part in parts
+    ]
 
     def render_text(variables: Variables, now: dt.datetime) -> Json:
-        return _joined(
+        return _join_rendered(
             part if isinstance(part, str) else (part[0], part[1](variables, now)) for part in compiled
         )
 
     return render_text
 
 
-def _joined(parts: Iterable[str | tuple[Embedded, Json]]) -> str:
+def _join_rendered(parts: Iterable[str | tuple[EmbeddedExpression, Json]]) -> str:
     """Return text and the values of its references as one text."""
     texts: list[str] = []
-    left = LONGEST_TEXT
+    left = MAX_TEXT_LENGTH
     for part in parts:
         if isinstance(part, str):
             text = part
         else:
             reference, value = part
-            if is_longer(value, left):
-                raise _too_long(reference)
-            text = _as_text(reference.expression, value, reference)
+            if exceeds_length(value, left):
+                raise _text_too_long_error(reference)
+            text = _value_as_text(reference.expression, value, reference)
         texts.append(text)
         left -= len(text)
     if left < 0:
-        raise _too_long(None)
+        raise _text_too_long_error(None)
     return "".join(texts)
 
 
-def _too_long(reference: Embedded | None) -> ExpressionFault:
-    return ExpressionFault(
+def _text_too_long_error(reference: EmbeddedExpression | None) -> ExpressionError:
+    return ExpressionError(
         "expression_too_large",
-        f"the text becomes longer than {LONGEST_TEXT:,} characters",
+        f"the text becomes longer than {MAX_TEXT_LENGTH:,} characters",
         None if reference is None else reference.offset,
         "give the value to the tool as it is: a string that is one reference alone",
     )
 
 
-def _as_text(expression: str, value: Json, reference: Embedded) -> str:
+def _value_as_text(expression: str, value: Json, reference: EmbeddedExpression) -> str:
     match value:
         case str():
             return value
         case None:
-            raise ExpressionFault(
+            raise ExpressionError(
                 "evaluation_failed",
-                f"'{expression.strip()}' is {kind_of(value)} and cannot be put into text",
+                f"'{expression.strip()}' is {kind_name(value)} and cannot be put into text",
                 reference.offset,
                 f'give another value for that case: {expression.strip()} != null ? … : "none"',
             )
@@ -207,8 +217,8 @@ def rename_step(value: Json, old: str, new: str) -> Json:
     if isinstance(value, str):
         if "${" not in value:
             return value
-        parts = parse_text(value)
-        return print_text(
+        parts = split_references(value)
+        return join_references(
             tuple(
                 part
                 if isinstance(part, str)

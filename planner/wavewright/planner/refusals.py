@@ -10,27 +10,27 @@ import re
 from dataclasses import dataclass
 
 from wavewright.config.documents import DocumentError, Source
-from wavewright.config.nodes import plain
-from wavewright.planner.answers import take_apart
-from wavewright.planner.json_in_text import json_in_text
-from wavewright.planner.plan_nodes import refusal_of, unwrap
+from wavewright.config.nodes import plain_value
+from wavewright.planner.answers import parse_answer
+from wavewright.planner.json_in_text import find_json
+from wavewright.planner.plan_nodes import refusal_field, unwrap
 from wavewright.planner.planned import UserQuestion
 from wavewright.planner.reader import MODEL_LIMITS
 from wavewright.planner.types import Json
 
-__all__ = ["CannotPlan", "is_all_words", "read_refusal", "refuses_in_words"]
+__all__ = ["CannotPlan", "is_prose", "is_refusal_prose", "read_refusal"]
 
-_LONGEST = 2000
-_MOST_OPTIONS = 20
-_LONGEST_OPTION = 200
-_REFUSING = re.compile(
+_MAX_REASON_LENGTH = 2000
+_MAX_OPTIONS = 20
+_MAX_OPTION_LENGTH = 200
+_REFUSAL_PATTERN = re.compile(
     r"\b(?:I|we)(?: am|'m| are|'re)? (?:sorry|afraid)\b"
     r"|\bI (?:really |simply )?(?:can(?:no|')?t|can not|won't|will not|am unable|am not able)\b"
     r"|\bI'm (?:unable|not able|not going to)\b|\bunable to (?:help|assist|comply)\b"
     r"|\bas an? (?:AI|language model)\b|\bagainst (?:my|our) (?:policy|policies|guidelines)\b",
     re.IGNORECASE,
 )
-_LONGEST_TALK = 20_000
+_MAX_PROSE_LENGTH = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,41 +46,41 @@ def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
     A question without words is none: nothing is returned, and the planner is asked again.
     """
     try:
-        answer = take_apart(source, MODEL_LIMITS.max_depth)
-        found = [unwrap(find.node, source, MODEL_LIMITS.max_depth) for find in answer.finds]
+        answer = parse_answer(source, MODEL_LIMITS.max_depth)
+        found = [unwrap(find.node, source, MODEL_LIMITS.max_depth) for find in answer.matches]
     except DocumentError:
         return None
     for unwrapped in found:
-        key = None if unwrapped is None else refusal_of(unwrapped.node)
+        key = None if unwrapped is None else refusal_field(unwrapped.node)
         if unwrapped is None or key is None:
             continue
-        said = plain(unwrapped.node.members[key].node)
-        return _question(said) if key == "ask" else CannotPlan(_words(said) or "it gave no reason")
+        said = plain_value(unwrapped.node.members[key].node)
+        return _question(said) if key == "ask" else CannotPlan(_as_text(said) or "it gave no reason")
     return None
 
 
-def is_all_words(text: str) -> bool:
+def is_prose(text: str) -> bool:
     """Whether an answer is not empty and has nothing of JSON in it; a very long one is not looked at."""
-    return len(text) <= _LONGEST_TALK and json_in_text(text).is_all_words
+    return len(text) <= _MAX_PROSE_LENGTH and find_json(text).is_prose
 
 
-def refuses_in_words(text: str) -> bool:
+def is_refusal_prose(text: str) -> bool:
     """Whether the words of an answer decline; whether it is all words is for the caller to know."""
-    return _REFUSING.search(text.replace("\u2019", "'")) is not None
+    return _REFUSAL_PATTERN.search(text.replace("\u2019", "'")) is not None
 
 
 def _question(said: Json) -> UserQuestion | None:
     if not isinstance(said, dict):
-        words = _words(said)
+        words = _as_text(said)
         return UserQuestion(words) if words else None
-    words = _words(said.get("question"))
+    words = _as_text(said.get("question"))
     options = said.get("options")
     listed = options if isinstance(options, list) else []
-    shown = [_words(option)[:_LONGEST_OPTION] for option in listed[:_MOST_OPTIONS]]
+    shown = [_as_text(option)[:_MAX_OPTION_LENGTH] for option in listed[:_MAX_OPTIONS]]
     return UserQuestion(words, tuple(dict.fromkeys(filter(None, shown)))) if words else None
 
 
-def _words(said: Json) -> str:
+def _as_text(said: Json) -> str:
     if isinstance(said, bool) or not isinstance(said, str | int | float):
         return ""
-    return str(said).strip()[:_LONGEST]
+    return str(said).strip()[:_MAX_REASON_LENGTH]

@@ -18,11 +18,11 @@ from wavewright.planner.types import JsonObject
 
 _LINE_WIDTH = 100
 _TAB = "    "
-_CUT = "…"
+_ELLIPSIS = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LineRange:
     """Lines and columns of a span, counted from 1; the end is the column behind the last character."""
 
     line: int
@@ -31,7 +31,7 @@ class Place:
     end_column: int
 
 
-class Lines:
+class LineIndex:
     """The lines of a source, for finding the place of many spans."""
 
     def __init__(self, source: Source) -> None:
@@ -42,13 +42,13 @@ class Lines:
             self._starts.append(offset + 1)
             offset = source.text.find("\n", offset + 1)
 
-    def place(self, span: Span) -> Place:
+    def locate(self, span: Span) -> LineRange:
         """Return where a span stands."""
         line, column = self._position(span.start)
         end_line, end_column = self._position(max(span.start, span.end))
-        return Place(line, column, end_line, end_column)
+        return LineRange(line, column, end_line, end_column)
 
-    def text(self, line: int) -> str:
+    def line_text(self, line: int) -> str:
         """Return a line without its line break."""
         start = self._starts[line - 1]
         end = self._starts[line] if line < len(self._starts) else len(self.source.text)
@@ -62,18 +62,18 @@ class Lines:
 
 def render_text(diagnostics: Sequence[Diagnostic], source: Source) -> str:
     """Return the diagnostics as text, one block each, with an empty line between."""
-    lines = Lines(source)
+    lines = LineIndex(source)
     return "\n\n".join(_block(diagnostic, lines) for diagnostic in diagnostics)
 
 
 def render_json(diagnostics: Sequence[Diagnostic], source: Source) -> list[JsonObject]:
     """Return the diagnostics as values of JSON; places are null where there is no source text."""
-    lines = Lines(source)
+    lines = LineIndex(source)
     return [_as_json(diagnostic, lines) for diagnostic in diagnostics]
 
 
-def _as_json(diagnostic: Diagnostic, lines: Lines) -> JsonObject:
-    place = lines.place(diagnostic.span) if diagnostic.span is not None else None
+def _as_json(diagnostic: Diagnostic, lines: LineIndex) -> JsonObject:
+    place = lines.locate(diagnostic.span) if diagnostic.span is not None else None
     return {
         "code": diagnostic.code,
         "kind": diagnostic.kind,
@@ -128,7 +128,7 @@ def cut_middle(text: str, limit: int) -> str:
     return f"{text[:head]}\n… {left_out:,} characters left out …\n{text[head + left_out :]}"
 
 
-def columns_of(char: str) -> int:
+def display_columns(char: str) -> int:
     """Return how many columns of a terminal a character takes."""
     if unicodedata.combining(char):
         return 0
@@ -140,15 +140,15 @@ def _escaped(char: str) -> str:
 
 
 def _escaped_in_json(char: str) -> str:
-    return "".join(f"\\u{unit[0]:02x}{unit[1]:02x}" for unit in _units(char))
+    return "".join(f"\\u{unit[0]:02x}{unit[1]:02x}" for unit in _utf16_units(char))
 
 
-def _units(char: str) -> list[bytes]:
+def _utf16_units(char: str) -> list[bytes]:
     encoded = char.encode("utf-16-be", "surrogatepass")
     return [encoded[start : start + 2] for start in range(0, len(encoded), 2)]
 
 
-def _block(diagnostic: Diagnostic, lines: Lines) -> str:
+def _block(diagnostic: Diagnostic, lines: LineIndex) -> str:
     head = f"{diagnostic.severity}[{diagnostic.code}]: {printable(diagnostic.message)}"
     name = printable(lines.source.name)
     if diagnostic.span is None:
@@ -156,7 +156,7 @@ def _block(diagnostic: Diagnostic, lines: Lines) -> str:
         margin = "  "
         body = [f"{margin}--> {name}{where}"]
     else:
-        place = lines.place(diagnostic.span)
+        place = lines.locate(diagnostic.span)
         margin = " " * len(str(place.line))
         body = [f"{margin}--> {name}:{place.line}:{place.column}", *_excerpt(place, lines, margin)]
     if diagnostic.hint:
@@ -164,16 +164,16 @@ def _block(diagnostic: Diagnostic, lines: Lines) -> str:
     return "\n".join([head, *body])
 
 
-def _excerpt(place: Place, lines: Lines, margin: str) -> list[str]:
-    text = lines.text(place.line)
+def _excerpt(place: LineRange, lines: LineIndex, margin: str) -> list[str]:
+    text = lines.line_text(place.line)
     if not text.strip():
         return []
     start = min(place.column - 1, len(text))
     end = place.end_column - 1 if place.end_line == place.line else len(text)
     text, start, end = _trimmed(text, start, min(max(end, start + 1), max(len(text), start + 1)))
-    before, marked = _cells(text[:start]), _cells(text[start:end])
+    before, marked = _text_columns(text[:start]), _text_columns(text[start:end])
     caret = " " * before + "^" * max(1, marked)
-    return [f"{margin} |", f"{place.line} | {_drawn(text)}", f"{margin} | {caret}"]
+    return [f"{margin} |", f"{place.line} | {_display_text(text)}", f"{margin} | {caret}"]
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[str, int, int]:
@@ -183,15 +183,15 @@ def _trimmed(text: str, start: int, end: int) -> tuple[str, int, int]:
     end = min(end, start + _LINE_WIDTH - 30)
     left = max(0, min(start - 20, len(text) - _LINE_WIDTH))
     right = min(len(text), left + _LINE_WIDTH)
-    head, tail = (_CUT if left else ""), (_CUT if right < len(text) else "")
+    head, tail = (_ELLIPSIS if left else ""), (_ELLIPSIS if right < len(text) else "")
     shift = len(head) - left
     return f"{head}{text[left:right]}{tail}", start + shift, end + shift
 
 
-def _drawn(text: str) -> str:
+def _display_text(text: str) -> str:
     return printable(text.replace("\t", _TAB))
 
 
-def _cells(text: str) -> int:
+def _text_columns(text: str) -> int:
     """Return how many columns of a terminal a stretch of a line takes."""
-    return sum(columns_of(char) for char in _drawn(text))
+    return sum(display_columns(char) for char in _display_text(text))

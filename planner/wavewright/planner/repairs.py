@@ -13,13 +13,21 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from wavewright.config.documents import Document, DocumentError, Fault, ReadLimits, Source, Span, decode
+from wavewright.config.documents import (
+    Document,
+    DocumentError,
+    DocumentFault,
+    ReadLimits,
+    Source,
+    Span,
+    decode,
+)
 from wavewright.config.json_scan import FENCE, Note
-from wavewright.config.nodes import ListNode, Node, ObjectNode, plain, walk
-from wavewright.planner.answers import Answer, Find, take_apart
-from wavewright.planner.plan_nodes import PlanNode, as_written, is_step, unwrap
+from wavewright.config.nodes import ListNode, Node, ObjectNode, iterate_nodes, plain_value
+from wavewright.planner.answers import AnswerJson, JsonMatch, parse_answer
+from wavewright.planner.plan_nodes import PlanNode, is_step, normalize_plan, unwrap
 
-__all__ = ["Repair", "RepairedAnswer", "repaired_answer"]
+__all__ = ["Repair", "RepairedAnswer", "repair_answer"]
 
 _MESSAGES = {
     "repeated_plan": "the same plan stands {n} times more",
@@ -67,11 +75,11 @@ class RepairedAnswer:
 
     document: Document
     repairs: tuple[Repair, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[DocumentFault, ...]
     """What is wrong with the plan although it could be read."""
 
 
-def repaired_answer(content: str | bytes, name: str, limits: ReadLimits) -> RepairedAnswer:
+def repair_answer(content: str | bytes, name: str, limits: ReadLimits) -> RepairedAnswer:
     """Read the one plan in an answer.
 
     Raises:
@@ -79,21 +87,21 @@ def repaired_answer(content: str | bytes, name: str, limits: ReadLimits) -> Repa
     """
     text = decode(content, name, limits)
     source = Source(name, text)
-    answer = take_apart(source, limits.max_depth)
-    found = [(find, _plan_of(find, source, limits)) for find in answer.finds]
+    answer = parse_answer(source, limits.max_depth)
+    found = [(find, _normalized_plan(find, source, limits)) for find in answer.matches]
     plans = [(find, plan) for find, plan in found if plan is not None]
     ignored = [find for find, plan in found if plan is None]
-    find, plan = _the_one(source, plans, ignored, answer)
-    notes = [*find.notes, *plan.notes, *_around(source, find, answer)]
+    find, plan = _select_plan(source, plans, ignored, answer)
+    notes = [*find.notes, *plan.notes, *_surrounding_notes(source, find, answer)]
     if len(text) != len(content) and content[:1] in {"\ufeff", b"\xef"}:
         notes.append(Note("invisible_character", 0))
     notes += [Note("repeated_plan", other.start) for other, _ in plans if other is not find]
     notes += [Note("ignored_value", other.start) for other in ignored]
-    document = Document(plain(plan.node), source, root=plan.node)
+    document = Document(plain_value(plan.node), source, root=plan.node)
     return RepairedAnswer(document, tuple(_repairs(notes)), tuple(plan.faults))
 
 
-def _plan_of(find: Find, source: Source, limits: ReadLimits) -> PlanNode | None:
+def _normalized_plan(find: JsonMatch, source: Source, limits: ReadLimits) -> PlanNode | None:
     """Return the plan that a value is or wraps, in the plan language's own terms.
 
     Raises:
@@ -106,39 +114,41 @@ def _plan_of(find: Find, source: Source, limits: ReadLimits) -> PlanNode | None:
         raise DocumentError(source, (*find.faults, *unwrapped.faults))
     outer = {id(node) for node in unwrapped.path}
     if any(id(node) not in outer for node in find.unclosed):
-        fault = Fault("truncated", "the answer ends inside the plan", Span(find.end, find.end), hint=_AGAIN)
+        fault = DocumentFault(
+            "truncated", "the answer ends inside the plan", Span(find.end, find.end), hint=_REPEAT_HINT
+        )
         raise DocumentError(source, (fault,))
-    return as_written(unwrapped, source, limits)
+    return normalize_plan(unwrapped, source, limits)
 
 
-def _the_one(
-    source: Source, plans: list[tuple[Find, PlanNode]], ignored: list[Find], answer: Answer
-) -> tuple[Find, PlanNode]:
+def _select_plan(
+    source: Source, plans: list[tuple[JsonMatch, PlanNode]], ignored: list[JsonMatch], answer: AnswerJson
+) -> tuple[JsonMatch, PlanNode]:
     if not plans:
-        raise DocumentError(source, (_no_plan(source, answer),))
-    distinct = {_canonical(plan.node) for _, plan in plans}
-    stray = [find for find in ignored if _holds_more(find.node)]
+        raise DocumentError(source, (_no_plan_fault(source, answer),))
+    distinct = {_canonical_text(plan.node) for _, plan in plans}
+    stray = [find for find in ignored if _holds_another_plan(find.node)]
     if len(distinct) > 1 or stray:
         other = (
             stray[0]
             if stray
-            else next(f for f, p in plans if _canonical(p.node) != _canonical(plans[0][1].node))
+            else next(f for f, p in plans if _canonical_text(p.node) != _canonical_text(plans[0][1].node))
         )
         message = (
             "the answer holds steps outside of its plan" if stray else "the answer holds plans that differ"
         )
         hint = "answer with one plan: taking the first or the last would be a guess"
         raise DocumentError(
-            source, (Fault("ambiguous", message, Span(other.start, other.start + 1), hint=hint),)
+            source, (DocumentFault("ambiguous", message, Span(other.start, other.start + 1), hint=hint),)
         )
     return plans[0]
 
 
-def _holds_more(node: Node) -> bool:
+def _holds_another_plan(node: Node) -> bool:
     """Whether a value that is no plan still holds one, or a step."""
     return any(
         is_step(inner) or isinstance(_member(inner, "steps"), ListNode)
-        for inner in walk(node)
+        for inner in iterate_nodes(node)
         if isinstance(inner, ObjectNode)
     )
 
@@ -148,9 +158,9 @@ def _member(node: ObjectNode, key: str) -> Node | None:
     return None if member is None else member.node
 
 
-def _canonical(node: ObjectNode) -> str:
+def _canonical_text(node: ObjectNode) -> str:
     """Write a plan so that two that say the same are equal: an empty `depends_on` or `params` says nothing."""
-    plan = plain(node)
+    plan = plain_value(node)
     steps = plan.get("steps") if isinstance(plan, dict) else None
     for step in steps if isinstance(steps, list) else ():
         if isinstance(step, dict):
@@ -160,33 +170,38 @@ def _canonical(node: ObjectNode) -> str:
     return json.dumps(plan, sort_keys=True)
 
 
-def _no_plan(source: Source, answer: Answer) -> Fault:
+def _no_plan_fault(source: Source, answer: AnswerJson) -> DocumentFault:
     if not source.text.strip():
-        return Fault("no_plan", "the answer is empty", Span(0, 0), hint=_ANSWER)
-    faults = [fault for find in answer.finds for fault in find.faults]
+        return DocumentFault("no_plan", "the answer is empty", Span(0, 0), hint=_ANSWER_HINT)
+    faults = [fault for find in answer.matches for fault in find.faults]
     if faults:
         return faults[0]
     if answer.broken is not None and answer.broken.kind == "truncated":
         return answer.broken
-    if answer.finds:
-        first = answer.finds[0]
-        if sum(_holds_more(find.node) for find in answer.finds) > 1 or _is_list_of_plans(first.node):
-            return Fault(
-                "ambiguous", "the answer holds plans in a list", Span(first.start, first.end), hint=_ANSWER
+    if answer.matches:
+        first = answer.matches[0]
+        if sum(_holds_another_plan(find.node) for find in answer.matches) > 1 or _is_list_of_plans(
+            first.node
+        ):
+            return DocumentFault(
+                "ambiguous",
+                "the answer holds plans in a list",
+                Span(first.start, first.end),
+                hint=_ANSWER_HINT,
             )
         message = "the answer holds JSON, but nothing of the shape of a plan"
-        return Fault("no_plan", message, Span(first.start, first.start + 1), hint=_ANSWER)
-    return Fault("no_plan", "the answer holds no plan in JSON", Span(0, 0), hint=_ANSWER)
+        return DocumentFault("no_plan", message, Span(first.start, first.start + 1), hint=_ANSWER_HINT)
+    return DocumentFault("no_plan", "the answer holds no plan in JSON", Span(0, 0), hint=_ANSWER_HINT)
 
 
 def _is_list_of_plans(node: Node) -> bool:
-    return isinstance(node, ListNode) and sum(_holds_more(item) for item in node.items) > 1
+    return isinstance(node, ListNode) and sum(_holds_another_plan(item) for item in node.items) > 1
 
 
-def _around(source: Source, find: Find, answer: Answer) -> Iterable[Note]:
+def _surrounding_notes(source: Source, find: JsonMatch, answer: AnswerJson) -> Iterable[Note]:
     """Note what stands around the plan."""
-    if answer.thoughts:
-        yield Note("think", answer.thoughts[0])
+    if answer.reasoning_starts:
+        yield Note("think", answer.reasoning_starts[0])
     if find.surplus is not None:
         yield Note("surplus_closer", find.surplus)
     before, after = source.text[: find.start], source.text[find.end :]
@@ -204,5 +219,5 @@ def _repairs(notes: list[Note]) -> Iterable[Repair]:
         yield Repair(kind, _MESSAGES[kind].format(n=count), offset)
 
 
-_AGAIN = "write it again, whole: what was cut off may be the step that matters"
-_ANSWER = "answer with one JSON object that has 'steps', and nothing around it"
+_REPEAT_HINT = "write it again, whole: what was cut off may be the step that matters"
+_ANSWER_HINT = "answer with one JSON object that has 'steps', and nothing around it"

@@ -10,7 +10,7 @@ from wavewright.planner.models import Plan
 from wavewright.planner.types import StepId
 
 
-def replacements(plan: Plan) -> dict[StepId, StepId]:
+def superseded_by(plan: Plan) -> dict[StepId, StepId]:
     """Return which step stands for which, in the plan's order."""
     known = {step.id for step in plan.steps}
     return {
@@ -20,9 +20,9 @@ def replacements(plan: Plan) -> dict[StepId, StepId]:
     }
 
 
-def origins(plan: Plan) -> dict[StepId, StepId]:
+def superseding_origins(plan: Plan) -> dict[StepId, StepId]:
     """Return, for each step that supersedes another, the first step of that line."""
     found: dict[StepId, StepId] = {}
-    for old, new in replacements(plan).items():
+    for old, new in superseded_by(plan).items():
         found[new] = found.get(old, old)
     return found

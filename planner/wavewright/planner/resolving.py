@@ -13,26 +13,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import ValidationError
 
 from wavewright.config.documents import Document, Source
-from wavewright.config.shape import shape_faults
+from wavewright.config.shape import model_faults
 from wavewright.planner.catalogue import CODE_OF
-from wavewright.planner.diagnostics import Diagnostic, PlanError, diagnostic_of, place
-from wavewright.planner.expressions import ExpressionFault, evaluate
-from wavewright.planner.faults import fault
+from wavewright.planner.diagnostics import Diagnostic, PlanError, diagnostic_from_fault, locate_diagnostics
+from wavewright.planner.expressions import ExpressionError, evaluate
+from wavewright.planner.faults import make_diagnostic
 from wavewright.planner.goals import Goal, GoalTemplate, Job
-from wavewright.planner.pointers import child, tokens
+from wavewright.planner.pointers import child_pointer, pointer_tokens
 from wavewright.planner.references import render
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.suggestions import choice
-from wavewright.planner.types import GATE_JOINT, Json, JsonObject
-from wavewright.planner.uses import Text
-from wavewright.planner.validators import BadSchemaError, Misfit, validator_of
+from wavewright.planner.suggestions import suggest_name
+from wavewright.planner.types import GATE_ID_SEPARATOR, Json, JsonObject
+from wavewright.planner.uses import ExpressionText
+from wavewright.planner.validators import InvalidSchemaError, SchemaViolation, validator_of
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-_MERGED = frozenset({"limits", "targets", "rules"})
+_MERGED_FIELDS = frozenset({"limits", "targets", "rules"})
 """Fields of a template that an override changes member by member; any other it replaces whole."""
 
-_LONGEST_GATE_ID = 63
+_MAX_GATE_ID_LENGTH = 63
 
 _CODE_OF_KEYWORD = {"required": "E105", "additionalProperties": "E104", "type": "E106"}
 
@@ -51,15 +51,15 @@ def resolve_goal(
     Raises:
         PlanError: the job overrides what does not exist, or its inputs do not fit.
     """
-    template = _overridden(job, template, document)
+    template = _apply_overrides(job, template, document)
     inputs, places, faults = _inputs(job, template)
     faults += [] if inputs_follow else _input_faults(inputs, places, template)
     if faults:
-        raise _refused(faults, document)
+        raise _plan_error(faults, document)
     return Goal(
         name=template.name,
         job=job.name or template.name,
-        text=_text(job, template, inputs, document, inputs_follow=inputs_follow),
+        text=_goal_text(job, template, inputs, document, inputs_follow=inputs_follow),
         inputs=inputs,
         inputs_schema=template.inputs_schema,
         targets=template.targets,
@@ -95,17 +95,21 @@ def goal_with_input(goal: Goal, text: str, name: str, value: Json) -> Goal:
     faults: list[Diagnostic] = []
     if goal.inputs_schema:
         faults = [
-            fault("E107", child("/inputs", name), f"the input {misfit.pointer or name!r} {misfit.message}")
-            for misfit in validator_of(goal.inputs_schema).misfits(inputs)
+            make_diagnostic(
+                "E107",
+                child_pointer("/inputs", name),
+                f"the input {misfit.pointer or name!r} {misfit.message}",
+            )
+            for misfit in validator_of(goal.inputs_schema).violations(inputs)
         ]
     if faults:
-        raise _refused(faults, None)
+        raise _plan_error(faults, None)
     variables: JsonObject = {"inputs": inputs}
     try:
         rendered = render(text, lambda expression: evaluate(expression, variables, goal.as_of or _EPOCH))
-    except ExpressionFault as error:
-        raise _refused(
-            [fault("E303", "/goal", f"the goal's text: {error.message}", error.hint)], None
+    except ExpressionError as error:
+        raise _plan_error(
+            [make_diagnostic("E303", "/goal", f"the goal's text: {error.message}", error.hint)], None
         ) from error
     return goal.model_copy(
         update={"inputs": inputs, "text": rendered if isinstance(rendered, str) else str(rendered)}
@@ -122,27 +126,27 @@ def check_template(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -
     ]
 
 
-def _overridden(job: Job, template: GoalTemplate, document: Document | None) -> GoalTemplate:
+def _apply_overrides(job: Job, template: GoalTemplate, document: Document | None) -> GoalTemplate:
     if not job.overrides:
         return template
     merged: JsonObject = template.model_dump(mode="json", by_alias=True, exclude_unset=True)
     for name, value in job.overrides.items():
-        merged[name] = _merge(merged.get(name), value) if name in _MERGED else value
+        merged[name] = _merge_overrides(merged.get(name), value) if name in _MERGED_FIELDS else value
     try:
         return GoalTemplate.model_validate(merged, by_alias=True, by_name=False)
     except ValidationError as error:
-        faults = [diagnostic_of(found) for found in shape_faults(error, merged, GoalTemplate)]
-        raise _refused([_below("/overrides", each) for each in faults], document) from error
+        faults = [diagnostic_from_fault(found) for found in model_faults(error, merged, GoalTemplate)]
+        raise _plan_error([_relocated("/overrides", each) for each in faults], document) from error
 
 
-def _merge(old: Json, new: Json) -> Json:
+def _merge_overrides(old: Json, new: Json) -> Json:
     if isinstance(old, dict) and isinstance(new, dict):
-        return old | {name: _merge(old.get(name), value) for name, value in new.items()}
+        return old | {name: _merge_overrides(old.get(name), value) for name, value in new.items()}
     return new
 
 
-def _below(pointer: str, diagnostic: Diagnostic) -> Diagnostic:
-    return fault(diagnostic.code, pointer + diagnostic.pointer, diagnostic.message, diagnostic.hint)
+def _relocated(pointer: str, diagnostic: Diagnostic) -> Diagnostic:
+    return make_diagnostic(diagnostic.code, pointer + diagnostic.pointer, diagnostic.message, diagnostic.hint)
 
 
 def _inputs(job: Job, template: GoalTemplate) -> tuple[JsonObject, dict[str, str], list[Diagnostic]]:
@@ -155,7 +159,7 @@ def _inputs(job: Job, template: GoalTemplate) -> tuple[JsonObject, dict[str, str
         if isinstance(part, dict) and "default" in part
     }
     inputs |= job.inputs
-    places = {name: child("/inputs", name) for name in job.inputs}
+    places = {name: child_pointer("/inputs", name) for name in job.inputs}
     faults: list[Diagnostic] = []
     targets = (
         ("variables", template.targets.variables, job.variables),
@@ -164,9 +168,9 @@ def _inputs(job: Job, template: GoalTemplate) -> tuple[JsonObject, dict[str, str
     for field, name, given in targets:
         if given and name in job.inputs:
             faults.append(
-                fault(
+                make_diagnostic(
                     "E107",
-                    child("/inputs", name),
+                    child_pointer("/inputs", name),
                     f"the input {name!r} is given twice: here and as {field!r}",
                     f"keep {field!r}, or leave it out",
                 )
@@ -181,11 +185,11 @@ def _input_faults(inputs: JsonObject, places: Mapping[str, str], template: GoalT
     if not template.inputs_schema:
         return []
     try:
-        misfits = validator_of(template.inputs_schema).misfits(inputs)
-    except BadSchemaError as error:
+        misfits = validator_of(template.inputs_schema).violations(inputs)
+    except InvalidSchemaError as error:
         hint = "mend the schema in the goal template"
         return [
-            fault(
+            make_diagnostic(
                 "E107",
                 "/goal_template",
                 f"the inputs of {template.name!r} have no valid schema: {error}",
@@ -195,8 +199,8 @@ def _input_faults(inputs: JsonObject, places: Mapping[str, str], template: GoalT
     return [_input_fault(misfit, places, template) for misfit in misfits]
 
 
-def _input_fault(misfit: Misfit, places: Mapping[str, str], template: GoalTemplate) -> Diagnostic:
-    where = tokens(misfit.pointer)
+def _input_fault(misfit: SchemaViolation, places: Mapping[str, str], template: GoalTemplate) -> Diagnostic:
+    where = pointer_tokens(misfit.pointer)
     code = _CODE_OF_KEYWORD.get(misfit.keyword, "E107")
     if not where and misfit.name is not None:
         name = misfit.name
@@ -207,38 +211,38 @@ def _input_fault(misfit: Misfit, places: Mapping[str, str], template: GoalTempla
                 if name in given_as
                 else f"add it to the job's 'inputs': {name}: …"
             )
-            return fault(
+            return make_diagnostic(
                 code, "/inputs", f"the job lacks the input {name!r}, which {template.name!r} needs", how
             )
         known = template.inputs_schema.get("properties")
-        hint = choice(name, list(known), what="inputs") if isinstance(known, dict) else None
-        return fault(code, places.get(name, ""), f"{template.name!r} takes no input {name!r}", hint)
+        hint = suggest_name(name, list(known), what="inputs") if isinstance(known, dict) else None
+        return make_diagnostic(code, places.get(name, ""), f"{template.name!r} takes no input {name!r}", hint)
     if not where:
-        return fault(code, "/inputs", f"the inputs of the job: the value {misfit.message}")
-    pointer = places.get(where[0], child("/inputs", where[0]))
+        return make_diagnostic(code, "/inputs", f"the inputs of the job: the value {misfit.message}")
+    pointer = places.get(where[0], child_pointer("/inputs", where[0]))
     for key in where[1:]:
-        pointer = child(pointer, key)
+        pointer = child_pointer(pointer, key)
     path = "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in where).removeprefix(".")
-    return fault(
+    return make_diagnostic(
         code, pointer, f"the input {path!r} {misfit.message}", f"see the inputs of {template.name!r}"
     )
 
 
-def _text(
+def _goal_text(
     job: Job, template: GoalTemplate, inputs: JsonObject, document: Document | None, *, inputs_follow: bool
 ) -> str:
     text = template.goal if job.goal is None else job.goal
     variables: JsonObject = {"inputs": inputs}
     try:
         rendered = render(text, lambda expression: evaluate(expression, variables, job.as_of or _EPOCH))
-    except ExpressionFault as error:
+    except ExpressionError as error:
         where = "/goal_template" if job.goal is None else "/goal"
         code = CODE_OF.get(error.kind, "E303")
         if inputs_follow and code == "E302" and _reads_declared(text, template):
             # What it will be is the job's to say.
             return text
-        raise _refused(
-            [fault(code, where, f"the goal's text: {error.message}", error.hint)], document
+        raise _plan_error(
+            [make_diagnostic(code, where, f"the goal's text: {error.message}", error.hint)], document
         ) from error
     return rendered if isinstance(rendered, str) else str(rendered)
 
@@ -247,24 +251,26 @@ def _reads_declared(text: str, template: GoalTemplate) -> bool:
     """Whether every input that a goal's text reads is one of those that the template declares."""
     declared = template.inputs_schema.get("properties")
     names = declared if isinstance(declared, dict) else {}
-    found = [reads for reads in Text("/goal", text, "result").reads.values() if isinstance(reads, tuple)]
+    found = [
+        reads for reads in ExpressionText("/goal", text, "result").reads.values() if isinstance(reads, tuple)
+    ]
     return all(read.root != "inputs" or read.name in names for reads in found for read in reads)
 
 
-def _refused(faults: Sequence[Diagnostic], document: Document | None) -> PlanError:
+def _plan_error(faults: Sequence[Diagnostic], document: Document | None) -> PlanError:
     if document is None:
         return PlanError(faults, Source("<job>", ""))
-    return PlanError(place(faults, document), document.source)
+    return PlanError(locate_diagnostics(faults, document), document.source)
 
 
 def _template_tools(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -> Iterator[Diagnostic]:
     for number, tool in enumerate(template.available_tools):
         if tool.name not in tools:
-            yield fault(
+            yield make_diagnostic(
                 "E201",
                 f"/available_tools/{number}/name",
                 f"the goal template allows {tool.name!r}, and there is no such tool",
-                choice(tool.name, tools, what="tools"),
+                suggest_name(tool.name, tools, what="tools"),
             )
 
 
@@ -275,7 +281,7 @@ def _template_rules(template: GoalTemplate) -> Iterator[Diagnostic]:
         *(("/rules/data_tools", name) for name in sorted(rules.data_tools)),
         *(("/rules/analysis_tools", name) for name in sorted(rules.analysis_tools)),
         *(("/rules/required_tools", name) for name in sorted(rules.required_tools)),
-        *((child("/rules/primary_params", name), name) for name in rules.primary_params),
+        *((child_pointer("/rules/primary_params", name), name) for name in rules.primary_params),
         *((f"/rules/terminal/{number}/tool", rule.tool) for number, rule in enumerate(rules.terminal)),
         *(
             (f"/gates/{number}/on_tool", gate.on_tool)
@@ -285,36 +291,36 @@ def _template_rules(template: GoalTemplate) -> Iterator[Diagnostic]:
     ]
     for pointer, name in named:
         if name not in allowed:
-            yield fault(
+            yield make_diagnostic(
                 "E202",
                 pointer,
                 f"the goal template speaks of {name!r}, which it does not allow",
-                choice(name, allowed, what="its tools"),
+                suggest_name(name, allowed, what="its tools"),
             )
 
 
 def _template_gates(template: GoalTemplate) -> Iterator[Diagnostic]:
     seen: set[str] = set()
     for number, gate in enumerate(template.gates):
-        if GATE_JOINT in gate.id or len(gate.id) > _LONGEST_GATE_ID:
-            yield fault(
+        if GATE_ID_SEPARATOR in gate.id or len(gate.id) > _MAX_GATE_ID_LENGTH:
+            yield make_diagnostic(
                 "E123",
                 f"/gates/{number}/id",
                 f"a template's gate cannot be called {gate.id!r}",
-                f"use at most {_LONGEST_GATE_ID} characters without {GATE_JOINT!r}, which joins its id and a step's",
+                f"use at most {_MAX_GATE_ID_LENGTH} characters without {GATE_ID_SEPARATOR!r}, which joins its id and a step's",
             )
         if gate.id.lower() in seen:
-            yield fault(
+            yield make_diagnostic(
                 "E122", f"/gates/{number}/id", f"a second gate is called {gate.id!r}", "rename one of the two"
             )
         seen.add(gate.id.lower())
     for number, recipe in enumerate(template.recipes):
         if recipe.gate.lower() not in seen:
-            yield fault(
+            yield make_diagnostic(
                 "E407",
                 f"/recipes/{number}/gate",
                 f"a recipe is for the gate {recipe.gate!r}, which the template does not have",
-                choice(recipe.gate, [gate.id for gate in template.gates], what="gates"),
+                suggest_name(recipe.gate, [gate.id for gate in template.gates], what="gates"),
             )
 
 
@@ -325,8 +331,8 @@ def _template_schemas(template: GoalTemplate) -> Iterator[Diagnostic]:
     ):
         try:
             validator_of(schema or {})
-        except BadSchemaError as error:
-            yield fault(
+        except InvalidSchemaError as error:
+            yield make_diagnostic(
                 "E107",
                 f"/{field}",
                 f"this is no JSON Schema: {error}",

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from wavewright.config.documents import Source
 from wavewright.planner.catalogue import CATALOGUE
 from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.rendering import Lines
+from wavewright.planner.rendering import LineIndex
 from wavewright.planner.types import Json, JsonObject
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -26,7 +26,7 @@ def sarif_log(found: Sequence[tuple[Sequence[Diagnostic], Source]]) -> JsonObjec
     codes = sorted({diagnostic.code for diagnostics, _ in found for diagnostic in diagnostics})
     results: list[Json] = []
     for diagnostics, source in found:
-        lines = Lines(source)
+        lines = LineIndex(source)
         results += [_result(diagnostic, codes, lines) for diagnostic in diagnostics]
     rules: list[Json] = [_rule(code) for code in codes]
     driver: JsonObject = {"name": "wavewright", "rules": rules}
@@ -45,13 +45,13 @@ def _rule(code: str) -> JsonObject:
         "id": code,
         "name": entry.kind,
         "shortDescription": {"text": entry.title},
-        "fullDescription": {"text": entry.means},
-        "help": {"text": entry.mend},
+        "fullDescription": {"text": entry.meaning},
+        "help": {"text": entry.fix},
         "defaultConfiguration": {"level": entry.severity},
     }
 
 
-def _result(diagnostic: Diagnostic, codes: list[str], lines: Lines) -> JsonObject:
+def _result(diagnostic: Diagnostic, codes: list[str], lines: LineIndex) -> JsonObject:
     hint = f"\nHelp: {diagnostic.hint}" if diagnostic.hint else ""
     location: JsonObject = {"physicalLocation": _physical(diagnostic, lines)}
     if diagnostic.pointer:
@@ -65,10 +65,10 @@ def _result(diagnostic: Diagnostic, codes: list[str], lines: Lines) -> JsonObjec
     }
 
 
-def _physical(diagnostic: Diagnostic, lines: Lines) -> JsonObject:
+def _physical(diagnostic: Diagnostic, lines: LineIndex) -> JsonObject:
     physical: JsonObject = {"artifactLocation": {"uri": _uri(lines.source.name)}}
     if diagnostic.span is not None:
-        place = lines.place(diagnostic.span)
+        place = lines.locate(diagnostic.span)
         physical["region"] = {
             "startLine": place.line,
             "startColumn": place.column,

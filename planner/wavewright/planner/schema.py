@@ -14,7 +14,7 @@ from wavewright.planner.models import Plan, PlanPatch
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 
-_SHAPES: Final[dict[str, tuple[object, str]]] = {
+_DOCUMENT_TYPES: Final[dict[str, tuple[object, str]]] = {
     "plan": (Plan, "Plan of wavewright"),
     "patch": (PlanPatch, "Patch of a plan of wavewright"),
     "job": (Job, "Job of wavewright"),
@@ -22,7 +22,7 @@ _SHAPES: Final[dict[str, tuple[object, str]]] = {
     "tools": (list[ToolSignature], "Signatures of tools of wavewright"),
 }
 
-SCHEMA_NAMES = tuple(_SHAPES)
+SCHEMA_NAMES = tuple(_DOCUMENT_TYPES)
 """What `schema_of` knows."""
 
 GATE_KINDS = ("check", "schema", "fresh_within", "required", "judge")
@@ -30,19 +30,19 @@ GATE_TARGETS = ("on", "on_tool")
 _OPERATIONS = frozenset({"AddStep", "ReplaceStep", "RemoveStep", "RewireStep"})
 
 
-def schema_of(name: str) -> JsonSchema:
+def document_schema(name: str) -> JsonSchema:
     """Return a published schema (draft 2020-12).
 
     Raises:
         KeyError: there is no schema of that name; `SCHEMA_NAMES` lists them.
     """
-    shape, title = _SHAPES[name]
+    shape, title = _DOCUMENT_TYPES[name]
     schema = published_schema(shape, name, title)
     definitions = schema.get("$defs")
     for model, definition in definitions.items() if isinstance(definitions, dict) else ():
         if isinstance(definition, dict) and model == "Gate":
             exactly_one: list[Json] = [
-                {"oneOf": [_given(one) for one in all_]} for all_ in (GATE_KINDS, GATE_TARGETS)
+                {"oneOf": [_requires_non_null(one) for one in all_]} for all_ in (GATE_KINDS, GATE_TARGETS)
             ]
             definition["allOf"] = exactly_one
         if isinstance(definition, dict) and model in _OPERATIONS:
@@ -57,7 +57,7 @@ def _require_op(operation: JsonObject) -> None:
         required.insert(0, "op")
 
 
-def _given(field: str) -> Json:
+def _requires_non_null(field: str) -> Json:
     """Return a schema of objects in which a field is there and not null."""
     not_null: JsonObject = {"not": {"type": "null"}}
     return {"required": [field], "properties": {field: not_null}}

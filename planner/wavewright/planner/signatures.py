@@ -7,11 +7,11 @@ from typing import Annotated
 from pydantic import Field
 
 from wavewright.config.durations import Seconds
-from wavewright.planner.models import Model, Retry
+from wavewright.planner.models import DocumentModel, Retry
 from wavewright.planner.types import ID_PATTERN, Effect, JsonSchema
 
 
-class ToolSignature(Model):
+class ToolSignature(DocumentModel):
     """The contract of one tool, as the checker, the planner's prompt and the executor read it.
 
     `input_schema` is a JSON Schema of an object; `output_schema` of any value, `{}` where nothing is promised.

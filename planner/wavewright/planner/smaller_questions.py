@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from wavewright.planner.model_port import ModelCall, ModelError
 
-__all__ = ["ask_with_less"]
+__all__ = ["ask_with_smaller_prompt"]
 
 T = TypeVar("T")
 
 
-async def ask_with_less(
+async def ask_with_smaller_prompt(
     ask: Callable[[ModelCall], Awaitable[T]], call: ModelCall, less: Callable[[], Awaitable[ModelCall]]
 ) -> T:
     """Return what asking gives; a question that the model's context has no room for is asked once more with less.
@@ -34,10 +34,10 @@ async def ask_with_less(
         if error.kind != "over_context":
             raise
         smaller = await less()
-        if _chars(smaller) >= _chars(call):
+        if _prompt_length(smaller) >= _prompt_length(call):
             raise
     return await ask(smaller)
 
 
-def _chars(call: ModelCall) -> int:
+def _prompt_length(call: ModelCall) -> int:
     return len(call.prompt) + sum(len(turn.answer) + len(turn.reply) for turn in call.turns)

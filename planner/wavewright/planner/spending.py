@@ -45,7 +45,7 @@ class Spend:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class BudgetScope:
     """Whose money it is."""
 
     run: RunId | None = None
@@ -60,11 +60,11 @@ class Reservation:
     """Something reserved and not settled yet; `id` is the purse's own."""
 
     id: int
-    account: Account
+    scope: BudgetScope
     amount: Spend
 
 
-class OverBudget(Exception):
+class BudgetExceeded(Exception):
     """A reservation would go over a budget; the message names which, what is left and what was asked for."""
 
     def __init__(self, message: str, *, scope: str, hint: str) -> None:
@@ -74,7 +74,7 @@ class OverBudget(Exception):
         self.hint = hint
 
 
-class PutOff(Exception):
+class CallDeferred(Exception):
     """A call is not refused but put off: the purse has had whoever asks stopped, and is asked again another day."""
 
 
@@ -86,14 +86,14 @@ class CallHistory(Protocol):
         ...
 
 
-class Purse(CallHistory, Protocol):
+class BudgetStore(CallHistory, Protocol):
     """Keeps the budgets; every call is one durable transaction."""
 
     def limit_run(self, run: RunId, budget: Budget | None) -> None:
         """Hold a run to its goal's own budget, beside the configured ones."""
         ...
 
-    async def reserve(self, account: Account, amount: Spend) -> Reservation:
+    async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
         """Put something aside.
 
         Raises:

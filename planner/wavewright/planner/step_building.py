@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from wavewright.planner.binding import bind_plan, escaped, terminal_params
+from wavewright.planner.binding import bind_plan, escape_references, terminal_params
 from wavewright.planner.checker import check
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan, Step
@@ -22,13 +22,13 @@ from wavewright.planner.uses import step_reads
 
 __all__ = ["StepBuilder", "data_tools"]
 
-_MOST_CANDIDATES = 12
+_MAX_CANDIDATES = 12
 """For one argument; each is checked."""
 
-_TITLES = frozenset({"title", "name", "subject", "headline"})
-_TASKS = frozenset({"query", "question", "goal", "topic", "task", "instructions", "prompt"})
+_TITLE_PARAMS = frozenset({"title", "name", "subject", "headline"})
+_TASK_PARAMS = frozenset({"query", "question", "goal", "topic", "task", "instructions", "prompt"})
 _ID = re.compile(ID_PATTERN)
-_LONGEST_ID = 50
+_MAX_ID_LENGTH = 50
 
 
 def data_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> tuple[str, ...]:
@@ -77,11 +77,11 @@ class StepBuilder:
         given = params or {}
         missing = self._missing(tool, given)
         step = Step(id=self._new_id(wanted_id or tool), why=why, tool=tool, params=given)
-        for for_each in self._turns(tool, missing) if missing else (None,):
+        for for_each in self._for_each_candidates(tool, missing) if missing else (None,):
             over = step if for_each is None else step.model_copy(update={"for_each": for_each})
             filled = self._filled(over, missing)
             if filled is not None:
-                self.steps.append(self._in_order(filled))
+                self.steps.append(self._with_dependencies(filled))
                 return True
         return False
 
@@ -98,7 +98,7 @@ class StepBuilder:
         """Return the step with each missing argument filled by the first candidate that fits."""
         found: JsonObject = {}
         for name in missing:
-            candidates = islice(self._candidates(step, name), _MOST_CANDIDATES)
+            candidates = islice(self._candidates(step, name), _MAX_CANDIDATES)
             value = next((one for one in candidates if self._fits(step, name, one)), None)
             if value is None:
                 return None
@@ -114,7 +114,7 @@ class StepBuilder:
         found = check(bind_plan(plan, self._goal, self._tools), self._goal, self._tools)
         return not any(one.severity == "error" and one.pointer.startswith(places) for one in found)
 
-    def _turns(self, tool: str, missing: Sequence[str]) -> Iterator[str | None]:
+    def _for_each_candidates(self, tool: str, missing: Sequence[str]) -> Iterator[str | None]:
         """Yield what the step may run over."""
         goal = self._goal
         targets = goal.inputs.get(goal.targets.variables)
@@ -145,7 +145,7 @@ class StepBuilder:
             yield "${item}"
         if name in self._goal.inputs:
             yield f"${{inputs.{name}}}"
-        yield from self._words(step, name, schema)
+        yield from self._goal_texts(step, name, schema)
         for earlier in reversed(self.steps):
             if earlier.for_each is None and name in _properties(self._output(earlier)):
                 yield f"${{steps.{earlier.id}.{name}}}"
@@ -160,14 +160,14 @@ class StepBuilder:
         sources = [one for one in self.steps if one.tool in self._data] or self.steps
         if "array" in kinds:
             # Each alone has to fit: of lists put together the checker knows too little.
-            fitting = [one for one in sources if self._fits(step, name, f"${{{self._joined([one])}}}")]
+            fitting = [one for one in sources if self._fits(step, name, f"${{{self._concatenation([one])}}}")]
             primary = [one for one in fitting if one.tool in self._goal.rules.primary_params]
             if fitting:
-                yield f"${{{self._joined(primary or fitting)}}}"
+                yield f"${{{self._concatenation(primary or fitting)}}}"
         if "object" in kinds:
             yield from (f"${{steps.{one.id}}}" for one in reversed(sources) if one.for_each is None)
 
-    def _joined(self, steps: Sequence[Step]) -> str:
+    def _concatenation(self, steps: Sequence[Step]) -> str:
         """Return an expression that gives the outputs of steps as one list."""
         lists = [
             step for step in steps if step.for_each is not None or self._output(step).get("type") == "array"
@@ -175,34 +175,34 @@ class StepBuilder:
         single = ", ".join(f"steps.{step.id}" for step in steps if step not in lists)
         return " + ".join([f"steps.{step.id}" for step in lists] + ([f"[{single}]"] if single else []))
 
-    def _words(self, step: Step, name: str, schema: JsonSchema) -> Iterator[str]:
+    def _goal_texts(self, step: Step, name: str, schema: JsonSchema) -> Iterator[str]:
         """Yield the goal's own words for arguments that ask for such, where the tool only looks."""
         is_free = schema.get("type") == "string" and not {"enum", "pattern", "format"} & schema.keys()
         if not is_free or not self._only_reads(step.tool):
             return
-        words = self._goal.job if name in _TITLES else self._goal.text if name in _TASKS else ""
+        words = self._goal.job if name in _TITLE_PARAMS else self._goal.text if name in _TASK_PARAMS else ""
         longest = schema.get("maxLength")
         words = words if not isinstance(longest, int) else words[:longest]
         if words:
-            yield str(escaped(words))
+            yield str(escape_references(words))
 
     # --- the plan so far --------------------------------------------------------------------------------------
 
-    def _in_order(self, step: Step) -> Step:
+    def _with_dependencies(self, step: Step) -> Step:
         """Return the step with what it waits for although it does not read it: order that matters is kept."""
         analyses = step.tool in self._goal.rules.analysis_tools
         if self._only_reads(step.tool) and not analyses:
             return step
         earlier = [one.id for one in self.steps if not analyses or one.tool in self._data]
-        waited_for = self._waited_for(step_reads(step))
+        waited_for = self._with_ancestors(step_reads(step))
         unread: list[StepId] = []
         for one in reversed(earlier):
             if one not in waited_for:
                 unread.insert(0, one)
-                waited_for |= self._waited_for([one])
+                waited_for |= self._with_ancestors([one])
         return step.model_copy(update={"depends_on": tuple(unread)}) if unread else step
 
-    def _waited_for(self, ids: Iterable[StepId]) -> set[StepId]:
+    def _with_ancestors(self, ids: Iterable[StepId]) -> set[StepId]:
         """Return the steps that whoever waits for these waits for, themselves included."""
         found = set(ids)
         for step in reversed(self.steps):
@@ -225,9 +225,9 @@ class StepBuilder:
 
     def _new_id(self, wanted: str) -> StepId:
         """Return an id that is free, as near to the one that is wanted as ids go."""
-        root = re.sub(r"[^A-Za-z0-9_]+", "_", wanted)[:_LONGEST_ID]
+        root = re.sub(r"[^A-Za-z0-9_]+", "_", wanted)[:_MAX_ID_LENGTH]
         if not _ID.fullmatch(root) or root.lower() in RESERVED_IDS:
-            root = f"call_{root}"[:_LONGEST_ID]
+            root = f"call_{root}"[:_MAX_ID_LENGTH]
         taken = {step.id.lower() for step in self.steps}
         number, name = 1, root
         while name.lower() in taken:

@@ -16,10 +16,10 @@ from wavewright.planner.models import Plan
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.step_building import StepBuilder
 
-__all__ = ["SuggestedCall", "plan_of_calls", "read_suggested_calls"]
+__all__ = ["SuggestedCall", "plan_from_calls", "read_suggested_calls"]
 
 
-def plan_of_calls(
+def plan_from_calls(
     calls: Sequence[SuggestedCall], goal: Goal, tools: Mapping[str, ToolSignature]
 ) -> Plan | NoMinimalPlan:
     """Return the sound plan that suggested calls come to, unbound, or why they come to none.

@@ -10,46 +10,48 @@ from collections.abc import Collection, Iterable, Mapping
 
 from wavewright.planner.types import Json, JsonSchema
 
-_MANY = 300
+_MAX_NAMES_FULLY_COMPARED = 300
 """Above so many names only the cheap comparison is made, so that a bad plan costs linear time."""
 
-_SHOWN = 8
+_MAX_SHOWN = 8
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str | None:
     """Return `did you mean 'x'?` where a known name is near, else nothing."""
     folded = name.casefold()
     same = (
-        next((other for other in known if other.casefold() == folded), None) if len(known) <= _MANY else None
+        next((other for other in known if other.casefold() == folded), None)
+        if len(known) <= _MAX_NAMES_FULLY_COMPARED
+        else None
     )
-    if same is None and len(known) <= _MANY:
+    if same is None and len(known) <= _MAX_NAMES_FULLY_COMPARED:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
         same = near[0] if near else None
     return None if same is None or same == name else f"did you mean {same!r}?"
 
 
-def choice(name: str, known: Collection[str], *, what: str) -> str | None:
+def suggest_name(name: str, known: Collection[str], *, what: str) -> str | None:
     """Return the nearest name, or else the list of what there is."""
-    return did_you_mean(name, known) or listing(known, what=what)
+    return did_you_mean(name, known) or list_names(known, what=what)
 
 
-def listing(names: Iterable[str], *, what: str) -> str | None:
+def list_names(names: Iterable[str], *, what: str) -> str | None:
     """Return `what: a, b, c`, cut where it is long."""
     shown = sorted(names)
     if not shown:
         return None
-    more = len(shown) - _SHOWN
-    return f"{what}: " + ", ".join(shown[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(shown) - _MAX_SHOWN
+    return f"{what}: " + ", ".join(shown[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def fields_listing(schema: JsonSchema, *, what: str) -> str | None:
+def list_fields(schema: JsonSchema, *, what: str) -> str | None:
     """Return the properties of an object schema with their types, in the schema's order."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not properties:
         return None
     shown = [f"{name}: {type_name(part)}" for name, part in properties.items()]
-    more = len(shown) - 2 * _SHOWN
-    return f"{what}: " + ", ".join(shown[: 2 * _SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(shown) - 2 * _MAX_SHOWN
+    return f"{what}: " + ", ".join(shown[: 2 * _MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def type_name(schema: Json) -> str:
@@ -68,7 +70,9 @@ def type_name(schema: Json) -> str:
         if isinstance(branches, list):
             return " or ".join(dict.fromkeys(map(type_name, branches)))
     options = schema.get("enum")
-    return "one of " + ", ".join(map(shown, options[:_SHOWN])) if isinstance(options, list) else "any"
+    return (
+        "one of " + ", ".join(map(value_text, options[:_MAX_SHOWN])) if isinstance(options, list) else "any"
+    )
 
 
 def with_article(name: str) -> str:
@@ -79,7 +83,7 @@ def with_article(name: str) -> str:
     return ("an " if word[0] in "aeio" else "a ") + word
 
 
-def parameter_text(name: str, schema: JsonSchema) -> str:
+def describe_parameter(name: str, schema: JsonSchema) -> str:
     """Return what a parameter takes, within which bounds, and what its tool says of it."""
     said = schema.get("description")
     explained = f" ({said})" if isinstance(said, str) and said else ""
@@ -101,7 +105,7 @@ def _bounds(schema: JsonSchema) -> str:
     return ""
 
 
-def shown(value: Json) -> str:
+def value_text(value: Json) -> str:
     """Return a value as an author writes it, short enough for one line of a message."""
     match value:
         case None:

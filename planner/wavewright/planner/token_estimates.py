@@ -13,11 +13,11 @@ from typing import Final
 
 from wavewright.planner.known_values import known_items
 from wavewright.planner.models import Plan, Step
-from wavewright.planner.replacements import replacements
+from wavewright.planner.replacements import superseded_by
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import StepId
 
-_NONE_DONE: Final[Mapping[StepId, int]] = MappingProxyType({})
+_NO_ITEMS_DONE: Final[Mapping[StepId, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class StepEstimate:
     """Of the tool; each asks a model at least once."""
     tokens: int
     """Read and written, of all its calls."""
-    is_least: bool
+    is_lower_bound: bool
     """Whether the number of its items is not known yet."""
 
 
@@ -52,17 +52,17 @@ class PlanEstimate:
         return sum(step.tokens for step in self.steps)
 
     @property
-    def is_least(self) -> bool:
+    def is_lower_bound(self) -> bool:
         """Whether a step's number of items is not known yet."""
-        return any(step.is_least for step in self.steps)
+        return any(step.is_lower_bound for step in self.steps)
 
 
-def estimate_tokens_of_plan(
+def estimate_plan_tokens(
     plan: Plan,
     tools: Mapping[str, ToolSignature],
     *,
     finished: Collection[StepId] = frozenset(),
-    items_done: Mapping[StepId, int] = _NONE_DONE,
+    items_done: Mapping[StepId, int] = _NO_ITEMS_DONE,
 ) -> PlanEstimate:
     """Return what the steps of a plan may take that are still to run.
 
@@ -72,19 +72,19 @@ def estimate_tokens_of_plan(
         finished: Steps that have run. One that another step supersedes does not run again either.
         items_done: Of steps that run once an item and have not ended, how many items have run.
     """
-    done = {*finished, *replacements(plan)}
+    done = {*finished, *superseded_by(plan)}
     found: list[StepEstimate] = []
     for number, step in enumerate(plan.steps):
         signature = tools.get(step.tool)
         if signature is None or not signature.expected_tokens or step.id in done:
             continue
-        known = _calls(plan, step)
+        known = _call_count(plan, step)
         calls = 1 if known is None else max(0, known - items_done.get(step.id, 0))
         found.append(StepEstimate(step.id, number, calls, signature.expected_tokens * calls, known is None))
     return PlanEstimate(tuple(found))
 
 
-def _calls(plan: Plan, step: Step) -> int | None:
+def _call_count(plan: Plan, step: Step) -> int | None:
     """Return how many calls a step makes; None where that depends on an output."""
     if step.for_each is None:
         return 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from wavewright.planner.binding import terminal_params
 from wavewright.planner.goals import Goal
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.type_text import MOST_CHARS, fields_text, type_text
+from wavewright.planner.type_text import MAX_TYPE_TEXT_LENGTH, fields_text, type_text
 from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts.blocks import one_line, prompt_json
 
@@ -31,10 +31,10 @@ _BOUNDS = {
     "format": "a {}",
 }
 _EFFECTS = (("write", "writes"), ("egress", "sends data out"))
-_MOST_NOTE = 200
-_MOST_DESCRIPTION = 500
-_BRIEF_TYPE = 200
-_BRIEF_DESCRIPTION = 100
+_MAX_NOTE_LENGTH = 200
+_MAX_DESCRIPTION_LENGTH = 500
+_BRIEF_TYPE_LENGTH = 200
+_BRIEF_DESCRIPTION_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,13 @@ def tool_line(
         hidden: Parameters that are not the reader's to give.
         is_brief: Whether types show fewer levels of fields, and descriptions are cut earlier.
     """
-    most = _BRIEF_TYPE if is_brief else MOST_CHARS
+    most = _BRIEF_TYPE_LENGTH if is_brief else MAX_TYPE_TEXT_LENGTH
     given = fields_text(signature.input_schema, hidden=frozenset(hidden), most=most)
     gives = type_text(signature.output_schema, most)
     description = description or signature.description
-    said = one_line(description, _BRIEF_DESCRIPTION if is_brief else _MOST_DESCRIPTION).rstrip(".")
+    said = one_line(description, _BRIEF_DESCRIPTION_LENGTH if is_brief else _MAX_DESCRIPTION_LENGTH).rstrip(
+        "."
+    )
     words = f": {said}." if said else ""
     return f"{signature.name}({given}) -> {gives}{words} [{_effects(signature)}]"
 
@@ -115,7 +117,11 @@ def _notes(signature: ToolSignature, hidden: Collection[str]) -> tuple[str, ...]
 
 def _note(schema: JsonObject) -> str:
     described = schema.get("description")
-    said = [one_line(described, _MOST_NOTE).rstrip(".")] if isinstance(described, str) and described else []
+    said = (
+        [one_line(described, _MAX_NOTE_LENGTH).rstrip(".")]
+        if isinstance(described, str) and described
+        else []
+    )
     said += [_bound(words, schema[keyword]) for keyword, words in _BOUNDS.items() if keyword in schema]
     if schema.get("default") is not None:
         said.append(f"default {one_line(prompt_json(schema['default']), 60)}")

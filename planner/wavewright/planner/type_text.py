@@ -12,36 +12,38 @@ from collections.abc import Iterable
 
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 
-MOST_CHARS = 1200
+MAX_TYPE_TEXT_LENGTH = 1200
 """Of one type; a longer one is shown with fewer levels, and what lies below is only named."""
 
-_DEEPEST = 6
-_MOST_CHOICES = 12
-_MOST_FIELDS = 60
+_MAX_DEPTH = 6
+_MAX_CHOICES = 12
+_MAX_FIELDS = 60
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def type_text(schema: JsonSchema, most: int = MOST_CHARS) -> str:
+def type_text(schema: JsonSchema, most: int = MAX_TYPE_TEXT_LENGTH) -> str:
     """Return a schema as a type, with as many levels of fields as fit into so many characters."""
     text = ""
-    for depth in range(_DEEPEST, -1, -1):
-        text = _Types(schema).text(schema, depth)
+    for depth in range(_MAX_DEPTH, -1, -1):
+        text = _TypeTextRenderer(schema).text(schema, depth)
         if len(text) <= most:
             break
     return text
 
 
-def fields_text(schema: JsonSchema, *, hidden: frozenset[str] = frozenset(), most: int = MOST_CHARS) -> str:
+def fields_text(
+    schema: JsonSchema, *, hidden: frozenset[str] = frozenset(), most: int = MAX_TYPE_TEXT_LENGTH
+) -> str:
     """Return the properties of an object schema as `name: type, other?: type`."""
     text = ""
-    for depth in range(_DEEPEST, -1, -1):
-        text = ", ".join(_Types(schema).fields(schema, depth, hidden))
+    for depth in range(_MAX_DEPTH, -1, -1):
+        text = ", ".join(_TypeTextRenderer(schema).fields(schema, depth, hidden))
         if len(text) <= most:
             break
     return text
 
 
-class _Types:
+class _TypeTextRenderer:
     """The types of one schema, whose references stay inside it."""
 
     def __init__(self, root: JsonSchema) -> None:
@@ -80,7 +82,7 @@ class _Types:
             for name, part in properties.items()
             if name not in hidden
         ]
-        return found if len(found) <= _MOST_FIELDS else [*found[:_MOST_FIELDS], "…"]
+        return found if len(found) <= _MAX_FIELDS else [*found[:_MAX_FIELDS], "…"]
 
     def _plain(self, schema: JsonObject, depth: int, followed: frozenset[str]) -> str:
         kind = schema.get("type")
@@ -119,8 +121,8 @@ def _choices(schema: JsonObject) -> str | None:
     options = schema.get("enum")
     if not isinstance(options, list) or not options:
         return None
-    shown = [_literal(option) for option in options[:_MOST_CHOICES]]
-    return " | ".join([*shown, "…"] if len(options) > _MOST_CHOICES else shown)
+    shown = [_literal(option) for option in options[:_MAX_CHOICES]]
+    return " | ".join([*shown, "…"] if len(options) > _MAX_CHOICES else shown)
 
 
 def _literal(value: Json) -> str:

@@ -31,7 +31,7 @@ ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
 GATE_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,127}$"
 """Ids of gates are longer, because a template's gate on a tool becomes `<gate>__<step>` on each of its steps."""
 
-GATE_JOINT = "__"
+GATE_ID_SEPARATOR = "__"
 """Stands between a template gate's id and a step's in the id of the gate that is made of them."""
 
 RESERVED_IDS = frozenset(

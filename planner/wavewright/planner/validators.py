@@ -14,16 +14,16 @@ import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from wavewright.planner.hashing import canonical_json
-from wavewright.planner.pointers import child
-from wavewright.planner.suggestions import shown, with_article
+from wavewright.planner.pointers import child_pointer
+from wavewright.planner.suggestions import value_text, with_article
 from wavewright.planner.types import Json, JsonSchema
 
 
-class BadSchemaError(ValueError):
+class InvalidSchemaError(ValueError):
     """A schema that is none, or that refers to something outside itself."""
 
 
-class Misfit(NamedTuple):
+class SchemaViolation(NamedTuple):
     """One reason why a value does not fit a schema."""
 
     pointer: str
@@ -46,17 +46,19 @@ class Validator:
             self._compiled = jsonschema_rs.validator_for(schema, offline=True)
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             first_line = str(error).partition("\n")[0]
-            raise BadSchemaError(first_line) from error
+            raise InvalidSchemaError(first_line) from error
 
     def accepts(self, value: Json) -> bool:
         """Return whether a value fits."""
         return self._compiled.is_valid(value)
 
-    def misfits(self, value: Json, pointer: str = "") -> list[Misfit]:
+    def violations(self, value: Json, pointer: str = "") -> list[SchemaViolation]:
         """Return every reason why a value does not fit, in the value's order."""
         if self._compiled.is_valid(value):
             return []
-        return [misfit for error in self._compiled.iter_errors(value) for misfit in _worded(error, pointer)]
+        return [
+            misfit for error in self._compiled.iter_errors(value) for misfit in _violations_of(error, pointer)
+        ]
 
 
 def validator_of(schema: JsonSchema) -> Validator:
@@ -65,41 +67,45 @@ def validator_of(schema: JsonSchema) -> Validator:
     Raises:
         BadSchemaError: it is no JSON Schema, or refers to something outside itself.
     """
-    return _built(canonical_json(schema))
+    return _build_validator(canonical_json(schema))
 
 
 @lru_cache(maxsize=1024)
-def _built(text: bytes) -> Validator:
+def _build_validator(text: bytes) -> Validator:
     import json
 
     return Validator(json.loads(text))
 
 
-def _worded(error: jsonschema_rs.ValidationError, root: str) -> Iterator[Misfit]:
+def _violations_of(error: jsonschema_rs.ValidationError, root: str) -> Iterator[SchemaViolation]:
     pointer = root
     for key in error.instance_path:
-        pointer = child(pointer, key)
-    value = _json(error.instance)
+        pointer = child_pointer(pointer, key)
+    value = _as_json_value(error.instance)
     match error.kind:
         case Kind.Required(property=name):
-            yield Misfit(pointer, "required", f"lacks {name!r}", name)
+            yield SchemaViolation(pointer, "required", f"lacks {name!r}", name)
         case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
             for name in names:
-                yield Misfit(pointer, "additionalProperties", f"has {name!r}, which is not known here", name)
+                yield SchemaViolation(
+                    pointer, "additionalProperties", f"has {name!r}, which is not known here", name
+                )
         case Kind.AnyOf(context=branches) | Kind.OneOfNotValid(context=branches):
-            meant = _meant(error, branches)
+            meant = _intended_branch(error, branches)
             if meant:
                 for inner in meant:
-                    yield from _worded(inner, root)
+                    yield from _violations_of(inner, root)
             else:
-                yield Misfit(pointer, error.kind.name, _no_branch(value, branches))
+                yield SchemaViolation(pointer, error.kind.name, _no_branch_message(value, branches))
         case Kind.PropertyNames(error=inner):
-            yield Misfit(pointer, "propertyNames", f"has a key that does not fit: {inner.message}")
+            yield SchemaViolation(pointer, "propertyNames", f"has a key that does not fit: {inner.message}")
         case _:
-            yield Misfit(pointer, error.kind.name, f"is {shown(value)}, but must {_wish(error.kind)}")
+            yield SchemaViolation(
+                pointer, error.kind.name, f"is {value_text(value)}, but must {_requirement(error.kind)}"
+            )
 
 
-def _meant(
+def _intended_branch(
     error: jsonschema_rs.ValidationError, branches: list[list[jsonschema_rs.ValidationError]]
 ) -> list[jsonschema_rs.ValidationError]:
     """Return the faults of the one alternative that is of the value's type, where there is just one."""
@@ -112,20 +118,20 @@ def _meant(
     return of_its_type[0] if len(of_its_type) == 1 else []
 
 
-def _no_branch(value: Json, branches: list[list[jsonschema_rs.ValidationError]]) -> str:
+def _no_branch_message(value: Json, branches: list[list[jsonschema_rs.ValidationError]]) -> str:
     kinds = [branch[0].kind for branch in branches if branch]
     types = [name for kind in kinds if isinstance(kind, Kind.Type) for name in kind.types]
     if len(types) >= len(branches):
-        return f"is {shown(value)}, but must be {_either(dict.fromkeys(map(with_article, types)))}"
-    wishes = dict.fromkeys(_wish(kind) for kind in kinds if not isinstance(kind, Kind.Type))
+        return f"is {value_text(value)}, but must be {_either(dict.fromkeys(map(with_article, types)))}"
+    wishes = dict.fromkeys(_requirement(kind) for kind in kinds if not isinstance(kind, Kind.Type))
     return (
-        f"is {shown(value)}, but must {' or '.join(wishes)}"
+        f"is {value_text(value)}, but must {' or '.join(wishes)}"
         if wishes
-        else f"is {shown(value)}, which does not fit"
+        else f"is {value_text(value)}, which does not fit"
     )
 
 
-_WISHES = {
+_REQUIREMENTS = {
     "minimum": "be at least {limit}",
     "maximum": "be at most {limit}",
     "exclusiveMinimum": "be more than {limit}",
@@ -146,18 +152,18 @@ _WISHES = {
 """What the schema wants, by keyword, continuing `must`."""
 
 
-def _wish(kind: Kind) -> str:
+def _requirement(kind: Kind) -> str:
     match kind:
         case Kind.Type(types=types):
             return "be " + _either(map(with_article, types))
         case Kind.Enum(options=options):
-            return "be one of " + ", ".join(shown(_json(option)) for option in options)
+            return "be one of " + ", ".join(value_text(_as_json_value(option)) for option in options)
         case Kind.Constant(expected_value=expected):
-            return "be " + shown(_json(expected))
+            return "be " + value_text(_as_json_value(expected))
         case Kind.OneOfMultipleValid():
             return "fit exactly one of the schema's alternatives, not several"
         case _:
-            wish = _WISHES.get(kind.name)
+            wish = _REQUIREMENTS.get(kind.name)
             return wish.format(**kind.as_dict()) if wish else f"fit the schema's {kind.name!r}"
 
 
@@ -165,7 +171,7 @@ def _either(names: Iterable[str]) -> str:
     return " or ".join(names)
 
 
-def _json(value: object) -> Json:
+def _as_json_value(value: object) -> Json:
     """Take what the library read back as JSON; it reads numbers beyond 64 bits as decimals."""
     from decimal import Decimal
 

@@ -16,7 +16,7 @@ __all__ = ["data_block", "one_line", "prompt_json"]
 _BLOCK_NAME = re.compile(r"[^\W\d_][\w .-]{0,80}")
 _MARKS = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 _LOOK_ALIKES = {ord("<"): "\u2039", ord(">"): "\u203a"}
-_CUT = "…"
+_ELLIPSIS = "…"
 
 
 def prompt_json(value: object) -> str:
@@ -58,7 +58,7 @@ def _laid_out(value: object) -> str:
 def one_line(text: str, most: int = 500) -> str:
     """Return text on one line, without marks and hidden characters, cut where it is long."""
     words = _without_hidden(" ".join(text.split()).translate(_LOOK_ALIKES))
-    return words if len(words) <= most else words[: most - 1].rstrip() + _CUT
+    return words if len(words) <= most else words[: most - 1].rstrip() + _ELLIPSIS
 
 
 def _without_hidden(text: str) -> str:

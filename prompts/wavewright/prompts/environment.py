@@ -36,7 +36,7 @@ class PromptEnvironment(ImmutableSandboxedEnvironment):
             autoescape=False,
             trim_blocks=True,
             lstrip_blocks=True,
-            finalize=_given,
+            finalize=_require_value,
         )
         self.filters["json"] = prompt_json
         self.filters["data"] = data_block
@@ -50,7 +50,7 @@ class PromptEnvironment(ImmutableSandboxedEnvironment):
         return found
 
 
-def _given(value: object) -> object:
+def _require_value(value: object) -> object:
     """Refuse to write a value that is not there: models take the text `None` for a word."""
     if value is None:
         msg = "a value is null here"

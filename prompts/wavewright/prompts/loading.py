@@ -72,7 +72,7 @@ class Prompts:
             raise self._not_found(error, name) from error
         except (OSError, RecursionError, UnicodeDecodeError) as error:
             message = f"the prompt {name!r} cannot be read: {error!s}"
-            raise PromptError(message, file=self.file_of(name), hint=_UNREADABLE) from error
+            raise PromptError(message, file=self.file_of(name), hint=_UNREADABLE_HINT) from error
         # What an expression of a template can raise: a user's template is a program, and its author is told where.
         except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise self._explained(error, name, values) from error
@@ -88,13 +88,13 @@ class Prompts:
 
         if isinstance(error, TemplateSyntaxError):
             file = Path(error.filename) if error.filename else self.file_of(name)
-            return PromptError(error.message or "faulty", file=file, line=error.lineno, hint=_SYNTAX)
+            return PromptError(error.message or "faulty", file=file, line=error.lineno, hint=_SYNTAX_HINT)
         file, line = self._place(error)
         if isinstance(error, UndefinedError):
             known = ", ".join(sorted(values)) or "none"
             message = (error.message or "a value is undefined").rstrip(".")
             return PromptError(message, file=file, line=line, hint=f"the prompt {name!r} is given: {known}")
-        return PromptError(str(error) or type(error).__name__, file=file, line=line, hint=_EXPRESSION)
+        return PromptError(str(error) or type(error).__name__, file=file, line=line, hint=_EXPRESSION_HINT)
 
     def _not_found(self, error: TemplateNotFound, name: str) -> PromptError:
         wanted = str(error.name or name).removesuffix(SUFFIX)
@@ -118,6 +118,6 @@ class Prompts:
         return place
 
 
-_UNREADABLE = "mend the template, or remove it so that the shipped one is used"
-_SYNTAX = "mend the template's syntax (Jinja2)"
-_EXPRESSION = "mend the expression, or test the value with {% if … %} first"
+_UNREADABLE_HINT = "mend the template, or remove it so that the shipped one is used"
+_SYNTAX_HINT = "mend the template's syntax (Jinja2)"
+_EXPRESSION_HINT = "mend the expression, or test the value with {% if … %} first"

@@ -39,7 +39,7 @@ def page_environment(
         auto_reload=False,
         trim_blocks=trims,
         lstrip_blocks=trims,
-        bytecode_cache=_cache(f"{package} {trims} {finalize is not None}"),
+        bytecode_cache=_bytecode_cache(f"{package} {trims} {finalize is not None}"),
     )
 
 
@@ -51,7 +51,7 @@ class _CompiledTemplates(FileSystemBytecodeCache):
             super().dump_bytecode(bucket)
 
 
-def _cache(options: str) -> _CompiledTemplates | None:
+def _bytecode_cache(options: str) -> _CompiledTemplates | None:
     """Return the cache for one way to compile, which is part of its files' names."""
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wavewright"

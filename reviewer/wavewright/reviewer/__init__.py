@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from wavewright.reviewer.calibration import Calibration, read_calibration, rubric_hash
-    from wavewright.reviewer.files import FileNotWrittenError, write_whole
+    from wavewright.reviewer.files import FileNotWrittenError, write_atomically
     from wavewright.reviewer.gates import make_verifier
-    from wavewright.reviewer.judging import Judge, ModelJudge
-    from wavewright.reviewer.measuring import Case, Measured, measure_judge, read_cases
+    from wavewright.reviewer.judging import GateJudge, ModelJudge
+    from wavewright.reviewer.measuring import JudgeCase, JudgeMeasurement, measure_judge, read_cases
     from wavewright.reviewer.model_review import review_by_model
     from wavewright.reviewer.packaging import (
         PackageError,
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     )
     from wavewright.reviewer.records import Package, ReviewResult
     from wavewright.reviewer.recovery import RecoveryView, propose_patch, view_for_recovery
-    from wavewright.reviewer.replanning import Replanned, finished_steps, replan
+    from wavewright.reviewer.replanning import ReplanResult, finished_steps, replan
     from wavewright.reviewer.report import render_report, write_report
     from wavewright.reviewer.review import review_by_code
     from wavewright.reviewer.summary import render_summary
 
 __all__ = [
     "Calibration",
-    "Case",
     "FileNotWrittenError",
-    "Judge",
-    "Measured",
+    "GateJudge",
+    "JudgeCase",
+    "JudgeMeasurement",
     "ModelJudge",
     "Package",
     "PackageError",
     "RecoveryView",
-    "Replanned",
+    "ReplanResult",
     "ReviewResult",
     "build_package",
     "finished_steps",
@@ -62,9 +62,9 @@ __all__ = [
     "review_by_model",
     "rubric_hash",
     "view_for_recovery",
+    "write_atomically",
     "write_package",
     "write_report",
-    "write_whole",
 ]
 
 _HOMES = {

@@ -15,18 +15,18 @@ from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts import prompt_json
 from wavewright.reviewer.values import shape
 
-LEFT_OUT: Final = "…left out"
+OMITTED_KEY: Final = "…left out"
 """Key under which an abridged list or object says what is missing."""
 
-_LEAST = 24
+_MIN_CHARS = 24
 """Characters below which a value is told by its shape alone."""
-_NOTE = 48
+_NOTE_CHARS = 48
 """Characters that a note on what is left out takes at most."""
-_MOST_MISSES = 100
+_MAX_MISSES = 100
 """Entries in a row that there is no room for, before none of the others is looked at."""
 
 
-def abridge(value: Json, room: int, first: Collection[int] = ()) -> Json:
+def truncate(value: Json, room: int, first: Collection[int] = ()) -> Json:
     """Return a value whose JSON takes about `room` characters at most.
 
     Args:
@@ -34,15 +34,15 @@ def abridge(value: Json, room: int, first: Collection[int] = ()) -> Json:
         room: Characters of JSON, escaped for a prompt, that it may take.
         first: Positions of a list's entries, or of an object's fields, that are kept before all others.
     """
-    return _abridged(value, size_of(value), room, first)
+    return _truncate_value(value, prompt_size(value), room, first)
 
 
-def size_of(value: Json) -> int:
+def prompt_size(value: Json) -> int:
     """Return how many characters a value takes in a prompt, as JSON."""
     return len(prompt_json(value))
 
 
-def share_out(needs: Sequence[int], room: int) -> list[int]:
+def allot_chars(needs: Sequence[int], room: int) -> list[int]:
     """Return how much of the room each gets: what it needs, and where that is too much an equal share of the rest."""
     shares = [0] * len(needs)
     left, waiting = room, sorted(range(len(needs)), key=needs.__getitem__)
@@ -53,69 +53,71 @@ def share_out(needs: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def _abridged(value: Json, size: int, room: int, first: Collection[int] = ()) -> Json:
+def _truncate_value(value: Json, size: int, room: int, first: Collection[int] = ()) -> Json:
     # Sizes are handed down: each level of a value is measured once, however deep it stands.
     if size <= room:
         return value
     match value:
         case str():
-            return _shorter_text(value, room)
+            return _truncate_text(value, room)
         case list():
-            return _shorter_list(value, room, [at for at in first if at < len(value)])
+            return _truncate_list(value, room, [at for at in first if at < len(value)])
         case dict():
-            return _shorter_object(value, room, [at for at in first if at < len(value)])
+            return _truncate_object(value, room, [at for at in first if at < len(value)])
         case _:
             return value
 
 
-def _shorter_text(text: str, room: int) -> str:
+def _truncate_text(text: str, room: int) -> str:
     # An escape takes up to twelve characters: halving finds a length that fits whatever the text is made of.
-    kept = min(len(text), max(0, room - _NOTE))
-    while kept and size_of(text[:kept]) > room - _NOTE:
+    kept = min(len(text), max(0, room - _NOTE_CHARS))
+    while kept and prompt_size(text[:kept]) > room - _NOTE_CHARS:
         kept = kept * 3 // 4
-    if kept < _LEAST:
+    if kept < _MIN_CHARS:
         return f"…({shape(text)} left out)"
     blank = max(text.rfind(sign, kept * 3 // 4, kept) for sign in " \n\t")
     head = text[: blank if blank > 0 else kept].rstrip()
     return f"{head} …({len(text) - len(head):,} more characters left out)"
 
 
-def _shorter_list(entries: list[Json], room: int, first: Collection[int]) -> Json:
-    order = _inwards(len(entries))
-    sizes = _fitting(order, lambda at: size_of(entries[at]), room - _NOTE, first, gap=_NOTE // 2)
+def _truncate_list(entries: list[Json], room: int, first: Collection[int]) -> Json:
+    order = _positions_inwards(len(entries))
+    sizes = _fitting(
+        order, lambda at: prompt_size(entries[at]), room - _NOTE_CHARS, first, gap=_NOTE_CHARS // 2
+    )
     if not sizes:
-        return {LEFT_OUT: shape(entries)}
+        return {OMITTED_KEY: shape(entries)}
     kept = sorted(sizes)
-    shares = share_out([sizes[at] for at in kept], room - _NOTE - 2 * len(kept))
+    shares = allot_chars([sizes[at] for at in kept], room - _NOTE_CHARS - 2 * len(kept))
     shortened: list[Json] = []
     before = -1
     for at, share in zip(kept, shares, strict=True):
         if at > before + 1:
-            shortened.append(_gap(at - before - 1))
-        shortened.append(_abridged(entries[at], sizes[at], share))
+            shortened.append(_omission_note(at - before - 1))
+        shortened.append(_truncate_value(entries[at], sizes[at], share))
         before = at
     if before < len(entries) - 1:
-        shortened.append(_gap(len(entries) - 1 - before))
+        shortened.append(_omission_note(len(entries) - 1 - before))
     return shortened
 
 
-def _shorter_object(fields: JsonObject, room: int, first: Collection[int]) -> JsonObject:
+def _truncate_object(fields: JsonObject, room: int, first: Collection[int]) -> JsonObject:
     names = list(fields)
 
     def size_at(at: int) -> int:
-        return size_of(names[at]) + 2 + size_of(fields[names[at]])
+        return prompt_size(names[at]) + 2 + prompt_size(fields[names[at]])
 
-    sizes = _fitting(range(len(names)), size_at, room - _NOTE, first)
+    sizes = _fitting(range(len(names)), size_at, room - _NOTE_CHARS, first)
     kept = sorted(sizes)
-    frames = {at: size_of(names[at]) + 2 for at in kept}
-    left = room - _NOTE - sum(frames.values()) - 2 * len(kept)
+    frames = {at: prompt_size(names[at]) + 2 for at in kept}
+    left = room - _NOTE_CHARS - sum(frames.values()) - 2 * len(kept)
     inner = [sizes[at] - frames[at] for at in kept]
     shortened: JsonObject = {
-        names[at]: _abridged(fields[names[at]], size, share)
-        for at, size, share in zip(kept, inner, share_out(inner, max(0, left)), strict=True)
+        names[at]: _truncate_value(fields[names[at]], size, share)
+        for at, size, share in zip(kept, inner, allot_chars(inner, max(0, left)), strict=True)
     }
     if len(kept) < len(names):
-        shortened[LEFT_OUT] = f"{len(names) - len(kept):,} of {len(names):,} fields"
+        shortened[OMITTED_KEY] = f"{len(names) - len(kept):,} of {len(names):,} fields"
     return shortened
 
 
@@ -133,7 +135,7 @@ def _fitting(
     many entries without room is not even measured, so a value of any length takes time by what is kept of it.
     `gap` is what the note before a wanted entry takes up.
     """
-    enough = max(_LEAST * 3, room // 8)
+    enough = max(_MIN_CHARS * 3, room // 8)
     wanted = frozenset(first)
     kept: dict[int, int] = {}
     misses = 0
@@ -146,12 +148,12 @@ def _fitting(
             kept[at] = size
             room -= cost
             misses = 0
-        elif (misses := misses + 1) > _MOST_MISSES:
+        elif (misses := misses + 1) > _MAX_MISSES:
             break
     return kept
 
 
-def _inwards(count: int) -> Iterator[int]:
+def _positions_inwards(count: int) -> Iterator[int]:
     """Yield positions two from the front, one from the back, until they meet.
 
     Of a series the newest entries count as much as the oldest, so both ends of a list are kept.
@@ -167,5 +169,5 @@ def _inwards(count: int) -> Iterator[int]:
             back -= 1
 
 
-def _gap(count: int) -> JsonObject:
-    return {LEFT_OUT: f"{count:,} {'entry' if count == 1 else 'entries'}"}
+def _omission_note(count: int) -> JsonObject:
+    return {OMITTED_KEY: f"{count:,} {'entry' if count == 1 else 'entries'}"}

@@ -17,15 +17,15 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import StepId
 from wavewright.reviewer.caps import (
     OVERALL,
-    claimants,
-    settle_caps,
-    settle_confidence,
+    compute_confidences,
+    confidence_claims,
+    evaluate_caps,
     stated_confidence,
 )
-from wavewright.reviewer.evidence import weigh_evidence
-from wavewright.reviewer.findings import BadEnd, RedGate, bad_ends, red_gates, unasked_gates
+from wavewright.reviewer.evidence import measure_evidence
+from wavewright.reviewer.findings import FailedGate, StepProblem, failed_gates, step_problems, unchecked_gates
 from wavewright.reviewer.records import CapRecord, Confidence
-from wavewright.reviewer.results import Result, read_result, result_faults
+from wavewright.reviewer.results import RunResult, read_result, result_faults
 from wavewright.reviewer.rungs import Ceiling
 
 
@@ -33,23 +33,23 @@ from wavewright.reviewer.rungs import Ceiling
 class Assessment:
     """What there is to say of a run."""
 
-    gates: tuple[RedGate, ...]
+    gates: tuple[FailedGate, ...]
     """Red gates that count, and mandatory ones that nobody asked."""
-    ends: tuple[BadEnd, ...]
-    result: Result
+    problems: tuple[StepProblem, ...]
+    result: RunResult
     faults: tuple[str, ...]
     """Where the result breaks the goal's output schema."""
-    stopping: tuple[RedGate, ...]
+    stopping_gates: tuple[FailedGate, ...]
     """The gates that keep the goal from being achieved."""
-    failing: tuple[BadEnd, ...]
+    failing_problems: tuple[StepProblem, ...]
     """The ends that do."""
-    absent: tuple[StepId, ...]
+    absent_steps: tuple[StepId, ...]
     """Steps that brought nothing, and the plan provides for that."""
 
     @property
     def is_achieved(self) -> bool:
         """Whether every block gate that counts is green, and all is there and of the shape that was asked for."""
-        return not (self.stopping or self.failing or self.result.missing or self.faults)
+        return not (self.stopping_gates or self.failing_problems or self.result.missing or self.faults)
 
     @property
     def warnings(self) -> int:
@@ -58,7 +58,7 @@ class Assessment:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledConfidences:
     """The confidences of a run, and what lowered them."""
 
     confidences: tuple[Confidence, ...]
@@ -74,32 +74,34 @@ def assess(
     plan: Plan, goal: Goal, state: RunState, tools: Mapping[str, ToolSignature], now: dt.datetime
 ) -> Assessment:
     """Return what there is to say of a run of a (bound) plan."""
-    gates = (*red_gates(plan, goal, state, now), *unasked_gates(plan, goal, state))
-    ends = bad_ends(plan, goal, state, now)
+    gates = (*failed_gates(plan, goal, state, now), *unchecked_gates(plan, goal, state))
+    ends = step_problems(plan, goal, state, now)
     result = read_result(plan, state, tools, now)
     optional = {step.id for step in plan.steps if step.optional}
     return Assessment(
         gates=gates,
-        ends=ends,
+        problems=ends,
         result=result,
         faults=result_faults(plan, goal, state, result),
-        stopping=tuple(gate for gate in gates if gate.severity == "block" and gate.step not in optional),
-        failing=tuple(end for end in ends if _fails_the_run(end)),
-        absent=_absent(gates, ends, optional),
+        stopping_gates=tuple(
+            gate for gate in gates if gate.severity == "block" and gate.step not in optional
+        ),
+        failing_problems=tuple(end for end in ends if _fails_the_run(end)),
+        absent_steps=_absent_steps(gates, ends, optional),
     )
 
 
-def settle(
+def settle_confidences(
     plan: Plan,
     goal: Goal,
     state: RunState,
     tools: Mapping[str, ToolSignature],
     now: dt.datetime,
-    result: Result,
+    result: RunResult,
     *,
     ceiling: Ceiling | None,
     claims: Mapping[str, float] | None = None,
-) -> Settled:
+) -> SettledConfidences:
     """Return the confidences of a run under every cap.
 
     Args:
@@ -112,11 +114,11 @@ def settle(
         ceiling: Of the review's own rung.
         claims: Who else states a confidence in the whole, by name; the lowest counts, and none raises anything.
     """
-    caps = settle_caps(plan, goal, state, now, review=ceiling)
-    stated = stated_confidence(claimants(result.terminal, state, result.value))
+    caps = evaluate_caps(plan, goal, state, now, review=ceiling)
+    stated = stated_confidence(confidence_claims(result.terminal, state, result.value))
     if claims:
         stated[OVERALL] = {**stated.get(OVERALL, {}), **claims}
-    return Settled(settle_confidence(weigh_evidence(plan, state, tools), stated, caps), caps)
+    return SettledConfidences(compute_confidences(measure_evidence(plan, state, tools), stated, caps), caps)
 
 
 def run_instant(state: RunState) -> dt.datetime:
@@ -125,12 +127,14 @@ def run_instant(state: RunState) -> dt.datetime:
     return dt.datetime.fromtimestamp(state.started.now, dt.UTC)
 
 
-def _fails_the_run(end: BadEnd) -> bool:
+def _fails_the_run(end: StepProblem) -> bool:
     """Whether a step's end is against the goal: not where it is optional, nor where `min_ok` items were enough."""
     return not end.optional and end.status not in {"ok", "empty", "reused"}
 
 
-def _absent(gates: Sequence[RedGate], ends: Sequence[BadEnd], optional: set[StepId]) -> tuple[StepId, ...]:
+def _absent_steps(
+    gates: Sequence[FailedGate], ends: Sequence[StepProblem], optional: set[StepId]
+) -> tuple[StepId, ...]:
     stopped = [gate.step for gate in gates if gate.severity == "block" and gate.step in optional]
     lost = [end.step for end in ends if end.optional and end.status not in {"ok", "empty", "reused"}]
     return tuple(dict.fromkeys((*stopped, *lost)))

@@ -15,14 +15,14 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from wavewright.planner.hashing import content_hash
-from wavewright.planner.models import Gate, Model
+from wavewright.planner.models import DocumentModel, Gate
 from wavewright.planner.reader import read_model_file
-from wavewright.planner.types import GATE_ID_PATTERN, GATE_JOINT, GateId
+from wavewright.planner.types import GATE_ID_PATTERN, GATE_ID_SEPARATOR, GateId
 
 _HASH = r"^sha256:[0-9a-f]{64}$"
 
 
-class Demands(Model):
+class CalibrationRequirements(DocumentModel):
     """What a measurement must come to before a judge may block."""
 
     agreement: Annotated[float, Field(gt=0.5, le=1)] = 0.9
@@ -31,7 +31,7 @@ class Demands(Model):
     """Cases, at least."""
 
 
-class Measurement(Model):
+class Measurement(DocumentModel):
     """How one judge did."""
 
     gate: Annotated[GateId, Field(pattern=GATE_ID_PATTERN)]
@@ -58,18 +58,18 @@ class Measurement(Model):
 
     def is_of(self, gate: Gate) -> bool:
         """Whether it is this gate, with this wording of its rubric, that was measured."""
-        if gate.judge is None or self.gate not in {gate.id, gate.id.partition(GATE_JOINT)[0]}:
+        if gate.judge is None or self.gate not in {gate.id, gate.id.partition(GATE_ID_SEPARATOR)[0]}:
             return False
         measured = self.rubric_hash if self.rubric is None else rubric_hash(self.rubric)
         return measured == rubric_hash(gate.judge.rubric)
 
 
-class Calibration(Model):
+class Calibration(DocumentModel):
     """Which judges were measured, and what a measurement must come to."""
 
     version: int = Field(default=1, ge=1, le=1)
     """Version of this format."""
-    demands: Demands = Field(default_factory=Demands)
+    demands: CalibrationRequirements = Field(default_factory=CalibrationRequirements)
     """What a judge must reach to block."""
     gates: Annotated[tuple[Measurement, ...], Field(strict=False)] = ()
     """The measurements; of several for one gate and rubric the latest counts."""
@@ -81,9 +81,9 @@ class Calibration(Model):
 
     def may_block(self, gate: Gate, model: str) -> bool:
         """Whether a verdict of this model on this gate may stop what depends on the step."""
-        return self.why_it_warns(gate, model) is None
+        return self.warning_reason(gate, model) is None
 
-    def why_it_warns(self, gate: Gate, model: str) -> str | None:
+    def warning_reason(self, gate: Gate, model: str) -> str | None:
         """Return why a judge may not block, with the mend; none where it may."""
         found = self.measured(gate)
         if found is None:

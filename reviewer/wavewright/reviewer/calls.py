@@ -15,7 +15,7 @@ from typing import Final
 
 from wavewright.executor.events import ItemFinished, StepFinished
 from wavewright.executor.state import SUCCESSES, RunState
-from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.expressions import ExpressionError
 from wavewright.planner.goals import AvailableTool, Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Plan, Step
@@ -25,15 +25,15 @@ from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.records import CallReport
 from wavewright.reviewer.values import shape, shorten
 
-MOST_CALLS: Final = 1000
+MAX_CALLS: Final = 1000
 """Calls of one step that are listed."""
 
-_LONGEST = 200
-_UNKNOWN = AvailableTool.model_construct(name="")
+_MAX_PARAM_CHARS = 200
+_UNKNOWN_TOOL = AvailableTool.model_construct(name="")
 
 
 @dataclass(frozen=True, slots=True)
-class _Maker:
+class _ParamsRenderer:
     """What makes the parameters of one step's calls."""
 
     params: Renderer
@@ -50,7 +50,7 @@ class _Maker:
             variables = {**variables, "item": self.items[index], "index": index}
         try:
             params = self.params(variables, self.now)
-        except ExpressionFault:
+        except ExpressionError:
             return None
         return params if isinstance(params, dict) else None
 
@@ -59,7 +59,7 @@ def params_of_call(
     plan: Plan, state: RunState, step: Step, index: int | None, now: dt.datetime
 ) -> JsonObject | None:
     """Return the resolved parameters of one call, whole; none where they can no longer be made."""
-    maker = _maker(step, plan, PlanGraph.of(plan), state.outputs(), now)
+    maker = _params_renderer(step, plan, PlanGraph.of(plan), state.outputs(), now)
     return maker.params_of(index) if maker is not None else None
 
 
@@ -75,23 +75,23 @@ def list_calls(
     outputs = state.outputs()
     allowed = {tool.name: tool for tool in goal.tools}
     return tuple(
-        _report(step, ending, maker, state, allowed.get(step.tool, _UNKNOWN), tools.get(step.tool))
+        _call_report(step, ending, maker, state, allowed.get(step.tool, _UNKNOWN_TOOL), tools.get(step.tool))
         for step in plan.steps
-        if (endings := _endings(step, state))
-        for maker in (_maker(step, plan, graph, outputs, now),)
+        if (endings := _finished_calls(step, state))
+        for maker in (_params_renderer(step, plan, graph, outputs, now),)
         for ending in endings
     )
 
 
-def abridged_params(params: JsonObject) -> JsonObject:
+def summarized_params(params: JsonObject) -> JsonObject:
     """Return parameters with large values told by their shape."""
-    return {name: _abridged(value) for name, value in params.items()}
+    return {name: _summarized_value(value) for name, value in params.items()}
 
 
-def _endings(step: Step, state: RunState) -> list[StepFinished | ItemFinished]:
+def _finished_calls(step: Step, state: RunState) -> list[StepFinished | ItemFinished]:
     items = state.items.get(step.id)
     if items is not None:
-        return [items[index] for index in sorted(items)[:MOST_CALLS]]
+        return [items[index] for index in sorted(items)[:MAX_CALLS]]
     end = state.steps.get(step.id)
     if end is None or end.items is not None or end.status not in {*SUCCESSES, "failed", "cancelled"}:
         return []
@@ -99,22 +99,24 @@ def _endings(step: Step, state: RunState) -> list[StepFinished | ItemFinished]:
     return [end] if end.key is not None or end.attempts else []
 
 
-def _maker(
+def _params_renderer(
     step: Step, plan: Plan, graph: PlanGraph, outputs: Mapping[StepId, Json], now: dt.datetime
-) -> _Maker | None:
+) -> _ParamsRenderer | None:
     seen: JsonObject = {name: outputs[name] for name in graph.dependencies[step.id] if name in outputs}
     visible: JsonObject = {"inputs": plan.inputs, "steps": seen}
     try:
         items = compile_render(step.for_each)(visible, now) if step.for_each is not None else None
-        return _Maker(compile_render(step.params), items if isinstance(items, list) else [], visible, now)
-    except ExpressionFault:
+        return _ParamsRenderer(
+            compile_render(step.params), items if isinstance(items, list) else [], visible, now
+        )
+    except ExpressionError:
         return None
 
 
-def _report(
+def _call_report(
     step: Step,
     ending: StepFinished | ItemFinished,
-    maker: _Maker | None,
+    maker: _ParamsRenderer | None,
     state: RunState,
     tool: AvailableTool,
     signature: ToolSignature | None,
@@ -129,7 +131,7 @@ def _report(
         tool=step.tool,
         worker_type=tool.worker_type,
         config=tool.config,
-        params=abridged_params(params) if params is not None else None,
+        params=summarized_params(params) if params is not None else None,
         key=ending.key,
         timeout=step.timeout or (signature.timeout if signature else None),
         status=ending.status,
@@ -139,9 +141,9 @@ def _report(
     )
 
 
-def _abridged(value: Json) -> Json:
+def _summarized_value(value: Json) -> Json:
     if isinstance(value, str):
-        return shorten(value, _LONGEST)
-    if isinstance(value, list | dict) and len(json.dumps(value, ensure_ascii=False)) > _LONGEST:
+        return shorten(value, _MAX_PARAM_CHARS)
+    if isinstance(value, list | dict) and len(json.dumps(value, ensure_ascii=False)) > _MAX_PARAM_CHARS:
         return shape(value)
     return value

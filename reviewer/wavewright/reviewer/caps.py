@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from wavewright.executor.state import RunState
-from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.expressions import ExpressionError, evaluate
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Cap, Plan
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.planner.uses import condition_use
-from wavewright.reviewer.evidence import Evidence, raw_overall, superseded_steps
+from wavewright.reviewer.evidence import StepEvidence, raw_overall, superseded_steps
 from wavewright.reviewer.records import EVERY_FIELD, CapRecord, Confidence
 from wavewright.reviewer.rungs import Ceiling, rung_ceilings
 from wavewright.reviewer.scope import plan_scope
@@ -32,7 +32,7 @@ NOT_EVALUATED_MAX = 0.5
 CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the result")
 
 
-def settle_caps(
+def evaluate_caps(
     plan: Plan, goal: Goal | None, state: RunState, now: dt.datetime, *, review: Ceiling | None
 ) -> tuple[CapRecord, ...]:
     """Return one record for each cap of the bound plan and of the engine, asked over inputs and present outputs.
@@ -41,7 +41,7 @@ def settle_caps(
     """
     variables = plan_scope(plan, state)
     of_goal = goal.caps if goal is not None else ()
-    asked = [_asked(cap, variables, now, "goal" if cap in of_goal else "plan") for cap in plan.caps]
+    asked = [_evaluate_cap(cap, variables, now, "goal" if cap in of_goal else "plan") for cap in plan.caps]
     ceilings = (
         *rung_ceilings(plan, state),
         *_unevaluated_ceilings(plan, state),
@@ -50,8 +50,8 @@ def settle_caps(
     return (*asked, *(_engine_cap(ceiling) for ceiling in ceilings))
 
 
-def settle_confidence(
-    evidence: tuple[Evidence, ...], claims: Mapping[str, Mapping[str, float]], caps: tuple[CapRecord, ...]
+def compute_confidences(
+    evidence: tuple[StepEvidence, ...], claims: Mapping[str, Mapping[str, float]], caps: tuple[CapRecord, ...]
 ) -> tuple[Confidence, ...]:
     """Return the confidence of `overall`, of every field that an output states a figure for, and of every capped one.
 
@@ -60,12 +60,12 @@ def settle_confidence(
         claims: Field → who states it → figure. The lowest counts.
         caps: What was asked; only those that hold lower anything.
     """
-    overall = _overall(evidence, claims.get(OVERALL, {}))
+    overall = _overall_confidence(evidence, claims.get(OVERALL, {}))
     named = [field for field in claims if field != OVERALL]
     capped = [cap.field for cap in caps if cap.field not in {EVERY_FIELD, OVERALL}]
     fields = dict.fromkeys((*named, *capped))
-    raws = [overall, *(_raw_field(field, claims.get(field), overall.raw) for field in fields)]
-    return tuple(_lowered(raw, caps) for raw in raws)
+    raws = [overall, *(_field_confidence(field, claims.get(field), overall.raw) for field in fields)]
+    return tuple(_capped(raw, caps) for raw in raws)
 
 
 def stated_confidence(outputs: Iterable[tuple[str, Json]]) -> dict[str, dict[str, float]]:
@@ -84,7 +84,7 @@ def stated_confidence(outputs: Iterable[tuple[str, Json]]) -> dict[str, dict[str
     return claims
 
 
-def cap_stated(value: Json, caps: Iterable[CapRecord], settled: Iterable[Confidence] = ()) -> Json:
+def cap_stated_confidence(value: Json, caps: Iterable[CapRecord], settled: Iterable[Confidence] = ()) -> Json:
     """Return a value in which no `confidence`, however deep, states more than the caps on its field let it.
 
     `{"confidence": {"trend": 0.8}}` is bounded by the caps on `trend`. A plain number speaks of the key that holds its
@@ -127,7 +127,9 @@ def _figures(output: Json) -> Iterator[tuple[str, float]]:
             yield field, float(figure)
 
 
-def _asked(cap: Cap, variables: JsonObject, now: dt.datetime, origin: Literal["plan", "goal"]) -> CapRecord:
+def _evaluate_cap(
+    cap: Cap, variables: JsonObject, now: dt.datetime, origin: Literal["plan", "goal"]
+) -> CapRecord:
     fault: str | None = None
     applied = True
     try:
@@ -136,7 +138,7 @@ def _asked(cap: Cap, variables: JsonObject, now: dt.datetime, origin: Literal["p
             applied = answer
         else:
             fault = f"gave {brief(answer)} instead of true or false"
-    except ExpressionFault as error:
+    except ExpressionError as error:
         fault = shorten(error.message, 200)
     return CapRecord(
         field=cap.field,
@@ -163,7 +165,7 @@ def _engine_cap(ceiling: Ceiling) -> CapRecord:
     )
 
 
-def _overall(evidence: tuple[Evidence, ...], stated: Mapping[str, float]) -> Confidence:
+def _overall_confidence(evidence: tuple[StepEvidence, ...], stated: Mapping[str, float]) -> Confidence:
     found = raw_overall(evidence)
     whole = sum(1 for part in evidence if part.share == 1.0)
     why = [f"{whole} of {len(evidence)} steps brought all that they should, which weighs {found:.2f}"]
@@ -175,7 +177,7 @@ def _overall(evidence: tuple[Evidence, ...], stated: Mapping[str, float]) -> Con
     return Confidence(field=OVERALL, raw=found, capped=found, why=tuple(why))
 
 
-def _raw_field(field: str, stated: Mapping[str, float] | None, overall: float) -> Confidence:
+def _field_confidence(field: str, stated: Mapping[str, float] | None, overall: float) -> Confidence:
     if not stated:
         why = "no output states a figure, so overall stands for it"
         return Confidence(field=field, raw=overall, capped=overall, why=(why,))
@@ -184,7 +186,7 @@ def _raw_field(field: str, stated: Mapping[str, float] | None, overall: float) -
     return Confidence(field=field, raw=figure, capped=figure, why=(f"stated by {place}{of}",))
 
 
-def _lowered(confidence: Confidence, caps: tuple[CapRecord, ...]) -> Confidence:
+def _capped(confidence: Confidence, caps: tuple[CapRecord, ...]) -> Confidence:
     """Return the figure under every cap that holds on it; the reasons go from the highest ceiling down."""
     holding = [cap for cap in caps if cap.applied and cap.field in {confidence.field, EVERY_FIELD}]
     why = list(confidence.why)
@@ -196,7 +198,9 @@ def _lowered(confidence: Confidence, caps: tuple[CapRecord, ...]) -> Confidence:
     return Confidence(field=confidence.field, raw=confidence.raw, capped=capped, why=tuple(why))
 
 
-def claimants(terminal: Iterable[StepId], state: RunState, result: Json) -> Iterator[tuple[str, Json]]:
+def confidence_claims(
+    terminal: Iterable[StepId], state: RunState, result: Json
+) -> Iterator[tuple[str, Json]]:
     """Yield who may state a confidence, with what they say: the terminal steps that are present, and the result."""
     outputs = {step_id: state.steps[step_id].output for step_id in terminal if state.is_present(step_id)}
     for step_id, output in outputs.items():

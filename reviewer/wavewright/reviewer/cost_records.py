@@ -10,11 +10,11 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from wavewright.planner.models import Model
+from wavewright.planner.models import DocumentModel
 from wavewright.planner.types import JsonObject, StepId
 
 
-class CostRecord(Model):
+class CostRecord(DocumentModel):
     """Base of these records: lists become tuples again when they are read back."""
 
     model_config = ConfigDict(strict=False)

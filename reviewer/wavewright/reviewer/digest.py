@@ -17,22 +17,22 @@ from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.types import Json, JsonObject, StepId
-from wavewright.reviewer.abridging import abridge, share_out, size_of
+from wavewright.reviewer.abridging import allot_chars, prompt_size, truncate
 from wavewright.reviewer.evidence import superseded_steps
 from wavewright.reviewer.items import item_labels
-from wavewright.reviewer.results import Result
+from wavewright.reviewer.results import RunResult
 from wavewright.reviewer.values import shape, shorten
 from wavewright.tools.models.estimates import CHARS_PER_TOKEN
 
-_SHARES = (0.6, 0.75, 1.0)
+_RANK_SHARES = (0.6, 0.75, 1.0)
 """The part of what is left that the steps of each rank may take up."""
-_FRAME = 80
+_ENTRY_OVERHEAD_CHARS = 80
 """Characters around each output."""
-_LEAST = 240
+_MIN_OUTPUT_CHARS = 240
 """Characters, with what is around them, below which a part of an output says nothing."""
-_MOST_RECORDS = 5
-_MOST_GATES = 60
-_MOST_TEXT = 300
+_MAX_RECORDS = 5
+_MAX_GATES = 60
+_MAX_TEXT = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,14 @@ class Digest:
 
 
 def digest_run(
-    plan: Plan, goal: Goal, state: RunState, result: Result, now: dt.datetime, *, tokens: int
+    plan: Plan, goal: Goal, state: RunState, result: RunResult, now: dt.datetime, *, tokens: int
 ) -> Digest:
     """Return what a model is shown of a run; the outputs take about so many tokens at most."""
     replaced = superseded_steps(plan)
     steps = tuple(_step(step, state.steps.get(step.id), replaced.get(step.id)) for step in plan.steps)
-    labels = {step.id: _labels(plan, goal, state, now, step) for step in plan.steps if step.for_each}
+    labels = {step.id: _item_labels(plan, goal, state, now, step) for step in plan.steps if step.for_each}
     gates = tuple(_gates(state, replaced, labels))
-    shown, left_out = _fit(list(_candidates(plan, state, result, labels)), tokens * CHARS_PER_TOKEN)
+    shown, left_out = _allot_outputs(list(_candidates(plan, state, result, labels)), tokens * CHARS_PER_TOKEN)
     return Digest(steps, gates, tuple(shown), tuple(left_out))
 
 
@@ -82,7 +82,7 @@ class _Candidate:
 
 
 def _candidates(
-    plan: Plan, state: RunState, result: Result, labels: Mapping[StepId, Sequence[str]]
+    plan: Plan, state: RunState, result: RunResult, labels: Mapping[StepId, Sequence[str]]
 ) -> Iterator[_Candidate]:
     """Yield the outputs, by rank and then in the plan's order; a result that is one of them is not told twice."""
     replaced = superseded_steps(plan)
@@ -96,7 +96,7 @@ def _candidates(
         found.append(_Candidate("result", 1, result.value))
     judged = {gate.on for gate in plan.gates if gate.judge is not None}
     for step_id, output in outputs.items():
-        red = [gate for gate in state.steps[step_id].gates if gate.is_red]
+        red = [gate for gate in state.steps[step_id].gates if gate.has_failed]
         rank = 0 if red or step_id in judged else 1 if step_id in result.terminal else 2
         found.append(_candidate(step_id, rank, output, red, state, labels.get(step_id, ())))
     yield from sorted(found, key=lambda candidate: candidate.rank)
@@ -127,33 +127,35 @@ def _candidate(
     )
 
 
-def _fit(candidates: Sequence[_Candidate], room: int) -> tuple[list[ShownOutput], list[tuple[str, str]]]:
+def _allot_outputs(
+    candidates: Sequence[_Candidate], room: int
+) -> tuple[list[ShownOutput], list[tuple[str, str]]]:
     """Share the room out by rank; who would get too little to say anything leaves it to those before."""
     shown: list[ShownOutput] = []
     left_out: list[_Candidate] = []
-    for rank, part in enumerate(_SHARES):
+    for rank, part in enumerate(_RANK_SHARES):
         ranked = [candidate for candidate in candidates if candidate.rank == rank]
         if left_out:
             left_out += ranked
             continue
-        needs = [size_of(candidate.value) + _FRAME for candidate in ranked]
-        shares = share_out(needs, int(room * part))
-        while shares and shares[-1] < min(needs[-1], _LEAST):
+        needs = [prompt_size(candidate.value) + _ENTRY_OVERHEAD_CHARS for candidate in ranked]
+        shares = allot_chars(needs, int(room * part))
+        while shares and shares[-1] < min(needs[-1], _MIN_OUTPUT_CHARS):
             left_out.append(ranked.pop())
             needs.pop()
-            shares = share_out(needs, int(room * part))
+            shares = allot_chars(needs, int(room * part))
         for candidate, need, share in zip(ranked, needs, shares, strict=True):
-            value = abridge(candidate.value, share - _FRAME, candidate.first)
+            value = truncate(candidate.value, share - _ENTRY_OVERHEAD_CHARS, candidate.first)
             is_whole = value is candidate.value
-            shown.append(ShownOutput(candidate.name, value, need - _FRAME, is_whole=is_whole))
-            room -= size_of(value) + _FRAME
+            shown.append(ShownOutput(candidate.name, value, need - _ENTRY_OVERHEAD_CHARS, is_whole=is_whole))
+            room -= prompt_size(value) + _ENTRY_OVERHEAD_CHARS
     return shown, [(candidate.name, shape(candidate.value)) for candidate in left_out]
 
 
 def _step(step: Step, end: StepFinished | None, replaced_by: StepId | None) -> JsonObject:
     told: JsonObject = {"id": step.id, "tool": step.tool, "status": end.status if end else "not_run"}
     if step.why:
-        told["why"] = shorten(step.why, _MOST_TEXT)
+        told["why"] = shorten(step.why, _MAX_TEXT)
     if step.optional:
         told["optional"] = True
     if replaced_by is not None:
@@ -165,9 +167,9 @@ def _step(step: Step, end: StepFinished | None, replaced_by: StepId | None) -> J
     if end.items is not None:
         told["items"] = f"{end.items[0]} of {end.items[1]}"
     if end.error is not None:
-        told["error"] = {"kind": end.error.kind, "message": shorten(end.error.message, _MOST_TEXT)}
+        told["error"] = {"kind": end.error.kind, "message": shorten(end.error.message, _MAX_TEXT)}
     elif end.reason:
-        told["reason"] = shorten(end.reason, _MOST_TEXT)
+        told["reason"] = shorten(end.reason, _MAX_TEXT)
     return told
 
 
@@ -179,15 +181,15 @@ def _gates(
     for record in state.gates:
         if record.step not in replaced:
             by_gate.setdefault((record.gate, record.step), []).append(record)
-    groups = sorted(by_gate.values(), key=lambda records: not any(record.is_red for record in records))
-    for records in groups[:_MOST_GATES]:
+    groups = sorted(by_gate.values(), key=lambda records: not any(record.has_failed for record in records))
+    for records in groups[:_MAX_GATES]:
         yield _gate(records, labels.get(records[0].step, ()))
-    if len(groups) > _MOST_GATES:
-        yield {"left_out": f"{len(groups) - _MOST_GATES} more gates"}
+    if len(groups) > _MAX_GATES:
+        yield {"left_out": f"{len(groups) - _MAX_GATES} more gates"}
 
 
 def _gate(records: Sequence[GateRecord], labels: Sequence[str]) -> JsonObject:
-    first, red = records[0], [record for record in records if record.is_red]
+    first, red = records[0], [record for record in records if record.has_failed]
     told: JsonObject = {
         "gate": first.gate,
         "step": first.step,
@@ -199,22 +201,22 @@ def _gate(records: Sequence[GateRecord], labels: Sequence[str]) -> JsonObject:
     if first.verdict == "not_evaluated":
         told["not_evaluated"] = True
     if red:
-        told["found"] = [_found(record, labels) for record in red[:_MOST_RECORDS]]
-        if len(red) > _MOST_RECORDS:
-            told["left_out"] = f"{len(red) - _MOST_RECORDS} more red records"
+        told["found"] = [_record_summary(record, labels) for record in red[:_MAX_RECORDS]]
+        if len(red) > _MAX_RECORDS:
+            told["left_out"] = f"{len(red) - _MAX_RECORDS} more red records"
     else:
-        told["looked_at"] = shorten(first.looked_at, _MOST_TEXT)
+        told["looked_at"] = shorten(first.looked_at, _MAX_TEXT)
     return told
 
 
-def _found(record: GateRecord, labels: Sequence[str]) -> JsonObject:
-    told: JsonObject = {"message": shorten(record.message or record.looked_at, _MOST_TEXT)}
+def _record_summary(record: GateRecord, labels: Sequence[str]) -> JsonObject:
+    told: JsonObject = {"message": shorten(record.message or record.looked_at, _MAX_TEXT)}
     if record.index is not None:
         known = record.index < len(labels)
         told["item"] = labels[record.index] if known else f"item {record.index}"
     return told
 
 
-def _labels(plan: Plan, goal: Goal, state: RunState, now: dt.datetime, step: Step) -> tuple[str, ...]:
+def _item_labels(plan: Plan, goal: Goal, state: RunState, now: dt.datetime, step: Step) -> tuple[str, ...]:
     end = state.steps.get(step.id)
     return item_labels(plan, goal, state, now, step.id) if end is not None and end.items else ()

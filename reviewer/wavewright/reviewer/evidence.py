@@ -30,7 +30,7 @@ WARNED_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class StepEvidence:
     """The part of one step in the raw overall confidence."""
 
     step: StepId
@@ -40,20 +40,22 @@ class Evidence:
     """What is lacking; empty where all of it is there."""
 
 
-def weigh_evidence(plan: Plan, state: RunState, tools: Mapping[str, ToolSignature]) -> tuple[Evidence, ...]:
+def measure_evidence(
+    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature]
+) -> tuple[StepEvidence, ...]:
     """Return the evidence of every step that counts, in the plan's order."""
     replaced = superseded_steps(plan)
-    found: list[Evidence] = []
+    found: list[StepEvidence] = []
     for step in plan.steps:
         end = state.steps.get(step.id)
         if step.id in replaced or (end is not None and end.status == "skipped"):
             continue
-        share, why = _share(end, tools.get(step.tool))
-        found.append(Evidence(step.id, OPTIONAL_WEIGHT if step.optional else 1.0, share, why))
+        share, why = _present_share(end, tools.get(step.tool))
+        found.append(StepEvidence(step.id, OPTIONAL_WEIGHT if step.optional else 1.0, share, why))
     return tuple(found)
 
 
-def raw_overall(evidence: tuple[Evidence, ...]) -> float:
+def raw_overall(evidence: tuple[StepEvidence, ...]) -> float:
     """Return the weighted mean of the shares; 0 where nothing counts."""
     weights = sum(part.weight for part in evidence)
     return sum(part.weight * part.share for part in evidence) / weights if weights else 0.0
@@ -79,7 +81,7 @@ def may_be_empty(end: StepFinished, signature: ToolSignature | None) -> bool:
     return signature is not None and (signature.writes or signature.output_schema.get("type") == "null")
 
 
-def _share(end: StepFinished | None, signature: ToolSignature | None) -> tuple[float, str]:
+def _present_share(end: StepFinished | None, signature: ToolSignature | None) -> tuple[float, str]:
     if end is None:
         return 0.0, "never ran"
     if end.status not in SUCCESSES:
@@ -95,19 +97,19 @@ def _share(end: StepFinished | None, signature: ToolSignature | None) -> tuple[f
     if end.status == "empty" and not may_be_empty(end, signature):
         share *= EMPTY_SHARE
         lacks.append("empty")
-    for gate, red_share in _warned(end).items():
+    for gate, red_share in _warned_shares(end).items():
         share *= 1 - (1 - WARNED_SHARE) * red_share
         lacks.append(f"warning of gate {gate!r}")
     return share, ", ".join(lacks)
 
 
-def _warned(end: StepFinished) -> dict[GateId, float]:
+def _warned_shares(end: StepFinished) -> dict[GateId, float]:
     """Return, for each warn gate with a red record, the share of its records that are red."""
     red: dict[GateId, int] = {}
     asked: dict[GateId, int] = {}
     for record in end.gates:
         if record.severity == "warn":
             asked[record.gate] = asked.get(record.gate, 0) + 1
-            if record.is_red:
+            if record.has_failed:
                 red[record.gate] = red.get(record.gate, 0) + 1
     return {gate: count / asked[gate] for gate, count in red.items()}

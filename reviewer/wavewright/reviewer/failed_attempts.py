@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from wavewright.executor.events import Frame
+from wavewright.executor.events import TracebackFrame
 from wavewright.executor.state import RunState
 from wavewright.planner.types import StepId
 from wavewright.reviewer.records import AttemptReport
 
-MOST_ATTEMPTS: Final = 20
-_MOST_CHARS = {"traceback": 4_000, "stdout": 2_000, "stderr": 2_000, "log": 2_000}
+MAX_ATTEMPTS: Final = 20
+_MAX_CHARS = {"traceback": 4_000, "stdout": 2_000, "stderr": 2_000, "log": 2_000}
 
 
 def list_failed_attempts(state: RunState) -> tuple[AttemptReport, ...]:
@@ -24,13 +24,13 @@ def list_failed_attempts(state: RunState) -> tuple[AttemptReport, ...]:
             step=event.step,
             index=event.index,
             attempt=event.attempt,
-            **{name: _end(getattr(event, name), most) for name, most in _MOST_CHARS.items()},
+            **{name: _tail(getattr(event, name), most) for name, most in _MAX_CHARS.items()},
         )
-        for event in sorted(failed, key=lambda event: event.at)[:MOST_ATTEMPTS]
+        for event in sorted(failed, key=lambda event: event.at)[:MAX_ATTEMPTS]
     )
 
 
-def frame_line(frame: Frame) -> str:
+def frame_line(frame: TracebackFrame) -> str:
     """Return a frame on one line: file, line, function and the code there."""
     place = f"{frame.file}:{frame.line} in {frame.function}"
     return f"{place}: {frame.code}" if frame.code else place
@@ -42,5 +42,5 @@ def _has_failed(state: RunState, step: StepId, index: int | None) -> bool:
     return ending is not None and ending.status == "failed"
 
 
-def _end(text: str, most: int) -> str:
+def _tail(text: str, most: int) -> str:
     return text if len(text) <= most else f"… {text[-most:]}"

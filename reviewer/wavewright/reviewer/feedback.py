@@ -21,35 +21,35 @@ from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.recovery import next_id
 from wavewright.reviewer.recovery_view import FeedbackView
 
-FEEDBACK: Final = "feedback"
+FEEDBACK_PARAM: Final = "feedback"
 """Name of the parameter that takes the texts, and how the inputs' names begin that hold them."""
-_SCHEMA: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
+_FEEDBACK_SCHEMA: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
 
 
-def input_of(package: int) -> str:
+def feedback_input(package: int) -> str:
     """Return the name of the input that holds what was said of a package.
 
     Each has its own: a step that has read one has read that one for good.
     """
-    return f"{FEEDBACK}_{package}"
+    return f"{FEEDBACK_PARAM}_{package}"
 
 
-def is_feedback(name: str) -> bool:
+def is_feedback_input(name: str) -> bool:
     """Whether an input has such a name."""
     head, _, number = name.rpartition("_")
-    return head == FEEDBACK and number.isdecimal()
+    return head == FEEDBACK_PARAM and number.isdecimal()
 
 
-def with_feedback(goal: Goal, package: int, texts: Sequence[str]) -> Goal:
+def with_feedback_input(goal: Goal, package: int, texts: Sequence[str]) -> Goal:
     """Return the goal of a run whose package was rejected, with the texts as an input.
 
     Each rejection may bring one patch beside the recoveries.
     """
-    name = input_of(package)
+    name = feedback_input(package)
     schema: JsonObject = dict(goal.inputs_schema)
     declared = schema.get("properties")
     if schema:
-        schema["properties"] = {**(declared if isinstance(declared, dict) else {}), name: _SCHEMA}
+        schema["properties"] = {**(declared if isinstance(declared, dict) else {}), name: _FEEDBACK_SCHEMA}
     listed: list[Json] = [*texts]
     return goal.model_copy(
         update={
@@ -79,14 +79,14 @@ def patch_from_feedback(
         return None
     again = _with_readers(told, plan, {step.id for step in live})
     taken = {step.id.lower() for step in plan.steps}
-    told_as = f"${{inputs.{input_of(feedback.package)}}}"
+    told_as = f"${{inputs.{feedback_input(feedback.package)}}}"
     ops: list[AddStep] = []
     for step in live:
         if step.id not in again:
             continue
         new_id = next_id(step, plan, taken)
         taken.add(new_id.lower())
-        params = {**step.params, FEEDBACK: told_as} if step.id in told else step.params
+        params = {**step.params, FEEDBACK_PARAM: told_as} if step.id in told else step.params
         changes = {"id": new_id, "params": params, "supersedes": step.id, "why": reason}
         ops.append(AddStep(step=step.model_copy(update=changes)))
     return PlanPatch(base=plan_hash(plan), reason=reason, ops=tuple(ops), expect=())
@@ -95,7 +95,7 @@ def patch_from_feedback(
 def _takes_feedback(step: Step, tools: Mapping[str, ToolSignature]) -> bool:
     signature = tools.get(step.tool)
     properties = signature.input_schema.get("properties") if signature is not None else None
-    return isinstance(properties, dict) and FEEDBACK in properties
+    return isinstance(properties, dict) and FEEDBACK_PARAM in properties
 
 
 def _has_ended(step: StepId, state: RunState) -> bool:

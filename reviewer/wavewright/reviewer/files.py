@@ -12,7 +12,7 @@ import os
 import secrets
 from pathlib import Path
 
-_MENDS = {
+_HINTS = {
     errno.ENOSPC: "the disk is full: free some space, or give another folder",
     errno.EDQUOT: "the quota is used up: free some space, or give another folder",
     errno.EROFS: "the disk is read-only: give a folder that can be written to",
@@ -30,11 +30,11 @@ class FileNotWrittenError(Exception):
 
     def __init__(self, path: Path, error: OSError) -> None:
         self.path = path
-        mend = _MENDS.get(error.errno or 0, error.strerror or str(error))
+        mend = _HINTS.get(error.errno or 0, error.strerror or str(error))
         super().__init__(f"cannot write {str(path)!r}: {mend}")
 
 
-def write_whole(path: Path, content: bytes) -> Path:
+def write_atomically(path: Path, content: bytes) -> Path:
     """Write a file atomically, with its folder where there is none, and return its path.
 
     Raises:

@@ -23,7 +23,7 @@ from wavewright.reviewer.values import shorten
 
 
 @dataclass(frozen=True, slots=True)
-class RedGate:
+class FailedGate:
     """A gate that is not green on a step that counts."""
 
     gate: GateId
@@ -45,7 +45,7 @@ class RedGate:
 
 
 @dataclass(frozen=True, slots=True)
-class BadEnd:
+class StepProblem:
     """A step that brought nothing, or not all."""
 
     step: StepId
@@ -59,21 +59,21 @@ class BadEnd:
     """Items that failed, by their key."""
 
 
-def red_gates(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[RedGate, ...]:
+def failed_gates(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[FailedGate, ...]:
     """Return the red gates that count, block gates first, then warnings; each in the plan's order."""
     replaced = superseded_steps(plan)
-    found: list[RedGate] = []
+    found: list[FailedGate] = []
     for end in (state.steps[step.id] for step in plan.steps if step.id in state.steps):
         by_gate: dict[GateId, list[GateRecord]] = {}
         for entry in end.gates:
-            if entry.is_red and not _is_settled(entry, replaced, state):
+            if entry.has_failed and not _is_asked_again(entry, replaced, state):
                 by_gate.setdefault(entry.gate, []).append(entry)
         for gate_id, entries in by_gate.items():
-            found.append(_red_gate(plan, goal, state, now, gate_id, entries))
+            found.append(_failed_gate(plan, goal, state, now, gate_id, entries))
     return tuple(sorted(found, key=lambda gate: gate.severity != "block"))
 
 
-def unasked_gates(plan: Plan, goal: Goal, state: RunState) -> tuple[RedGate, ...]:
+def unchecked_gates(plan: Plan, goal: Goal, state: RunState) -> tuple[FailedGate, ...]:
     """Return the block gates that should have been asked and were not: one that nobody asked is not green.
 
     A gate on a step that was skipped, is optional or was replaced has nothing to look at; one on a step that failed
@@ -81,7 +81,7 @@ def unasked_gates(plan: Plan, goal: Goal, state: RunState) -> tuple[RedGate, ...
     """
     replaced = superseded_steps(plan)
     steps = {step.id: step for step in plan.steps}
-    found: list[RedGate] = []
+    found: list[FailedGate] = []
     for gate in plan.gates:
         if gate.on is None or gate.on in replaced or gate.judge is not None or gate.severity != "block":
             continue
@@ -91,7 +91,7 @@ def unasked_gates(plan: Plan, goal: Goal, state: RunState) -> tuple[RedGate, ...
         if any(entry.gate == gate.id for entry in end.gates):
             continue
         found.append(
-            RedGate(
+            FailedGate(
                 gate=gate.id,
                 step=gate.on,
                 severity="block",
@@ -106,22 +106,22 @@ def unasked_gates(plan: Plan, goal: Goal, state: RunState) -> tuple[RedGate, ...
     return tuple(found)
 
 
-def bad_ends(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[BadEnd, ...]:
+def step_problems(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[StepProblem, ...]:
     """Return the steps that failed, were blocked or cancelled, never ended, or lost items; in the plan's order."""
     replaced = superseded_steps(plan)
     return tuple(
         end
         for step in plan.steps
         if step.id not in replaced
-        for end in _bad_end(plan, goal, state, now, step, state.steps.get(step.id))
+        for end in _step_problem(plan, goal, state, now, step, state.steps.get(step.id))
     )
 
 
-def _bad_end(
+def _step_problem(
     plan: Plan, goal: Goal, state: RunState, now: dt.datetime, step: Step, end: StepFinished | None
-) -> Iterator[BadEnd]:
+) -> Iterator[StepProblem]:
     if end is None:
-        yield BadEnd(step.id, None, step.optional, None, "never ran", None)
+        yield StepProblem(step.id, None, step.optional, None, "never ran", None)
         return
     items = state.items.get(step.id)
     failed = {index: item.error for index, item in items.items() if item.error is not None} if items else {}
@@ -129,47 +129,47 @@ def _bad_end(
     if end.status == "skipped" or (end.status in SUCCESSES and not lost_items):
         return
     first = end.error or next((failed[index] for index in sorted(failed)), None)
-    yield BadEnd(
+    yield StepProblem(
         step=step.id,
         status=end.status,
         optional=step.optional,
         error=first.kind if first else None,
         message=shorten((first.message if first else None) or end.reason or end.status, 300),
         hint=first.hint if first else None,
-        labels=_labels(plan, goal, state, now, step.id, sorted(failed)),
+        labels=_failed_item_labels(plan, goal, state, now, step.id, sorted(failed)),
     )
 
 
-def _is_settled(entry: GateRecord, replaced: dict[StepId, StepId], state: RunState) -> bool:
+def _is_asked_again(entry: GateRecord, replaced: dict[StepId, StepId], state: RunState) -> bool:
     """Whether the step that supersedes the gate's own was asked the same gate.
 
     Only then does the old verdict no longer count; whether the new one is green is told by its own records.
     """
     successor = replaced.get(entry.step)
     end = state.steps.get(successor) if successor is not None else None
-    return end is not None and any(_family(other) == _family(entry) for other in end.gates)
+    return end is not None and any(_template_gate(other) == _template_gate(entry) for other in end.gates)
 
 
-def _family(entry: GateRecord) -> str:
+def _template_gate(entry: GateRecord) -> str:
     return entry.template_gate or entry.gate.partition("__")[0]
 
 
-def _red_gate(
+def _failed_gate(
     plan: Plan,
     goal: Goal,
     state: RunState,
     now: dt.datetime,
     gate_id: GateId,
     entries: list[GateRecord],
-) -> RedGate:
+) -> FailedGate:
     first = entries[0]
     positions = [entry.index for entry in entries if entry.index is not None]
-    return RedGate(
+    return FailedGate(
         gate=gate_id,
         step=first.step,
         severity=first.severity,
         kind=first.kind,
-        labels=_labels(plan, goal, state, now, first.step, positions),
+        labels=_failed_item_labels(plan, goal, state, now, first.step, positions),
         message=first.message,
         hint=first.hint,
         template_gate=first.template_gate or template_gate_of(gate_id, goal),
@@ -178,7 +178,7 @@ def _red_gate(
     )
 
 
-def _labels(
+def _failed_item_labels(
     plan: Plan, goal: Goal, state: RunState, now: dt.datetime, step_id: StepId, positions: list[int]
 ) -> tuple[str, ...]:
     if not positions:

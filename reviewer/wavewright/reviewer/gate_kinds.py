@@ -15,20 +15,20 @@ from typing import Literal, TypeAlias
 
 from wavewright.config.durations import Seconds
 from wavewright.executor.ports import GateView
-from wavewright.planner.expressions import ExpressionFault, compile_dynamic
+from wavewright.planner.expressions import ExpressionError, compile_expression
 from wavewright.planner.references import reads
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
-from wavewright.planner.validators import BadSchemaError, validator_of
+from wavewright.planner.validators import InvalidSchemaError, validator_of
 from wavewright.reviewer.misfits import misfit_texts
 from wavewright.reviewer.times import duration_text, iso, read_time
 from wavewright.reviewer.values import ABSENT, brief, is_empty, look_up, shorten
 
-_MOST_VALUES = 4
+_MAX_VALUES = 4
 """Values of an expression that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class GateSubject:
     """What a gate is put to: the whole output of a step, or the output for one item."""
 
     step: StepId
@@ -41,7 +41,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class GateFinding:
     """The answer of a gate."""
 
     verdict: Literal["pass", "fail", "error"]
@@ -49,93 +49,97 @@ class Finding:
     message: str = ""
 
 
-Question: TypeAlias = Callable[[Call], Finding]
+GateCheck: TypeAlias = Callable[[GateSubject], GateFinding]
 
 
-def ask_check(expression: str, now: dt.datetime) -> Question:
+def make_condition_check(expression: str, now: dt.datetime) -> GateCheck:
     """Return the question whether a CEL condition holds.
 
     Raises:
         ExpressionFault: it is no expression.
     """
-    evaluate = compile_dynamic(expression)
+    evaluate = compile_expression(expression)
     wanted = reads(expression)
     names = frozenset(read.name for read in wanted if read.root == "steps")
     roots = frozenset(read.root for read in wanted)
-    paths = tuple(_paths_of(expression))[:_MOST_VALUES]
+    paths = tuple(_paths_of(expression))[:_MAX_VALUES]
     shown = shorten(expression, 160)
 
-    def ask(call: Call) -> Finding:
+    def ask(call: GateSubject) -> GateFinding:
         variables = _variables(call, roots, names)
-        values = _values(paths, variables)
+        values = _found_values(paths, variables)
         looked_at = f"{shown} with {values}" if values else shown
         try:
             answer = evaluate(variables, now)
-        except ExpressionFault as fault:
-            return Finding("error", looked_at, f"could not be evaluated: {shorten(fault.message, 200)}")
+        except ExpressionError as fault:
+            return GateFinding("error", looked_at, f"could not be evaluated: {shorten(fault.message, 200)}")
         if not isinstance(answer, bool):
-            return Finding("error", looked_at, f"gave {brief(answer)} instead of true or false")
+            return GateFinding("error", looked_at, f"gave {brief(answer)} instead of true or false")
         return (
-            Finding("pass", looked_at)
+            GateFinding("pass", looked_at)
             if answer
-            else Finding("fail", looked_at, f"{shown} is false{f' ({values})' if values else ''}")
+            else GateFinding("fail", looked_at, f"{shown} is false{f' ({values})' if values else ''}")
         )
 
     return ask
 
 
-def ask_schema(schema: JsonSchema) -> Question:
+def make_schema_check(schema: JsonSchema) -> GateCheck:
     """Return the question whether an output fits a JSON Schema; a reference out of the schema is never fetched."""
     try:
         validator = validator_of(schema)
-    except BadSchemaError as error:
-        return cannot_ask("the gate's schema", f"not a JSON Schema: {shorten(str(error), 200)}")
+    except InvalidSchemaError as error:
+        return make_unevaluable_check("the gate's schema", f"not a JSON Schema: {shorten(str(error), 200)}")
 
-    def ask(call: Call) -> Finding:
+    def ask(call: GateSubject) -> GateFinding:
         looked_at = f"the output, {brief(call.output)}"
-        misfits = validator.misfits(call.output)
+        misfits = validator.violations(call.output)
         if not misfits:
-            return Finding("pass", looked_at)
-        return Finding("fail", looked_at, "; ".join(misfit_texts(misfits)))
+            return GateFinding("pass", looked_at)
+        return GateFinding("fail", looked_at, "; ".join(misfit_texts(misfits)))
 
     return ask
 
 
-def ask_fresh_within(
+def make_freshness_check(
     seconds: Seconds, field: str | None, tool: str, now: dt.datetime, *, leeway: float
-) -> Question:
+) -> GateCheck:
     """Return the question whether the time in a tool's freshness field is young enough.
 
     A date alone counts from the end of its day, and is of the future only where its day has not begun. Where a list
     stands on the way to the field, the oldest entry decides.
     """
     if field is None:
-        return cannot_ask("no field", f"tool {tool!r} declares no freshness field, so no age can be found")
+        return make_unevaluable_check(
+            "no field", f"tool {tool!r} declares no freshness field, so no age can be found"
+        )
     path = field.split(".")
 
-    def ask(call: Call) -> Finding:
-        worst: Finding | None = None
+    def ask(call: GateSubject) -> GateFinding:
+        worst: GateFinding | None = None
         oldest = -1.0
         for place, value, found in look_up(call.output, path):
             looked_at = f"{place} = {brief(value) if found else ABSENT}, now = {iso(now)}"
             span = read_time(value) if found else None
             if span is None:
-                return Finding("fail", looked_at, _no_time(place, value, found=found))
+                return GateFinding("fail", looked_at, _no_time_message(place, value, found=found))
             if span.is_after(now, leeway):
                 ahead = duration_text((span.begin - now).total_seconds())
-                return Finding("fail", looked_at, f"{place} is from the future, {ahead} after now")
+                return GateFinding("fail", looked_at, f"{place} is from the future, {ahead} after now")
             age = span.age(now)
             if age > oldest:
-                oldest, worst = age, _judged_age(place, age, seconds, looked_at)
-        return worst or Finding("fail", f"{field} = {ABSENT}", f"{field} is missing, so the age is unknown")
+                oldest, worst = age, _age_finding(place, age, seconds, looked_at)
+        return worst or GateFinding(
+            "fail", f"{field} = {ABSENT}", f"{field} is missing, so the age is unknown"
+        )
 
     return ask
 
 
-def ask_required(fields: tuple[str, ...]) -> Question:
+def make_required_check(fields: tuple[str, ...]) -> GateCheck:
     """Return the question whether fields are there and neither null nor empty."""
 
-    def ask(call: Call) -> Finding:
+    def ask(call: GateSubject) -> GateFinding:
         missing: list[str] = []
         shown: list[str] = []
         for field in fields:
@@ -144,28 +148,28 @@ def ask_required(fields: tuple[str, ...]) -> Question:
                     shown.append(f"{place} = {brief(value, 30)}")
                 else:
                     missing.append(f"{place} ({brief(value) if found else ABSENT})")
-        looked_at = _listed([*missing, *shown], _MOST_VALUES + 2)
+        looked_at = _joined([*missing, *shown], _MAX_VALUES + 2)
         if missing:
-            return Finding("fail", looked_at, f"missing: {_listed(missing, 6)}")
-        return Finding("pass", looked_at)
+            return GateFinding("fail", looked_at, f"missing: {_joined(missing, 6)}")
+        return GateFinding("pass", looked_at)
 
     return ask
 
 
-def ask_judge(rubric: str) -> Question:
+def make_judge_check(rubric: str) -> GateCheck:
     """Return the question that only a model can answer, and that stays open where none is configured."""
-    return cannot_ask(
+    return make_unevaluable_check(
         f"rubric: {shorten(rubric, 120)}", "needs a model and none is configured, so nobody judged it"
     )
 
 
-def cannot_ask(looked_at: str, message: str) -> Question:
+def make_unevaluable_check(looked_at: str, message: str) -> GateCheck:
     """Return the question that has no answer, which is red."""
-    finding = Finding("error", shorten(looked_at, 160), message)
+    finding = GateFinding("error", shorten(looked_at, 160), message)
     return lambda _call: finding
 
 
-def _variables(call: Call, roots: frozenset[str], names: frozenset[str | None]) -> JsonObject:
+def _variables(call: GateSubject, roots: frozenset[str], names: frozenset[str | None]) -> JsonObject:
     """Return what an expression may read, and no more: a run of ten thousand steps is not copied for a gate."""
     variables: JsonObject = {"inputs": call.view.inputs}
     if "steps" in roots:
@@ -183,21 +187,23 @@ def _variables(call: Call, roots: frozenset[str], names: frozenset[str | None]) 
     return variables
 
 
-_STRING = re.compile(r"""r?('''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")""", re.DOTALL)
-_PATH = re.compile(r"(?<![\w.])(?:inputs|steps|output|item|index)\b(?:\.[A-Za-z_]\w*(?!\w*\s*\())*")
+_STRING_LITERAL = re.compile(
+    r"""r?('''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")""", re.DOTALL
+)
+_DOTTED_PATH = re.compile(r"(?<![\w.])(?:inputs|steps|output|item|index)\b(?:\.[A-Za-z_]\w*(?!\w*\s*\())*")
 
 
 def _paths_of(expression: str) -> Iterator[str]:
     """Yield each dotted path that an expression reads, once, without the methods called on it."""
     seen: set[str] = set()
-    for found in _PATH.finditer(_STRING.sub('""', expression)):
+    for found in _DOTTED_PATH.finditer(_STRING_LITERAL.sub('""', expression)):
         path = found.group()
         if path not in seen and path not in {"steps", "inputs"}:
             seen.add(path)
             yield path
 
 
-def _values(paths: tuple[str, ...], variables: Mapping[str, Json]) -> str:
+def _found_values(paths: tuple[str, ...], variables: Mapping[str, Json]) -> str:
     values: list[str] = []
     for path in paths:
         for _place, value, found in look_up(dict(variables), path.split(".")):
@@ -206,23 +212,23 @@ def _values(paths: tuple[str, ...], variables: Mapping[str, Json]) -> str:
     return ", ".join(values)
 
 
-def _no_time(place: str, value: Json, *, found: bool) -> str:
+def _no_time_message(place: str, value: Json, *, found: bool) -> str:
     if not found or value is None:
         return f"{place} is missing, so the age is unknown"
     return f"{place} is {brief(value)}, which is no ISO 8601 date or date-time"
 
 
-def _judged_age(place: str, age: float, allowed: Seconds, looked_at: str) -> Finding:
+def _age_finding(place: str, age: float, allowed: Seconds, looked_at: str) -> GateFinding:
     if age <= allowed:
-        return Finding("pass", f"{looked_at}, age {duration_text(age)}")
-    return Finding(
+        return GateFinding("pass", f"{looked_at}, age {duration_text(age)}")
+    return GateFinding(
         "fail",
         looked_at,
         f"{place} is {duration_text(age)} old, and at most {duration_text(allowed)} is allowed",
     )
 
 
-def _listed(parts: list[str], most: int) -> str:
+def _joined(parts: list[str], most: int) -> str:
     if len(parts) <= most:
         return ", ".join(parts)
     return f"{', '.join(parts[:most])} and {len(parts) - most} more"

@@ -20,7 +20,7 @@ import anyio
 from wavewright.executor.events import GateRecord
 from wavewright.executor.ports import GateRecords, GateView, Verify
 from wavewright.planner.binding import template_gate_of
-from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.expressions import ExpressionError
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Gate, Plan
 from wavewright.planner.references import reads
@@ -28,28 +28,28 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import GateId, GateSeverity, Json, StepId
 from wavewright.planner.uses import condition_use
 from wavewright.reviewer.gate_kinds import (
-    Call,
-    Question,
-    ask_check,
-    ask_fresh_within,
-    ask_judge,
-    ask_required,
-    ask_schema,
-    cannot_ask,
+    GateCheck,
+    GateSubject,
+    make_condition_check,
+    make_freshness_check,
+    make_judge_check,
+    make_required_check,
+    make_schema_check,
+    make_unevaluable_check,
 )
 
 if TYPE_CHECKING:
     # Whoever judges brings the module along; a run without a model does not load it.
-    from wavewright.reviewer.judging import Judge
+    from wavewright.reviewer.judging import GateJudge
 
-LIVE_LEEWAY = 3600.0
+LIVE_LEEWAY_SECONDS = 3600.0
 """Seconds by which data may be younger than `now()` where a run takes its own start for now: it may have come in
 since. A job that sets `as_of` allows none, for data from after it would be a look into the future."""
 
-_MOST_GREEN = 100
+_MAX_PASSED_RECORDS = 100
 """Records of calls that pass, per gate; those beyond are counted in one. Red ones are all kept."""
 
-_MOST_JUDGED_AT_ONCE = 8
+_MAX_PARALLEL_JUDGEMENTS = 8
 """Outputs of one step that are before a judge at the same time."""
 
 
@@ -58,7 +58,7 @@ def make_verifier(
     tools: Mapping[str, ToolSignature],
     goal: Goal | None,
     now: dt.datetime,
-    judge: Judge | None = None,
+    judge: GateJudge | None = None,
 ) -> Verify:
     """Return what the executor asks about each output: every gate of the (bound) plan that stands on the step.
 
@@ -68,7 +68,7 @@ def make_verifier(
     for gate in plan.gates:
         if gate.on is not None:
             by_step.setdefault(gate.on, []).append(gate)
-    asker = _Asker(plan, tools, goal, now)
+    asker = _GatePreparer(plan, tools, goal, now)
     prepared: dict[StepId, tuple[_PreparedGate, ...]] = {}
 
     def verify(step_id: StepId, output: Json, view: GateView) -> GateRecords | Awaitable[GateRecords]:
@@ -79,35 +79,35 @@ def make_verifier(
             prepared[step_id] = tuple(asker.prepare(gate) for gate in gates)
         ready = prepared[step_id]
         if judge is not None and any(gate.is_judged for gate in ready):
-            return _ask_with_judge(judge, ready, step_id, output, view)
-        return tuple(record for gate in ready for record in _ask(gate, step_id, output, view))
+            return _evaluate_with_judge(judge, ready, step_id, output, view)
+        return tuple(record for gate in ready for record in _evaluate(gate, step_id, output, view))
 
     return verify
 
 
-async def _ask_with_judge(
-    judge: Judge, gates: Sequence[_PreparedGate], step: StepId, output: Json, view: GateView
+async def _evaluate_with_judge(
+    judge: GateJudge, gates: Sequence[_PreparedGate], step: StepId, output: Json, view: GateView
 ) -> GateRecords:
     """Return what all gates found, in their order; a judge is asked about several calls at the same time."""
     found: list[GateRecords] = []
     for gate in gates:
         if gate.is_judged:
-            found.append(tuple(await _judged(judge, gate, step, output, view)))
+            found.append(tuple(await _judge_records(judge, gate, step, output, view)))
         else:
-            found.append(tuple(_ask(gate, step, output, view)))
+            found.append(tuple(_evaluate(gate, step, output, view)))
     return tuple(record for records in found for record in records)
 
 
-async def _judged(
-    judge: Judge, prepared: _PreparedGate, step: StepId, output: Json, view: GateView
+async def _judge_records(
+    judge: GateJudge, prepared: _PreparedGate, step: StepId, output: Json, view: GateView
 ) -> Iterator[GateRecord]:
     if view.items is None or not isinstance(output, list):
         record = await judge.judge(prepared.gate, step, output, view, index=None)
         return iter([prepared.completed(record)])
     if not output:
-        return iter([_no_calls(prepared, step)])
+        return iter([_no_items_record(prepared, step)])
     records: list[GateRecord | None] = [None] * len(output)
-    limiter = anyio.CapacityLimiter(_MOST_JUDGED_AT_ONCE)
+    limiter = anyio.CapacityLimiter(_MAX_PARALLEL_JUDGEMENTS)
 
     async def one(position: int, entry: Json, index: int) -> None:
         async with limiter:
@@ -123,7 +123,7 @@ async def _judged(
 @dataclass(frozen=True, slots=True)
 class _PreparedGate:
     gate: Gate
-    question: Question
+    check: GateCheck
     is_per_call: bool
     severity: GateSeverity
     template_gate: GateId | None
@@ -136,11 +136,11 @@ class _PreparedGate:
     def completed(self, record: GateRecord) -> GateRecord:
         """Return a judge's record with what only the plan and the goal know."""
         # The author's hint mends the output; where nobody could judge that, the judge's own says what would.
-        hint = record.hint or (self.gate.hint if record.is_red else None)
+        hint = record.hint or (self.gate.hint if record.has_failed else None)
         return replace(record, hint=hint, template_gate=self.template_gate)
 
 
-class _Asker:
+class _GatePreparer:
     """Prepares gates; equal schemas share one validator."""
 
     def __init__(
@@ -155,65 +155,65 @@ class _Asker:
     def prepare(self, gate: Gate) -> _PreparedGate:
         return _PreparedGate(
             gate=gate,
-            question=self._question(gate),
+            check=self._gate_check(gate),
             is_per_call=_is_per_call(gate),
             severity="warn" if gate.judge is not None else gate.severity,
             template_gate=template_gate_of(gate.id, self._goal) if self._goal else None,
         )
 
-    def _question(self, gate: Gate) -> Question:
+    def _gate_check(self, gate: Gate) -> GateCheck:
         if gate.check is not None:
-            return self._check(gate.check)
+            return self._condition_check(gate.check)
         if gate.schema_ is not None:
-            return ask_schema(gate.schema_)
+            return make_schema_check(gate.schema_)
         if gate.fresh_within is not None:
             assert gate.on is not None
             tool = self._tool_of.get(gate.on, "")
             field = self._tools[tool].freshness_field if tool in self._tools else None
-            return ask_fresh_within(gate.fresh_within, field, tool, self._now, leeway=self._leeway)
+            return make_freshness_check(gate.fresh_within, field, tool, self._now, leeway=self._leeway)
         if gate.required is not None:
-            return ask_required(gate.required)
+            return make_required_check(gate.required)
         assert gate.judge is not None
-        return ask_judge(gate.judge.rubric)
+        return make_judge_check(gate.judge.rubric)
 
-    def _check(self, condition: str) -> Question:
+    def _condition_check(self, condition: str) -> GateCheck:
         try:
-            return ask_check(_bare(condition), self._now)
-        except ExpressionFault as fault:
-            return cannot_ask(condition, f"not an expression: {fault.message}")
+            return make_condition_check(_strip_delimiters(condition), self._now)
+        except ExpressionError as fault:
+            return make_unevaluable_check(condition, f"not an expression: {fault.message}")
 
 
 def _leeway(goal: Goal | None) -> float:
     if goal is None:
-        return LIVE_LEEWAY
+        return LIVE_LEEWAY_SECONDS
     if goal.as_of is not None:
         return 0.0
-    return max(LIVE_LEEWAY, goal.limits.run_timeout or 0.0)
+    return max(LIVE_LEEWAY_SECONDS, goal.limits.run_timeout or 0.0)
 
 
 def _is_per_call(gate: Gate) -> bool:
     if gate.check is None:
         return gate.judge is None
     try:
-        return any(read.root in {"output", "item", "index"} for read in reads(_bare(gate.check)))
-    except ExpressionFault:
+        return any(read.root in {"output", "item", "index"} for read in reads(_strip_delimiters(gate.check)))
+    except ExpressionError:
         # What cannot be read is not asked a thousand times: once is enough to find it red.
         return False
 
 
-def _bare(condition: str) -> str:
+def _strip_delimiters(condition: str) -> str:
     """Return a condition without the `${…}` that an author may put around all of it."""
     return condition_use(condition, "", "gate").expression
 
 
-def _ask(prepared: _PreparedGate, step: StepId, output: Json, view: GateView) -> Iterator[GateRecord]:
+def _evaluate(prepared: _PreparedGate, step: StepId, output: Json, view: GateView) -> Iterator[GateRecord]:
     if not (prepared.is_per_call and view.items is not None and isinstance(output, list)):
-        yield _record(prepared, Call(step, output, output, view))
+        yield _record(prepared, GateSubject(step, output, output, view))
         return
     if not output:
-        yield _no_calls(prepared, step)
+        yield _no_items_record(prepared, step)
     yield from _thinned(
-        _record(prepared, Call(step, entry, output, view, item, index))
+        _record(prepared, GateSubject(step, entry, output, view, item, index))
         for entry, (index, item) in zip(output, view.items, strict=True)
     )
 
@@ -223,21 +223,21 @@ def _thinned(records: Iterable[GateRecord]) -> Iterator[GateRecord]:
     greens = 0
     last_green: GateRecord | None = None
     for record in records:
-        if record.is_red:
+        if record.has_failed:
             yield record
             continue
         greens += 1
         last_green = record
-        if greens <= _MOST_GREEN:
+        if greens <= _MAX_PASSED_RECORDS:
             yield record
-    if last_green is not None and greens > _MOST_GREEN:
+    if last_green is not None and greens > _MAX_PASSED_RECORDS:
         yield replace(
-            last_green, index=None, looked_at=f"{greens - _MOST_GREEN} more calls, all of which pass"
+            last_green, index=None, looked_at=f"{greens - _MAX_PASSED_RECORDS} more calls, all of which pass"
         )
 
 
-def _record(prepared: _PreparedGate, call: Call) -> GateRecord:
-    finding = prepared.question(call)
+def _record(prepared: _PreparedGate, call: GateSubject) -> GateRecord:
+    finding = prepared.check(call)
     gate = prepared.gate
     is_red = finding.verdict != "pass"
     return GateRecord(
@@ -254,7 +254,7 @@ def _record(prepared: _PreparedGate, call: Call) -> GateRecord:
     )
 
 
-def _no_calls(prepared: _PreparedGate, step: StepId) -> GateRecord:
+def _no_items_record(prepared: _PreparedGate, step: StepId) -> GateRecord:
     """Return the record of a gate on a step without items, with the severity that the gate has for that."""
     gate = prepared.gate
     passes = gate.on_empty == "pass"

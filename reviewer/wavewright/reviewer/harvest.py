@@ -14,95 +14,95 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from wavewright.planner.types import Json, JsonObject, StepId
-from wavewright.reviewer.records import Chart, ChartSeries, Conflict, Document, SourceReference
+from wavewright.reviewer.records import Chart, ChartSeries, Conflict, OutputDocument, SourceReference
 from wavewright.reviewer.times import read_time
 from wavewright.reviewer.values import brief, shorten
 
-_FACTS_OF_A_SOURCE = ("value", "hash", "sha256", "checksum", "location", "tier")
+_SOURCE_FACTS = ("value", "hash", "sha256", "checksum", "location", "tier")
 """On these, two mentions of one source id must agree; times and titles may differ."""
 
-_Entry = TypeVar("_Entry")
+_EntryT = TypeVar("_EntryT")
 
 
 @dataclass(frozen=True, slots=True)
-class Harvest:
+class Artifacts:
     """What was found in the outputs, in the plan's order."""
 
-    documents: tuple[Document, ...] = ()
+    documents: tuple[OutputDocument, ...] = ()
     sources: tuple[SourceReference, ...] = ()
     charts: tuple[Chart, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def harvest(outputs: Iterable[tuple[StepId, Json]], terminal: Collection[StepId] = ()) -> Harvest:
+def collect_artifacts(outputs: Iterable[tuple[StepId, Json]], terminal: Collection[StepId] = ()) -> Artifacts:
     """Return what the outputs carry; equal documents, sources and charts count once.
 
     Args:
         outputs: Steps with what they brought.
         terminal: The steps whose documents are the run's results; they come first.
     """
-    basket = _Basket(frozenset(terminal))
+    basket = _ArtifactCollector(frozenset(terminal))
     for step, output in outputs:
         entries = output if isinstance(output, list) else [output]
         for entry in entries:
             if isinstance(entry, dict):
-                basket.take(step, entry)
+                basket.add(step, entry)
     conflicts = [
         *basket.conflicts,
         *_disagreeing_sources(basket.mentions),
         *_disagreeing_documents(basket.documents),
     ]
-    told = [f"{', '.join(steps)}: {warning}" for warning, steps in basket.told.items()]
+    told = [f"{', '.join(steps)}: {warning}" for warning, steps in basket.tool_warnings.items()]
     results_first = sorted(basket.documents, key=lambda found: not found.is_result)
-    return Harvest(
-        documents=_once(results_first, lambda found: found.model_dump_json(exclude={"step", "is_result"})),
-        sources=_once(basket.sources, lambda found: found.model_dump_json(exclude={"step"})),
-        charts=_once(basket.charts, lambda found: found.model_dump_json(exclude={"step"})),
-        conflicts=_once(conflicts, lambda found: found.model_dump_json()),
+    return Artifacts(
+        documents=_unique(results_first, lambda found: found.model_dump_json(exclude={"step", "is_result"})),
+        sources=_unique(basket.sources, lambda found: found.model_dump_json(exclude={"step"})),
+        charts=_unique(basket.charts, lambda found: found.model_dump_json(exclude={"step"})),
+        conflicts=_unique(conflicts, lambda found: found.model_dump_json()),
         warnings=tuple(dict.fromkeys((*told, *basket.warnings))),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Mention:
+class _SourceMention:
     step: StepId
     source: JsonObject
 
 
 @dataclass(slots=True)
-class _Basket:
+class _ArtifactCollector:
     terminal: frozenset[StepId]
-    documents: list[Document] = field(default_factory=list[Document])
+    documents: list[OutputDocument] = field(default_factory=list[OutputDocument])
     sources: list[SourceReference] = field(default_factory=list[SourceReference])
     charts: list[Chart] = field(default_factory=list[Chart])
     conflicts: list[Conflict] = field(default_factory=list[Conflict])
     warnings: list[str] = field(default_factory=list[str])
-    told: dict[str, dict[StepId, None]] = field(default_factory=dict[str, dict[StepId, None]])
+    tool_warnings: dict[str, dict[StepId, None]] = field(default_factory=dict[str, dict[StepId, None]])
     """Warnings of outputs, with the steps that give them."""
-    mentions: dict[str, list[_Mention]] = field(default_factory=dict[str, list[_Mention]])
+    mentions: dict[str, list[_SourceMention]] = field(default_factory=dict[str, list[_SourceMention]])
 
-    def take(self, step: StepId, carrier: JsonObject) -> None:
+    def add(self, step: StepId, carrier: JsonObject) -> None:
         if _is_document(carrier):
-            self._take_document(step, carrier)
-        for found in _under(carrier, "document"):
+            self._add_document(step, carrier)
+        for found in _entries_under(carrier, "document"):
             # A document named by a word alone is a reference to one, which some other output carries.
             if isinstance(found, dict):
-                self._take_document(step, found)
-                for source in _under(found, "source"):
-                    self._take_source(step, source)
-        for found in _under(carrier, "source"):
-            self._take_source(step, found)
-        for found in _under(carrier, "chart"):
-            self._take_chart(step, found)
-        for found in _under(carrier, "conflict"):
-            self._take_conflict(step, found)
+                self._add_document(step, found)
+                for source in _entries_under(found, "source"):
+                    self._add_source(step, source)
+        for found in _entries_under(carrier, "source"):
+            self._add_source(step, found)
+        for found in _entries_under(carrier, "chart"):
+            self._add_chart(step, found)
+        for found in _entries_under(carrier, "conflict"):
+            self._add_conflict(step, found)
         warnings = carrier.get("warnings")
         for warning in warnings if isinstance(warnings, list) else []:
             if isinstance(warning, str) and warning:
-                self.told.setdefault(warning, {})[step] = None
+                self.tool_warnings.setdefault(warning, {})[step] = None
 
-    def _take_document(self, step: StepId, found: JsonObject) -> None:
+    def _add_document(self, step: StepId, found: JsonObject) -> None:
         markdown, content = found.get("markdown"), found.get("content")
         if markdown is None and isinstance(content, str):
             markdown, content = content, None
@@ -111,13 +111,16 @@ class _Basket:
         if not markdown and content is None:
             self.warnings.append(f"step {step!r} brought a document without content: {brief(found)}")
             return
-        name = _text(found, "id") or f"{step}_{sum(1 for other in self.documents if other.step == step) + 1}"
+        name = (
+            _first_text(found, "id")
+            or f"{step}_{sum(1 for other in self.documents if other.step == step) + 1}"
+        )
         tags = found.get("tags")
         self.documents.append(
-            Document(
+            OutputDocument(
                 id=name,
                 step=step,
-                title=_text(found, "title") or name,
+                title=_first_text(found, "title") or name,
                 tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
                 markdown=markdown,
                 content=content,
@@ -125,12 +128,12 @@ class _Basket:
             )
         )
 
-    def _take_source(self, step: StepId, found: Json) -> None:
+    def _add_source(self, step: StepId, found: Json) -> None:
         if isinstance(found, str) and found:
             self.sources.append(SourceReference(name=shorten(found, 500), step=step))
             return
         name = (
-            _text(found, "name", "title", "id", "location", "url", "path")
+            _first_text(found, "name", "title", "id", "location", "url", "path")
             if isinstance(found, dict)
             else None
         )
@@ -140,23 +143,23 @@ class _Basket:
         self.sources.append(
             SourceReference(
                 name=name,
-                location=_text(found, "location", "url", "path"),
+                location=_first_text(found, "location", "url", "path"),
                 step=step,
-                as_of=_text(found, "as_of", "date", "published"),
-                accessed=_text(found, "accessed", "accessed_at", "retrieved_at"),
-                tier=_text(found, "tier"),
+                as_of=_first_text(found, "as_of", "date", "published"),
+                accessed=_first_text(found, "accessed", "accessed_at", "retrieved_at"),
+                tier=_first_text(found, "tier"),
             )
         )
-        source_id = _text(found, "id")
+        source_id = _first_text(found, "id")
         if source_id is not None:
-            self.mentions.setdefault(source_id, []).append(_Mention(step, found))
+            self.mentions.setdefault(source_id, []).append(_SourceMention(step, found))
 
-    def _take_chart(self, step: StepId, found: Json) -> None:
+    def _add_chart(self, step: StepId, found: Json) -> None:
         series = found.get("series") if isinstance(found, dict) else None
         if not isinstance(found, dict) or not isinstance(series, list):
             self.warnings.append(f"step {step!r} brought a chart without series: {brief(found)}")
             return
-        lines = [line for entry in series if isinstance(entry, dict) for line in _line(entry)]
+        lines = [line for entry in series if isinstance(entry, dict) for line in _chart_series(entry)]
         if len(lines) < len(series):
             left_out = len(series) - len(lines)
             self.warnings.append(
@@ -166,18 +169,18 @@ class _Basket:
             self.charts.append(
                 Chart(
                     step=step,
-                    title=_text(found, "title") or step,
+                    title=_first_text(found, "title") or step,
                     series=tuple(lines),
                     normalise=found.get("normalise") is True,
                 )
             )
 
-    def _take_conflict(self, step: StepId, found: Json) -> None:
+    def _add_conflict(self, step: StepId, found: Json) -> None:
         if isinstance(found, str) and found:
             self.conflicts.append(Conflict(subject=step, message=found, steps=(step,)))
             return
-        message = _text(found, "message", "description", "note") if isinstance(found, dict) else None
-        subject = _text(found, "subject", "field", "name", "id") if isinstance(found, dict) else None
+        message = _first_text(found, "message", "description", "note") if isinstance(found, dict) else None
+        subject = _first_text(found, "subject", "field", "name", "id") if isinstance(found, dict) else None
         if not isinstance(found, dict) or (message is None and subject is None):
             self.warnings.append(f"step {step!r} reported a conflict that says nothing: {brief(found)}")
             return
@@ -199,7 +202,7 @@ def _is_document(carrier: JsonObject) -> bool:
     return names and isinstance(carrier.get("tags"), list) and isinstance(text, str)
 
 
-def _under(carrier: JsonObject, key: str) -> Iterator[Json]:
+def _entries_under(carrier: JsonObject, key: str) -> Iterator[Json]:
     """Yield what stands under a reserved key, in the singular or in the plural."""
     for name in (key, f"{key}s"):
         value = carrier.get(name)
@@ -209,7 +212,7 @@ def _under(carrier: JsonObject, key: str) -> Iterator[Json]:
             yield value
 
 
-def _text(carrier: JsonObject, *names: str) -> str | None:
+def _first_text(carrier: JsonObject, *names: str) -> str | None:
     """Return the first of the fields that holds a text or a number, as a text."""
     for name in names:
         value = carrier.get(name)
@@ -220,14 +223,14 @@ def _text(carrier: JsonObject, *names: str) -> str | None:
     return None
 
 
-def _line(entry: JsonObject) -> Iterator[ChartSeries]:
+def _chart_series(entry: JsonObject) -> Iterator[ChartSeries]:
     points = entry.get("points")
-    dated = [point for found in (points if isinstance(points, list) else []) for point in _point(found)]
+    dated = [point for found in (points if isinstance(points, list) else []) for point in _chart_point(found)]
     if dated:
-        yield ChartSeries(name=_text(entry, "name") or "series", points=tuple(sorted(dated)))
+        yield ChartSeries(name=_first_text(entry, "name") or "series", points=tuple(sorted(dated)))
 
 
-def _point(found: Json) -> Iterator[tuple[str, float]]:
+def _chart_point(found: Json) -> Iterator[tuple[str, float]]:
     match found:
         case [str(date), int() | float() as figure] if (
             read_time(date) and not isinstance(figure, bool) and math.isfinite(figure)
@@ -237,9 +240,9 @@ def _point(found: Json) -> Iterator[tuple[str, float]]:
             return
 
 
-def _disagreeing_sources(mentions: dict[str, list[_Mention]]) -> Iterator[Conflict]:
+def _disagreeing_sources(mentions: dict[str, list[_SourceMention]]) -> Iterator[Conflict]:
     for source_id, found in mentions.items():
-        for fact in _FACTS_OF_A_SOURCE:
+        for fact in _SOURCE_FACTS:
             told = [mention for mention in found if fact in mention.source]
             values = _distinct([mention.source[fact] for mention in told])
             if len(values) > 1:
@@ -252,8 +255,8 @@ def _disagreeing_sources(mentions: dict[str, list[_Mention]]) -> Iterator[Confli
                 )
 
 
-def _disagreeing_documents(documents: list[Document]) -> Iterator[Conflict]:
-    by_id: dict[str, list[Document]] = {}
+def _disagreeing_documents(documents: list[OutputDocument]) -> Iterator[Conflict]:
+    by_id: dict[str, list[OutputDocument]] = {}
     for document in documents:
         by_id.setdefault(document.id, []).append(document)
     for document_id, found in by_id.items():
@@ -275,8 +278,8 @@ def _distinct(values: list[Json]) -> list[Json]:
     return distinct
 
 
-def _once(entries: Iterable[_Entry], identity: Callable[[_Entry], Hashable]) -> tuple[_Entry, ...]:
-    seen: dict[Hashable, _Entry] = {}
+def _unique(entries: Iterable[_EntryT], identity: Callable[[_EntryT], Hashable]) -> tuple[_EntryT, ...]:
+    seen: dict[Hashable, _EntryT] = {}
     for entry in entries:
         seen.setdefault(identity(entry), entry)
     return tuple(seen.values())

@@ -9,14 +9,14 @@ from __future__ import annotations
 import datetime as dt
 
 from wavewright.executor.state import SUCCESSES, RunState
-from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.expressions import ExpressionError, evaluate
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
 from wavewright.planner.references import render
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.values import shorten
 
-_USUAL_KEYS = ("code", "id", "name", "key", "title")
+_LABEL_KEYS = ("code", "id", "name", "key", "title")
 
 
 def item_labels(
@@ -31,7 +31,7 @@ def item_labels(
         }
         try:
             items = _as_list(render(items, lambda expression: evaluate(expression, variables, now)))
-        except ExpressionFault:
+        except ExpressionError:
             return ()
     key = goal.targets.key if goal is not None else None
     return tuple(_label(item, position, key) for position, item in enumerate(items or []))
@@ -43,7 +43,7 @@ def _as_list(value: Json) -> list[Json]:
 
 def _label(item: Json, position: int, key: str | None) -> str:
     if isinstance(item, dict):
-        for name in (key, *_USUAL_KEYS):
+        for name in (key, *_LABEL_KEYS):
             value = item.get(name) if name is not None else None
             if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
                 return shorten(str(value), 40)

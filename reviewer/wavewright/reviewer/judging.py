@@ -17,29 +17,35 @@ from pydantic import Field
 
 from wavewright.executor.events import GateRecord
 from wavewright.executor.ports import GateView
-from wavewright.planner.model_port import ModelCall, ModelError, Models, OnUse
+from wavewright.planner.model_port import ModelCall, ModelClient, ModelError, OnUse
 from wavewright.planner.models import Gate
-from wavewright.planner.smaller_questions import ask_with_less
+from wavewright.planner.smaller_questions import ask_with_smaller_prompt
 from wavewright.planner.types import GateSeverity, Json, JsonSchema, RunId, StepId
 from wavewright.prompts import PromptError, Prompts
-from wavewright.reviewer.abridging import abridge, size_of
+from wavewright.reviewer.abridging import prompt_size, truncate
 from wavewright.reviewer.calibration import Calibration
-from wavewright.reviewer.model_answers import Fitting, Misfit, Said, ask_until_fit, read_answer
-from wavewright.reviewer.quotes import Quotable
+from wavewright.reviewer.model_answers import (
+    AnswerMisfit,
+    AnswerModel,
+    FittingAnswer,
+    ask_until_fit,
+    read_answer,
+)
+from wavewright.reviewer.quotes import QuoteSource
 from wavewright.reviewer.values import is_empty, shorten
 from wavewright.tools.models.estimates import CHARS_PER_TOKEN
 
-OUTPUT_TOKENS: Final = 16_000
+MAX_JUDGED_TOKENS: Final = 16_000
 """Tokens of an output that a judge is shown."""
-TRIES: Final = 2
+MAX_TRIES: Final = 2
 """Questions in all, where an answer does not fit."""
 
 _ANSWER_TOKENS = 4_000
-_MOST_QUOTES = 8
-_ROOM = 160
-_ANOTHER_JUDGE = "let another model judge: set models.roles.judge (WAVEWRIGHT_MODEL goes before it)"
+_MAX_QUOTES = 8
+_ANSWER_OVERHEAD = 160
+_ANOTHER_JUDGE_HINT = "let another model judge: set models.roles.judge (WAVEWRIGHT_MODEL goes before it)"
 
-_SCHEMA: Final[JsonSchema] = {
+_VERDICT_SCHEMA: Final[JsonSchema] = {
     "type": "object",
     "properties": {
         "reason": {"type": "string", "description": "One or two sentences."},
@@ -55,7 +61,7 @@ _SCHEMA: Final[JsonSchema] = {
 }
 
 
-class Judge(Protocol):
+class GateJudge(Protocol):
     """Whoever answers judge gates."""
 
     async def judge(
@@ -65,7 +71,7 @@ class Judge(Protocol):
         ...
 
 
-class JudgeAnswer(Said):
+class JudgeAnswer(AnswerModel):
     """An answer of a judge."""
 
     reason: str
@@ -77,14 +83,14 @@ class JudgeAnswer(Said):
 class ModelJudge:
     """Puts judge gates to the pinned model."""
 
-    models: Models
+    models: ModelClient
     prompts: Prompts
     calibration: Calibration = field(default_factory=Calibration)
     run: RunId | None = None
     job: str | None = None
     on_use: OnUse | None = None
     """Told of every call's cost."""
-    tokens: int = OUTPUT_TOKENS
+    tokens: int = MAX_JUDGED_TOKENS
     """What an output may take up of the question."""
     timeout: float | None = None
     """Seconds for one verdict; the configured ones of a call where absent."""
@@ -103,25 +109,25 @@ class ModelJudge:
             written = partial(self._call, gate, step, output, view, index, preference)
             room = self.tokens * CHARS_PER_TOKEN
             call = await anyio.to_thread.run_sync(written, room)
-            answer = await ask_with_less(
+            answer = await ask_with_smaller_prompt(
                 lambda asked: ask_until_fit(
                     self.models,
                     asked,
-                    _reader(output),
-                    tries=TRIES,
+                    _verdict_reader(output),
+                    tries=MAX_TRIES,
                     repair=lambda faults: self.prompts.render("judge/repair", faults=faults),
                     on_use=self.on_use,
                 ),
                 call,
-                lambda: anyio.to_thread.run_sync(written, min(room, size_of(output)) // 2),
+                lambda: anyio.to_thread.run_sync(written, min(room, prompt_size(output)) // 2),
             )
         except (ModelError, PromptError) as error:
             message = f"the judge could not be asked: {error}"
-            return self._undecided(gate, step, index, None, message, _mend(error))
-        if not isinstance(answer, Fitting):
+            return self._undecided_record(gate, step, index, None, message, _error_hint(error))
+        if not isinstance(answer, FittingAnswer):
             message = f"no verdict that counts: {'; '.join(answer.faults)}"
-            return self._undecided(gate, step, index, answer.model, message, _ANOTHER_JUDGE)
-        return self._decided(gate, step, index, answer, pinned=model)
+            return self._undecided_record(gate, step, index, answer.model, message, _ANOTHER_JUDGE_HINT)
+        return self._decided_record(gate, step, index, answer, pinned=model)
 
     def _preference(self, gate: Gate) -> str:
         if self.model is not None:
@@ -140,23 +146,23 @@ class ModelJudge:
         room: int,
     ) -> ModelCall:
         assert gate.judge is not None
-        shown = abridge(output, room)
+        shown = truncate(output, room)
         items = dict(view.items or ()) if index is not None else {}
         request = self.prompts.render(
             "judge/request",
             rubric=gate.judge.rubric,
             step=step,
-            item=abridge(items[index], 400) if index is not None and index in items else "",
+            item=truncate(items[index], 400) if index is not None and index in items else "",
             output=shown,
             is_whole=shown is output,
-            characters=size_of(output),
+            characters=prompt_size(output),
         )
         return ModelCall(
             role="judge",
             name=gate.id,
             instructions=self.prompts.render("judge/instructions"),
             prompt=request,
-            schema=_SCHEMA,
+            schema=_VERDICT_SCHEMA,
             schema_name="verdict",
             preference=preference,
             max_tokens=_ANSWER_TOKENS,
@@ -167,11 +173,11 @@ class ModelJudge:
             index=index,
         )
 
-    def _decided(
-        self, gate: Gate, step: StepId, index: int | None, answer: Fitting[JudgeAnswer], *, pinned: str
+    def _decided_record(
+        self, gate: Gate, step: StepId, index: int | None, answer: FittingAnswer[JudgeAnswer], *, pinned: str
     ) -> GateRecord:
         said = answer.value
-        quoted = "; ".join(f"“{shorten(quote, _ROOM)}”" for quote in said.quotes[:2])
+        quoted = "; ".join(f"“{shorten(quote, _ANSWER_OVERHEAD)}”" for quote in said.quotes[:2])
         more = f" and {len(said.quotes) - 2} more" if len(said.quotes) > 2 else ""
         evidence = f", quoting {quoted}{more}" if quoted else ""
         stood_in = f" in place of {pinned}" if answer.model != pinned else ""
@@ -182,28 +188,28 @@ class ModelJudge:
             severity=self._severity(gate, answer.model),
             verdict=said.verdict,
             looked_at=f"{_rubric(gate)}, judged by {answer.model}{stood_in}{evidence}"
-            + self._why_it_warns(gate, answer.model),
+            + self._warning_reason(gate, answer.model),
             message=shorten(said.reason, 400) if said.verdict == "fail" else "",
             index=index,
         )
 
-    def _undecided(
+    def _undecided_record(
         self, gate: Gate, step: StepId, index: int | None, model: str | None, message: str, hint: str
     ) -> GateRecord:
-        name = model or self._named(gate)
+        name = model or self._gate_label(gate)
         return GateRecord(
             gate=gate.id,
             step=step,
             kind="judge",
             severity=self._severity(gate, name),
             verdict="error",
-            looked_at=f"{_rubric(gate)}, put to {name}{self._why_it_warns(gate, name)}",
+            looked_at=f"{_rubric(gate)}, put to {name}{self._warning_reason(gate, name)}",
             message=shorten(message, 400),
             hint=hint,
             index=index,
         )
 
-    def _named(self, gate: Gate) -> str:
+    def _gate_label(self, gate: Gate) -> str:
         try:
             return self.models.choose(self._preference(gate), "judge").model
         except ModelError:
@@ -213,15 +219,15 @@ class ModelJudge:
         """Return `block` only where the gate asks for it and the model was measured on it."""
         return "block" if gate.severity == "block" and self.calibration.may_block(gate, model) else "warn"
 
-    def _why_it_warns(self, gate: Gate, model: str) -> str:
+    def _warning_reason(self, gate: Gate, model: str) -> str:
         """Return why a gate that was measured does not block, for the record; nothing where nobody measured it."""
         if gate.severity != "block" or self.calibration.measured(gate) is None:
             return ""
-        why = self.calibration.why_it_warns(gate, model)
+        why = self.calibration.warning_reason(gate, model)
         return f"; it only warns: {why}" if why else ""
 
 
-def _mend(error: ModelError | PromptError) -> str:
+def _error_hint(error: ModelError | PromptError) -> str:
     """Return what would let the judge be asked."""
     return error.hint or "see what 'wavewright doctor' says of the model, and run it again"
 
@@ -231,20 +237,20 @@ def _rubric(gate: Gate) -> str:
     return f"rubric: {shorten(gate.judge.rubric, 120)}"
 
 
-def _reader(output: Json) -> Callable[[str], JudgeAnswer]:
+def _verdict_reader(output: Json) -> Callable[[str], JudgeAnswer]:
     """Return what reads a verdict on an output: without evidence it is none."""
-    quotable = Quotable(output)
+    quotable = QuoteSource(output)
 
     def read(text: str) -> JudgeAnswer:
         answer = read_answer(text, JudgeAnswer, ("verdict",))
-        quotes = tuple(quote for quote in answer.quotes if quote.strip())[:_MOST_QUOTES]
+        quotes = tuple(quote for quote in answer.quotes if quote.strip())[:_MAX_QUOTES]
         missing = quotable.missing(quotes)
         if missing:
-            raise Misfit(
+            raise AnswerMisfit(
                 *(f"this quote does not stand in the output: {shorten(each, 120)!r}" for each in missing)
             )
         if answer.verdict == "pass" and not quotes and not is_empty(output):
-            raise Misfit("a pass needs at least one quote from the output")
+            raise AnswerMisfit("a pass needs at least one quote from the output")
         return answer.model_copy(update={"quotes": quotes})
 
     return read

@@ -17,32 +17,32 @@ import anyio
 from pydantic import Field, JsonValue
 
 from wavewright.executor.events import GateRecord
-from wavewright.planner.model_port import Models, ModelUse
-from wavewright.planner.models import Gate, Model
+from wavewright.planner.model_port import ModelClient, ModelUse
+from wavewright.planner.models import DocumentModel, Gate
 from wavewright.planner.reader import read_model_file
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import Prompts
 from wavewright.reviewer.calibration import Measurement
 from wavewright.reviewer.judging import ModelJudge
 
-_AT_ONCE: Final = 8
+_MAX_PARALLEL_CASES: Final = 8
 
 
-class Case(Model):
+class JudgeCase(DocumentModel):
     """An output, and whether a person lets it pass."""
 
     passes: bool
     output: JsonValue
 
 
-class Cases(Model):
+class JudgeCases(DocumentModel):
     """What a judge is measured on."""
 
-    cases: Annotated[tuple[Case, ...], Field(strict=False, min_length=1)]
+    cases: Annotated[tuple[JudgeCase, ...], Field(strict=False, min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class JudgeDifference:
     """A case on which judge and person differ."""
 
     case: int
@@ -54,11 +54,11 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class JudgeMeasurement:
     """How a judge did."""
 
     measurement: Measurement
-    differences: tuple[Difference, ...]
+    differences: tuple[JudgeDifference, ...]
 
     def as_json(self) -> JsonObject:
         """Return the entry of a calibration file."""
@@ -70,24 +70,24 @@ class SeveralModelsAnswered(Exception):
     """More than one model judged, so what was measured is none of them; name a model without fallbacks."""
 
 
-def read_cases(path: Path) -> tuple[Case, ...]:
+def read_cases(path: Path) -> tuple[JudgeCase, ...]:
     """Return the cases of a file of YAML or JSON: `{cases: [{passes, output}, …]}`.
 
     Raises:
         PlanError: the file cannot be read, or is no such thing.
     """
-    return read_model_file(path, Cases).cases
+    return read_model_file(path, JudgeCases).cases
 
 
 async def measure_judge(
     gate: Gate,
-    cases: Sequence[Case],
-    models: Models,
+    cases: Sequence[JudgeCase],
+    models: ModelClient,
     prompts: Prompts,
     *,
     model: str,
     date: dt.date,
-) -> Measured:
+) -> JudgeMeasurement:
     """Return how often a model says of a gate's rubric what people said of the same outputs.
 
     Args:
@@ -110,11 +110,11 @@ async def measure_judge(
 
     judge = ModelJudge(models, prompts, model=model, on_use=note)
     records: dict[int, GateRecord] = {}
-    limiter = anyio.CapacityLimiter(_AT_ONCE)
+    limiter = anyio.CapacityLimiter(_MAX_PARALLEL_CASES)
 
     async def one(number: int, output: Json) -> None:
         async with limiter:
-            records[number] = await judge.judge(gate, StepId("case"), output, _NOTHING, index=None)
+            records[number] = await judge.judge(gate, StepId("case"), output, _EMPTY_VIEW, index=None)
 
     async with anyio.create_task_group() as group:
         for number, case in enumerate(cases, start=1):
@@ -122,7 +122,7 @@ async def measure_judge(
     if len(answered) > 1:
         raise SeveralModelsAnswered(f"{', '.join(sorted(answered))} judged: name one model without fallbacks")
     differences = tuple(
-        Difference(number, case.passes, records[number])
+        JudgeDifference(number, case.passes, records[number])
         for number, case in enumerate(cases, start=1)
         if records[number].verdict != ("pass" if case.passes else "fail")
     )
@@ -134,11 +134,11 @@ async def measure_judge(
         cases=len(cases),
         date=date,
     )
-    return Measured(measurement, differences)
+    return JudgeMeasurement(measurement, differences)
 
 
 @dataclass(frozen=True, slots=True)
-class _NothingBeside:
+class _EmptyView:
     """A case stands for itself: there is no run around it."""
 
     @property
@@ -154,4 +154,4 @@ class _NothingBeside:
         return None
 
 
-_NOTHING = _NothingBeside()
+_EMPTY_VIEW = _EmptyView()

@@ -16,31 +16,31 @@ import anyio
 from pydantic import BaseModel, ConfigDict
 
 from wavewright.config.documents import Document, DocumentError
-from wavewright.config.shape import read_shape
+from wavewright.config.shape import read_as_model
 from wavewright.planner.hashing import canonical_json
-from wavewright.planner.json_in_text import json_in_text
-from wavewright.planner.ladder import Rung, deadline
-from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelError, Models, OnUse, Turn
+from wavewright.planner.json_in_text import find_json
+from wavewright.planner.ladder import Rung, rung_timeout
+from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelClient, ModelError, OnUse, Turn
 from wavewright.planner.spending import CallHistory
 from wavewright.planner.types import Json, JsonObject
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
-_NAME: Final = "<answer>"
-_MOST_FAULTS = 20
-_LEAST_SECONDS = 1.0
-_UNUSABLE: Final = frozenset({"refused", "bad_answer"})
+_SOURCE_NAME: Final = "<answer>"
+_MAX_FAULTS = 20
+_MIN_SECONDS = 1.0
+_UNUSABLE_KINDS: Final = frozenset({"refused", "bad_answer"})
 """Ways of having no answer that say nothing of whether a model can be reached: it was, and gave none to use."""
 
 
-class Said(BaseModel):
+class AnswerModel(BaseModel):
     """Base of what a model answers: strict in its types, and open to fields that nobody asked for."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", defer_build=True)
 
 
-class Misfit(Exception):
+class AnswerMisfit(Exception):
     """An answer that does not fit, with what the model is told of it."""
 
     def __init__(self, *faults: str) -> None:
@@ -48,12 +48,12 @@ class Misfit(Exception):
         super().__init__("; ".join(faults))
 
 
-class GivenUp(Exception):
+class AnswerDeclined(Exception):
     """An answer that fits and says that there is nothing to give; the model is not asked again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting(Generic[T]):
+class FittingAnswer(Generic[T]):
     """An answer that fits."""
 
     value: T
@@ -62,7 +62,7 @@ class Fitting(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class NoFittingAnswer:
     """There was no answer that fits; what was wrong with the last one."""
 
     faults: tuple[str, ...]
@@ -70,14 +70,14 @@ class Unfit:
 
 
 async def ask_until_fit(
-    models: Models,
+    models: ModelClient,
     call: ModelCall,
     read: Callable[[str], T],
     *,
     tries: int,
     repair: Callable[[tuple[str, ...]], str],
     on_use: OnUse | None = None,
-) -> Fitting[T] | Unfit:
+) -> FittingAnswer[T] | NoFittingAnswer:
     """Ask, and ask again with what was wrong, at most `tries` times; the call's timeout is that of all together.
 
     Args:
@@ -96,41 +96,41 @@ async def ask_until_fit(
     until = None if call.timeout is None else time.monotonic() + call.timeout
     for _attempt in range(tries):
         left = None if until is None else until - time.monotonic()
-        if left is not None and left < _LEAST_SECONDS and call.turns:
-            return Unfit((*faults, "no time was left to ask again"), model)
+        if left is not None and left < _MIN_SECONDS and call.turns:
+            return NoFittingAnswer((*faults, "no time was left to ask again"), model)
         try:
             answer = await models.ask(replace(call, timeout=left), on_use=on_use)
         except ModelError as error:
-            if error.kind not in _UNUSABLE:
+            if error.kind not in _UNUSABLE_KINDS:
                 raise
-            return Unfit((f"the model gave no answer: {error}",), model)
+            return NoFittingAnswer((f"the model gave no answer: {error}",), model)
         model = answer.use.model
         try:
             # Away from the event loop: looking something up in an output of megabytes takes a while.
-            return Fitting(await anyio.to_thread.run_sync(_read_whole, answer, read), model)
-        except Misfit as misfit:
+            return FittingAnswer(await anyio.to_thread.run_sync(_read_complete, answer, read), model)
+        except AnswerMisfit as misfit:
             faults = misfit.faults
-        except GivenUp as given_up:
-            return Unfit((f"it says: {given_up}",), model)
+        except AnswerDeclined as given_up:
+            return NoFittingAnswer((f"it says: {given_up}",), model)
         call = replace(call, turns=(*call.turns, Turn(answer.text, repair(faults))))
-    return Unfit(faults, model)
+    return NoFittingAnswer(faults, model)
 
 
-def _read_whole(answer: ModelAnswer, read: Callable[[str], T]) -> T:
+def _read_complete(answer: ModelAnswer, read: Callable[[str], T]) -> T:
     if answer.is_truncated:
-        raise Misfit("the answer was cut off before its end: write a shorter one")
+        raise AnswerMisfit("the answer was cut off before its end: write a shorter one")
     return read(answer.text)
 
 
 async def rung_seconds(
-    rung: Rung, call: ModelCall, models: Models, history: CallHistory | None
+    rung: Rung, call: ModelCall, models: ModelClient, history: CallHistory | None
 ) -> float | None:
     """Return the seconds that a rung may take for a question; none where the rung has no clock."""
     if rung.clock is None:
         return None
     model = models.choose(call.preference, call.role).model
     past = await history.past_seconds(model, call.role) if history is not None else ()
-    return deadline(rung.clock, len(call.instructions) + len(call.prompt), past)
+    return rung_timeout(rung.clock, len(call.instructions) + len(call.prompt), past)
 
 
 def read_answer(text: str, shape: type[M], keys: Collection[str]) -> M:
@@ -140,9 +140,9 @@ def read_answer(text: str, shape: type[M], keys: Collection[str]) -> M:
         Misfit: there is none, more than one, or it has another shape.
     """
     try:
-        return read_shape(find_object(text, keys), shape)
+        return read_as_model(find_object(text, keys), shape)
     except DocumentError as error:
-        raise Misfit(*(fault.message for fault in error.faults[:_MOST_FAULTS])) from error
+        raise AnswerMisfit(*(fault.message for fault in error.faults[:_MAX_FAULTS])) from error
 
 
 def find_object(text: str, keys: Collection[str]) -> Document:
@@ -151,7 +151,7 @@ def find_object(text: str, keys: Collection[str]) -> Document:
     Raises:
         Misfit: there is none, there are several that differ, or it cannot be read for certain.
     """
-    answer = json_in_text(text, _NAME)
+    answer = find_json(text, _SOURCE_NAME)
     found = [
         (value, inner)
         for value in answer.values
@@ -160,13 +160,13 @@ def find_object(text: str, keys: Collection[str]) -> Document:
     ]
     wanted = " or ".join(repr(key) for key in keys)
     if not found:
-        unread = [fault.message for fault in answer.unread[:_MOST_FAULTS]]
-        raise Misfit(f"the answer holds no JSON object with {wanted}", *unread)
+        unread = [fault.message for fault in answer.unreadable[:_MAX_FAULTS]]
+        raise AnswerMisfit(f"the answer holds no JSON object with {wanted}", *unread)
     if len({canonical_json(inner) for _value, inner in found}) > 1:
-        raise Misfit(f"the answer holds several objects with {wanted}, and they differ: answer once")
+        raise AnswerMisfit(f"the answer holds several objects with {wanted}, and they differ: answer once")
     value, inner = found[0]
     if not value.is_certain:
-        raise Misfit(
+        raise AnswerMisfit(
             "the JSON of the answer is not closed, says one thing twice or holds a number that is none: "
             "write it again, whole"
         )

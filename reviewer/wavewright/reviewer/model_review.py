@@ -17,42 +17,48 @@ import anyio
 
 from wavewright.executor.state import RunState
 from wavewright.planner.goals import Goal
-from wavewright.planner.ladder import Fallen, Ladder, Rung, RungRecord, descend
-from wavewright.planner.model_port import ModelCall, ModelError, Models, OnUse
+from wavewright.planner.ladder import FallbackFailure, Ladder, Rung, RungRecord, run_ladder
+from wavewright.planner.model_port import ModelCall, ModelClient, ModelError, OnUse
 from wavewright.planner.models import Plan
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.spending import CallHistory
 from wavewright.planner.types import Json
 from wavewright.prompts import PromptError, Prompts
-from wavewright.reviewer.abridging import abridge
-from wavewright.reviewer.assessment import Assessment, assess, run_instant, settle
+from wavewright.reviewer.abridging import truncate
+from wavewright.reviewer.assessment import Assessment, assess, run_instant, settle_confidences
 from wavewright.reviewer.caps import CODE_REVIEW_CEILING
 from wavewright.reviewer.digest import Digest, digest_run
-from wavewright.reviewer.model_answers import Fitting, Unfit, ask_until_fit, rung_seconds
+from wavewright.reviewer.model_answers import FittingAnswer, NoFittingAnswer, ask_until_fit, rung_seconds
 from wavewright.reviewer.opinions import (
     ACTIONS,
     ReviewAnswer,
-    opinion_of,
+    accept_actions,
     read_review,
     review_schema,
-    take_actions,
+    to_opinion,
 )
 from wavewright.reviewer.records import Opinion, RecoveryAction, ReviewResult
 from wavewright.reviewer.rungs import Ceiling, ceiling_of
 from wavewright.reviewer.times import iso
 from wavewright.reviewer.values import shorten
-from wavewright.reviewer.verdict_text import confidence_sentence, mends, reasons, remarks, sentence
+from wavewright.reviewer.verdict_text import (
+    confidence_sentence,
+    failure_sentences,
+    fix_sentences,
+    remark_sentences,
+    with_full_stop,
+)
 
-OUTPUT_TOKENS: Final = 24_000
+MAX_REVIEWED_TOKENS: Final = 24_000
 """Tokens of outputs that a review is shown, where nobody says otherwise."""
-_LEAST_TOKENS = 1_500
+_MIN_OUTPUT_TOKENS = 1_500
 _ANSWER_TOKENS = 8_000
-_TOO_MUCH: Final = frozenset({"over_context", "over_budget"})
-_INPUT_ROOM = 8_000
-_STEPS_ROOM = 24_000
-_GATES_ROOM = 24_000
-_MOST_FAULTS = 5
-_UNREAD_ACTION = RecoveryAction(
+_TOO_LARGE_KINDS: Final = frozenset({"over_context", "over_budget"})
+_MAX_INPUT_CHARS = 8_000
+_MAX_STEPS_CHARS = 24_000
+_MAX_GATES_CHARS = 24_000
+_MAX_FAULTS = 5
+_UNREVIEWED_ACTION = RecoveryAction(
     action="configure",
     hint="let another model review: set models.roles.reviewer (WAVEWRIGHT_MODEL goes before it), and run it again",
 )
@@ -65,13 +71,13 @@ async def review_by_model(  # noqa: PLR0913 - what it works with, each by its na
     tools: Mapping[str, ToolSignature],
     by_code: ReviewResult,
     *,
-    models: Models,
+    models: ModelClient,
     prompts: Prompts,
     ladder: Ladder,
     history: CallHistory | None = None,
     on_use: OnUse | None = None,
     on_rung: Callable[[RungRecord], None] | None = None,
-    tokens: int = OUTPUT_TOKENS,
+    tokens: int = MAX_REVIEWED_TOKENS,
 ) -> ReviewResult:
     """Return the verdict on a run that a model read.
 
@@ -89,55 +95,55 @@ async def review_by_model(  # noqa: PLR0913 - what it works with, each by its na
         on_rung: Told of every rung that was tried.
         tokens: What the outputs may take up of the question; less is shown where that is too much.
     """
-    run = _Reviewed(plan, goal, state, tools, assess(plan, goal, state, tools, run_instant(state)))
-    question = _Question(run, by_code, models, prompts, history, on_use, tokens)
+    run = _ReviewedRun(plan, goal, state, tools, assess(plan, goal, state, tools, run_instant(state)))
+    question = _ReviewQuestion(run, by_code, models, prompts, history, on_use, tokens)
     unread: list[str] = []
 
-    async def by_model(rung: Rung) -> ReviewResult | Fallen:
+    async def by_model(rung: Rung) -> ReviewResult | FallbackFailure:
         try:
             answer = await question.ask(rung)
         except ModelError as error:
-            return Fallen(shorten(f"{error.kind}: {error}", 300))
+            return FallbackFailure(shorten(f"{error.kind}: {error}", 300))
         except PromptError as error:
-            return Fallen(shorten(str(error), 300))
-        if isinstance(answer, Unfit):
-            unread.extend(answer.faults[:_MOST_FAULTS])
-            return Fallen(
+            return FallbackFailure(shorten(str(error), 300))
+        if isinstance(answer, NoFittingAnswer):
+            unread.extend(answer.faults[:_MAX_FAULTS])
+            return FallbackFailure(
                 shorten(f"no review in the answer of {answer.model}: {'; '.join(answer.faults)}", 300)
             )
-        return run.merged(by_code, answer, _reached(ladder, rung))
+        return run.merged(by_code, answer, _rung_ceiling(ladder, rung))
 
     async def without_model(rung: Rung) -> ReviewResult:
-        return run.without_model(by_code, _reached(ladder, rung), tuple(unread))
+        return run.without_model(by_code, _rung_ceiling(ladder, rung), tuple(unread))
 
-    landing = await descend(ladder, {"model": by_model, "code": without_model}, on_rung=on_rung)
+    landing = await run_ladder(ladder, {"model": by_model, "code": without_model}, on_rung=on_rung)
     return landing.value or run.without_model(by_code, CODE_REVIEW_CEILING, tuple(unread))
 
 
 @dataclass(frozen=True, slots=True)
-class _Reviewed:
+class _ReviewedRun:
     """A run under review."""
 
     plan: Plan
     goal: Goal
     state: RunState
     tools: Mapping[str, ToolSignature]
-    found: Assessment
+    assessment: Assessment
 
     def merged(
-        self, by_code: ReviewResult, answer: Fitting[ReviewAnswer], ceiling: Ceiling | None
+        self, by_code: ReviewResult, answer: FittingAnswer[ReviewAnswer], ceiling: Ceiling | None
     ) -> ReviewResult:
         """Return the verdict of code and model together: what both find, at the lower of their figures."""
-        opinion = opinion_of(answer.value, answer.model)
-        actions, refused = take_actions(answer.value, self.plan, self.goal)
+        opinion = to_opinion(answer.value, answer.model)
+        actions, refused = accept_actions(answer.value, self.plan, self.goal)
         claims = {f"the reviewing model ({opinion.model})": opinion.confidence}
-        settled = settle(
+        settled = settle_confidences(
             self.plan,
             self.goal,
             self.state,
             self.tools,
             run_instant(self.state),
-            self.found.result,
+            self.assessment.result,
             ceiling=ceiling,
             claims=claims,
         )
@@ -165,8 +171,8 @@ class _Reviewed:
         review = by_code
         if ceiling is not None and ceiling.max < CODE_REVIEW_CEILING.max:
             now = run_instant(self.state)
-            settled = settle(
-                self.plan, self.goal, self.state, self.tools, now, self.found.result, ceiling=ceiling
+            settled = settle_confidences(
+                self.plan, self.goal, self.state, self.tools, now, self.assessment.result, ceiling=ceiling
             )
             review = by_code.model_copy(
                 update={
@@ -184,7 +190,7 @@ class _Reviewed:
                 "goal_achieved": False,
                 "summary": f"Goal not achieved. {told} By the gates alone: {summary[:1].lower()}{summary[1:]}",
                 "missing_data": (*review.missing_data, f"review: {unread[0]}"),
-                "recovery_actions": (*review.recovery_actions, _UNREAD_ACTION),
+                "recovery_actions": (*review.recovery_actions, _UNREVIEWED_ACTION),
                 "unread_because": unread,
             }
         )
@@ -197,28 +203,28 @@ class _Reviewed:
             yield "The gates are green, but the model that read the result does not find the goal achieved."
         else:
             yield "Goal not achieved."
-            yield from reasons(self.found)
+            yield from failure_sentences(self.assessment)
             if opinion.goal_achieved:
                 yield "The model that read the result finds the goal achieved, which lifts no gate."
-        yield from remarks(self.found)
+        yield from remark_sentences(self.assessment)
         if not by_code.goal_achieved:
-            yield from mends(self.found, self.goal)
-        yield sentence(f"{opinion.model} says: {opinion.summary}")
+            yield from fix_sentences(self.assessment, self.goal)
+        yield with_full_stop(f"{opinion.model} says: {opinion.summary}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _ReviewQuestion:
     """What a model is asked of a run."""
 
-    run: _Reviewed
+    run: _ReviewedRun
     by_code: ReviewResult
-    models: Models
+    models: ModelClient
     prompts: Prompts
     history: CallHistory | None
     on_use: OnUse | None
     tokens: int
 
-    async def ask(self, rung: Rung) -> Fitting[ReviewAnswer] | Unfit:
+    async def ask(self, rung: Rung) -> FittingAnswer[ReviewAnswer] | NoFittingAnswer:
         """Return the answer; a question that is too large, or too dear, is put again with less of the outputs.
 
         Raises:
@@ -234,16 +240,16 @@ class _Question:
                     self.models, timed, read_review, tries=rung.tries, repair=self._repair, on_use=self.on_use
                 )
             except ModelError as error:
-                if error.kind not in _TOO_MUCH:
+                if error.kind not in _TOO_LARGE_KINDS:
                     raise
-                smaller = await anyio.to_thread.run_sync(self._smaller, rung, call, tokens)
+                smaller = await anyio.to_thread.run_sync(self._smaller_call, rung, call, tokens)
                 if smaller is None:
                     raise
                 call, tokens = smaller
 
-    def _smaller(self, rung: Rung, asked: ModelCall, tokens: int) -> tuple[ModelCall, int] | None:
+    def _smaller_call(self, rung: Rung, asked: ModelCall, tokens: int) -> tuple[ModelCall, int] | None:
         """Return a question with less of the outputs and what they may take up; none where less is the same."""
-        while (tokens := tokens // 2) >= _LEAST_TOKENS:
+        while (tokens := tokens // 2) >= _MIN_OUTPUT_TOKENS:
             call = self._call(rung, tokens)
             if len(call.prompt) < len(asked.prompt):
                 return call, tokens
@@ -252,7 +258,7 @@ class _Question:
     def _call(self, rung: Rung, tokens: int) -> ModelCall:
         plan, goal, state = self.run.plan, self.run.goal, self.run.state
         now = run_instant(state)
-        digest = digest_run(plan, goal, state, self.run.found.result, now, tokens=tokens)
+        digest = digest_run(plan, goal, state, self.run.assessment.result, now, tokens=tokens)
         return ModelCall(
             role="reviewer",
             name="reviewer",
@@ -275,12 +281,12 @@ class _Question:
         return {
             "goal": goal.text,
             "reasoning": self.run.plan.reasoning or "",
-            "inputs": abridge(goal.inputs, _INPUT_ROOM),
+            "inputs": truncate(goal.inputs, _MAX_INPUT_CHARS),
             "targets": goal.targets,
             "now": iso(now),
             "round": self.run.state.round,
-            "steps": abridge(steps, _STEPS_ROOM),
-            "gates": abridge(gates, _GATES_ROOM),
+            "steps": truncate(steps, _MAX_STEPS_CHARS),
+            "gates": truncate(gates, _MAX_GATES_CHARS),
             "missing": [*self.by_code.missing_data[:40]],
             "outputs": digest.outputs,
             "left_out": digest.left_out,
@@ -291,7 +297,7 @@ class _Question:
         return self.prompts.render("reviewer/repair", faults=faults)
 
 
-def _reached(ladder: Ladder, rung: Rung) -> Ceiling | None:
+def _rung_ceiling(ladder: Ladder, rung: Rung) -> Ceiling | None:
     return ceiling_of(
         RungRecord(ladder.name, rung.name, "reached", ceiling=rung.ceiling, because=rung.because)
     )

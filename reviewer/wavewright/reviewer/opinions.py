@@ -15,19 +15,19 @@ from pydantic import Field
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
-from wavewright.reviewer.model_answers import Said, read_answer
+from wavewright.reviewer.model_answers import AnswerModel, read_answer
 from wavewright.reviewer.records import Action, Opinion, RecoveryAction, RefusedAction
 from wavewright.reviewer.values import shorten
 
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 
 _KEYS = ("goal_achieved",)
-_MOST_LINES = 40
-_MOST_LINE = 300
-_MOST_SUMMARY = 1500
+_MAX_LINES = 40
+_MAX_LINE = 300
+_MAX_SUMMARY = 1500
 
 
-class ReviewAction(Said):
+class ReviewAction(AnswerModel):
     """An action as a model wrote it."""
 
     action: str
@@ -36,7 +36,7 @@ class ReviewAction(Said):
     hint: str = ""
 
 
-class ReviewAnswer(Said):
+class ReviewAnswer(AnswerModel):
     """An answer of a reviewing model."""
 
     goal_achieved: bool
@@ -55,27 +55,27 @@ def read_review(text: str) -> ReviewAnswer:
     return read_answer(text, ReviewAnswer, _KEYS)
 
 
-def opinion_of(answer: ReviewAnswer, model: str) -> Opinion:
+def to_opinion(answer: ReviewAnswer, model: str) -> Opinion:
     """Return what a model said, at a length that a report can show."""
     return Opinion(
         model=model,
         goal_achieved=answer.goal_achieved,
         confidence=answer.confidence,
-        summary=shorten(answer.summary, _MOST_SUMMARY),
-        missing_data=tuple(shorten(line, _MOST_LINE) for line in answer.missing_data[:_MOST_LINES] if line),
+        summary=shorten(answer.summary, _MAX_SUMMARY),
+        missing_data=tuple(shorten(line, _MAX_LINE) for line in answer.missing_data[:_MAX_LINES] if line),
     )
 
 
-def take_actions(
+def accept_actions(
     answer: ReviewAnswer, plan: Plan, goal: Goal
 ) -> tuple[tuple[RecoveryAction, ...], tuple[RefusedAction, ...]]:
     """Return the actions that are taken, and those that are refused with the reason."""
     steps = {step.id for step in plan.steps}
     taken: list[RecoveryAction] = []
     refused: list[RefusedAction] = []
-    for wanted in answer.recovery_actions[:_MOST_LINES]:
+    for wanted in answer.recovery_actions[:_MAX_LINES]:
         action: Action | None = next((known for known in ACTIONS if known == wanted.action), None)
-        why = _refusal(wanted, steps, goal.tool_names)
+        why = _refusal_reason(wanted, steps, goal.tool_names)
         if action is None or why is not None:
             refused.append(
                 RefusedAction(
@@ -91,7 +91,7 @@ def take_actions(
                 action=action,
                 step=StepId(wanted.step) if wanted.step else None,
                 tool=wanted.tool or None,
-                hint=shorten(wanted.hint, _MOST_LINE) or f"{action.replace('_', ' ')}, as the model asks",
+                hint=shorten(wanted.hint, _MAX_LINE) or f"{action.replace('_', ' ')}, as the model asks",
                 origin="model",
             )
         )
@@ -105,7 +105,7 @@ def review_schema(steps: Sequence[StepId], tools: Collection[str]) -> JsonSchema
         "properties": {
             "action": {"type": "string", "enum": [*ACTIONS]},
             "step": {"type": "string", "enum": [*steps], "description": "The step that it is about."},
-            "tool": _one_of(tools, "Only where another tool of the goal should be called."),
+            "tool": _enum_schema(tools, "Only where another tool of the goal should be called."),
             "hint": {"type": "string", "description": "What to do, in one sentence."},
         },
         "required": ["action", "step", "hint"],
@@ -129,12 +129,12 @@ def review_schema(steps: Sequence[StepId], tools: Collection[str]) -> JsonSchema
     }
 
 
-def _one_of(names: Collection[str], description: str) -> JsonObject:
+def _enum_schema(names: Collection[str], description: str) -> JsonObject:
     listed: list[Json] = [*sorted(names)]
     return {"type": "string", "enum": listed, "description": description}
 
 
-def _refusal(wanted: ReviewAction, steps: Collection[str], tools: Collection[str]) -> str | None:
+def _refusal_reason(wanted: ReviewAction, steps: Collection[str], tools: Collection[str]) -> str | None:
     if wanted.step is not None and wanted.step not in steps:
         return "the plan has no such step"
     if wanted.tool and wanted.tool not in tools:

@@ -26,23 +26,23 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.assessment import run_instant
 from wavewright.reviewer.calls import list_calls
-from wavewright.reviewer.caps import cap_stated
+from wavewright.reviewer.caps import cap_stated_confidence
 from wavewright.reviewer.costs import list_loop_calls, list_rungs, sum_uses, token_shares
 from wavewright.reviewer.evidence import superseded_steps
 from wavewright.reviewer.failed_attempts import list_failed_attempts
-from wavewright.reviewer.files import write_whole
-from wavewright.reviewer.harvest import harvest
+from wavewright.reviewer.files import write_atomically
+from wavewright.reviewer.harvest import collect_artifacts
 from wavewright.reviewer.items import item_labels
 from wavewright.reviewer.records import Package, PatchReport, ReviewResult, RunStatus, StepReport, Timings
-from wavewright.reviewer.redacting import ShownRun
-from wavewright.reviewer.results import Result, read_result, terminal_steps
+from wavewright.reviewer.redacting import RedactedRun
+from wavewright.reviewer.results import RunResult, read_result, terminal_steps
 from wavewright.reviewer.rungs import PLANNER, REVIEWER, patch_rungs
 from wavewright.reviewer.times import iso_of_epoch
 from wavewright.reviewer.values import shape, shorten
 
 PACKAGE_NAME = "package.json"
 
-_MOST_LABELS = 1000
+_MAX_LABELS = 1000
 
 
 class PackageError(Exception):
@@ -73,12 +73,12 @@ def build_package(
         now: What `now()` gives; the run's own instant where absent.
     """
     now = now or run_instant(state)
-    shown = ShownRun(state)
+    shown = RedactedRun(state)
     state, review = shown.state, None if review is None else shown.review(review)
     assert state.started is not None
     replaced = superseded_steps(plan)
     outputs = state.outputs()
-    found = harvest(
+    found = collect_artifacts(
         (
             (step.id, outputs[step.id])
             for step in plan.steps
@@ -94,11 +94,11 @@ def build_package(
         job=state.started.job,
         goal_name=goal.name,
         goal=goal.text,
-        status=status or _status(state, review),
+        status=status or _package_status(state, review),
         reason=state.finished.reason if state.finished else "",
         result=shown.value(_capped_result(plan, read_result(plan, state, tools, now), review)),
         documents=tuple(
-            document.model_copy(update={"content": cap_stated(document.content, caps)})
+            document.model_copy(update={"content": cap_stated_confidence(document.content, caps)})
             for document in found.documents
         ),
         sources=found.sources,
@@ -137,7 +137,7 @@ def write_package(package: Package, folder: Path) -> Path:
     Raises:
         FileNotWrittenError: the disk is full or read-only, or the folder may not be written to.
     """
-    return write_whole(folder / PACKAGE_NAME, package_bytes(package))
+    return write_atomically(folder / PACKAGE_NAME, package_bytes(package))
 
 
 def read_package(content: bytes, name: str = PACKAGE_NAME) -> Package:
@@ -168,18 +168,18 @@ def package_schema() -> JsonObject:
     }
 
 
-def _capped_result(plan: Plan, result: Result, review: ReviewResult | None) -> Json:
+def _capped_result(plan: Plan, result: RunResult, review: ReviewResult | None) -> Json:
     """Return the result with what it states of its own confidence under the caps of the review."""
     value = result.value
     if review is None:
         return value
     if plan.result is None and len(result.terminal) > 1 and isinstance(value, dict):
         # Each of these outputs speaks of the whole, as the only one would.
-        return {step: cap_stated(output, review.caps) for step, output in value.items()}
-    return cap_stated(value, review.caps, review.confidences)
+        return {step: cap_stated_confidence(output, review.caps) for step, output in value.items()}
+    return cap_stated_confidence(value, review.caps, review.confidences)
 
 
-def _status(state: RunState, review: ReviewResult | None) -> RunStatus:
+def _package_status(state: RunState, review: ReviewResult | None) -> RunStatus:
     if state.finished is not None and (review is None or _noted_before(state, state.finished.at)):
         return state.finished.status
     if review is None:
@@ -211,8 +211,8 @@ def _warnings(plan: Plan, state: RunState) -> list[str]:
     texts: list[str] = []
     replaced = superseded_steps(plan)
     for accepted in state.plans:
-        texts += [_message(warning) for warning in accepted.warnings]
-    texts += [text for note in state.notes for text in _said(note)]
+        texts += [_note_message(warning) for warning in accepted.warnings]
+    texts += [text for note in state.notes for text in _note_messages(note)]
     texts += [
         f"{taken.rung.ladder}: the rung {taken.rung.rung!r} gave nothing: {taken.rung.reason}"
         for taken in state.rungs
@@ -227,7 +227,7 @@ def _warnings(plan: Plan, state: RunState) -> list[str]:
     texts += [
         f"gate {gate.gate!r} on step {gate.step!r}: {gate.message}"
         for gate in state.gates
-        if gate.is_red and gate.severity == "warn" and gate.step not in replaced
+        if gate.has_failed and gate.severity == "warn" and gate.step not in replaced
     ]
     for step in plan.steps:
         if step.id in replaced:
@@ -242,32 +242,32 @@ def _warnings(plan: Plan, state: RunState) -> list[str]:
     return texts
 
 
-def _said(note: Noted) -> list[str]:
+def _note_messages(note: Noted) -> list[str]:
     """Return what a note says to a reader of the package."""
     match note.topic, note.body:
         case "warning", body:
-            return [_message(body)]
+            return [_note_message(body)]
         case "patch_refused", {"diagnostics": list(found)}:
             return [
-                f"the recovery patch was refused: {_message(each)}"
+                f"the recovery patch was refused: {_note_message(each)}"
                 for each in found
                 if isinstance(each, dict)
             ]
         case "approval", {"subject": "patch", "approved": False, "needs": list(needs)}:
             return [f"the recovery patch was not approved: {'; '.join(map(str, needs))}"]
         case "review", {"refused_actions": list(refused)}:
-            return [_refused(each) for each in refused if isinstance(each, dict)]
+            return [_refused_action_text(each) for each in refused if isinstance(each, dict)]
         case _:
             return []
 
 
-def _refused(action: JsonObject) -> str:
+def _refused_action_text(action: JsonObject) -> str:
     named = [f"{word} {shorten(str(action[word]), 80)!r}" for word in ("step", "tool") if action.get(word)]
     on = f" on {', '.join(named)}" if named else ""
     return f"the reviewing model asked for {str(action.get('action'))!r}{on}: refused, {action.get('why')}"
 
 
-def _message(body: JsonObject) -> str:
+def _note_message(body: JsonObject) -> str:
     code, message = body.get("code"), body.get("message")
     text = message if isinstance(message, str) else shorten(json.dumps(body), 300)
     return f"{code}: {text}" if isinstance(code, str) else text
@@ -323,7 +323,7 @@ def _execution_log(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) ->
                 seconds=end.seconds if end else 0.0,
                 attempts=end.attempts if end else 0,
                 items=end.items if end else None,
-                labels=_labels(plan, goal, state, step, now),
+                labels=_step_labels(plan, goal, state, step, now),
                 output=shape(end.output) if end and end.status in SUCCESSES else None,
                 error=end.error if end else None,
                 reason=end.reason if end else "never ran",
@@ -332,11 +332,11 @@ def _execution_log(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) ->
     return tuple(log)
 
 
-def _labels(plan: Plan, goal: Goal, state: RunState, step: Step, now: dt.datetime) -> tuple[str, ...]:
+def _step_labels(plan: Plan, goal: Goal, state: RunState, step: Step, now: dt.datetime) -> tuple[str, ...]:
     end = state.steps.get(step.id)
     if end is None or end.items is None:
         return ()
-    return item_labels(plan, goal, state, now, step.id)[:_MOST_LABELS]
+    return item_labels(plan, goal, state, now, step.id)[:_MAX_LABELS]
 
 
 def _round_of(end: StepFinished | None, state: RunState) -> int:

@@ -13,12 +13,12 @@ from functools import cached_property
 from wavewright.planner.types import Json
 from wavewright.prompts import prompt_json
 
-_LEAST = 8
+_MIN_QUOTE_CHARS = 8
 """Characters of a quote that is not a whole value."""
-_QUOTATION = "\"'\u201c\u201d\u2018\u2019«»"
+_QUOTATION_MARKS = "\"'\u201c\u201d\u2018\u2019«»"
 
 
-class Quotable:
+class QuoteSource:
     """An output in which quotes are looked up."""
 
     def __init__(self, output: Json) -> None:
@@ -30,27 +30,29 @@ class Quotable:
 
     def holds(self, quote: str) -> bool:
         """Whether a quote stands in the output."""
-        spaced = _spaced(quote)
-        readings = {spaced, spaced.strip(_QUOTATION)} - {""}
-        long = [reading for reading in readings if len(reading) >= _LEAST]
+        spaced = _normalized_spaces(quote)
+        readings = {spaced, spaced.strip(_QUOTATION_MARKS)} - {""}
+        long = [reading for reading in readings if len(reading) >= _MIN_QUOTE_CHARS]
         # Taking a large output apart takes much longer than a look into the whole of it.
         return (
-            any(reading in whole for whole in self._wholes for reading in long)
+            any(reading in whole for whole in self._json_texts for reading in long)
             or any(reading in self._values for reading in readings)
             or any(reading in value for value in self._values for reading in long)
         )
 
     @cached_property
     def _values(self) -> frozenset[str]:
-        return frozenset(_spaced(text) for text in _leaves(self._output))
+        return frozenset(_normalized_spaces(text) for text in _leaves(self._output))
 
     @cached_property
-    def _wholes(self) -> tuple[str, str]:
+    def _json_texts(self) -> tuple[str, str]:
         """The output as JSON: as it is usually written, and as a prompt shows it."""
-        return _spaced(json.dumps(self._output, ensure_ascii=False)), _spaced(prompt_json(self._output))
+        return _normalized_spaces(json.dumps(self._output, ensure_ascii=False)), _normalized_spaces(
+            prompt_json(self._output)
+        )
 
 
-def _spaced(text: str) -> str:
+def _normalized_spaces(text: str) -> str:
     return " ".join(text.split())
 
 

@@ -12,14 +12,14 @@ from typing import Literal
 from pydantic import ConfigDict, JsonValue
 
 from wavewright.executor.events import ErrorKind, GateRecord, StepError, StepStatus
-from wavewright.planner.models import Model
+from wavewright.planner.models import DocumentModel
 from wavewright.planner.types import GateId, JsonObject, StepId
 from wavewright.reviewer.cost_records import LoopCallReport, ModelUses, RungReport
 
 RunStatus = Literal["achieved", "not_achieved", "failed", "interrupted"]
 
 
-class Record(Model):
+class Record(DocumentModel):
     """Base of what is written here and read back: lists become tuples again, from JSON and from plain values."""
 
     model_config = ConfigDict(strict=False)
@@ -113,7 +113,7 @@ class ReviewResult(Record):
     """Why a model's answer could not be taken for a review, where that is so: the goal is not achieved then."""
 
 
-class Document(Record):
+class OutputDocument(Record):
     """An output document with its tags."""
 
     id: str
@@ -272,7 +272,7 @@ class Package(Record):
     reason: str = ""
     """Why it ended so, where a status alone does not say."""
     result: JsonValue = None
-    documents: tuple[Document, ...] = ()
+    documents: tuple[OutputDocument, ...] = ()
     sources: tuple[SourceReference, ...] = ()
     charts: tuple[Chart, ...] = ()
     conflicts: tuple[Conflict, ...] = ()

@@ -13,28 +13,28 @@ from wavewright.planner.goals import Goal, Recipe
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.models import AddStep, Gate, Plan, PlanPatch, Step
-from wavewright.planner.patches import fingerprint
-from wavewright.planner.types import GATE_JOINT, GateId, StepId
+from wavewright.planner.patches import patch_fingerprint
+from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, StepId
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.recovery_view import (
-    EndView,
+    FailedGateView,
     RecoveryView,
-    RedGateView,
-    WantedView,
+    RequestedActionView,
+    StepEndView,
     view_for_recovery,
 )
 
 __all__ = [
-    "EndView",
+    "FailedGateView",
     "RecoveryView",
-    "RedGateView",
-    "WantedView",
+    "RequestedActionView",
+    "StepEndView",
     "patch_from_recipes",
     "propose_patch",
     "view_for_recovery",
 ]
 
-_LONGEST_ID = 63
+_MAX_ID_CHARS = 63
 
 
 def propose_patch(
@@ -58,7 +58,7 @@ def propose_patch(
     if view.round >= goal.limits.rounds:
         return None
     patch = patch_from_recipes(plan, goal, view)
-    if patch is None or fingerprint(plan, patch, [gate.gate for gate in view.red]) in seen:
+    if patch is None or patch_fingerprint(plan, patch, [gate.gate for gate in view.red]) in seen:
         return None
     return patch
 
@@ -76,11 +76,11 @@ def patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch 
         if any(reader in finished for reader in graph.dependants[gate.step]):
             # Its step is optional and its readers went on without it: what they made stays as it is.
             continue
-        for recipe in _recipes(goal, gate):
-            steps = list(_steps_of(recipe, plan, gate, taken, refetched, added))
+        for recipe in _gate_recipes(goal, gate):
+            steps = list(_recipe_steps(recipe, plan, gate, taken, refetched, added))
             if steps:
                 reasons.append(recipe.reason)
-                expect.append(_expected(gate, plan, refetched))
+                expect.append(_expected_gate(gate, plan, refetched))
     if not reasons:
         return None
     return PlanPatch(
@@ -91,16 +91,16 @@ def patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch 
     )
 
 
-def _recipes(goal: Goal, gate: RedGateView) -> Iterator[Recipe]:
+def _gate_recipes(goal: Goal, gate: FailedGateView) -> Iterator[Recipe]:
     for recipe in goal.recipes:
-        if recipe.gate in {gate.gate, gate.template_gate, gate.gate.partition(GATE_JOINT)[0]}:
+        if recipe.gate in {gate.gate, gate.template_gate, gate.gate.partition(GATE_ID_SEPARATOR)[0]}:
             yield recipe
 
 
-def _steps_of(
+def _recipe_steps(
     recipe: Recipe,
     plan: Plan,
-    gate: RedGateView,
+    gate: FailedGateView,
     taken: set[str],
     refetched: dict[StepId, Step],
     added: dict[StepId, Step],
@@ -135,20 +135,25 @@ def next_id(step: Step, plan: Plan, taken: set[str]) -> StepId:
     number = 2
     while True:
         suffix = f"_{number}"
-        new_id = first.id[: _LONGEST_ID - len(suffix)] + suffix
+        new_id = first.id[: _MAX_ID_CHARS - len(suffix)] + suffix
         if new_id.lower() not in taken:
             return StepId(new_id)
         number += 1
 
 
-def _expected(gate: RedGateView, plan: Plan, refetched: dict[StepId, Step]) -> GateId:
+def _expected_gate(gate: FailedGateView, plan: Plan, refetched: dict[StepId, Step]) -> GateId:
     """Return the id that the gate has on the step which takes over: a gate made of a tool's gate is made anew."""
     new = refetched.get(gate.step)
-    made = f"{gate.template_gate}{GATE_JOINT}{gate.step}"
-    if new is None or gate.template_gate is None or gate.gate != made or _has(plan.gates, gate.template_gate):
+    made = f"{gate.template_gate}{GATE_ID_SEPARATOR}{gate.step}"
+    if (
+        new is None
+        or gate.template_gate is None
+        or gate.gate != made
+        or _has_gate(plan.gates, gate.template_gate)
+    ):
         return gate.gate
-    return GateId(f"{gate.template_gate}{GATE_JOINT}{new.id}")
+    return GateId(f"{gate.template_gate}{GATE_ID_SEPARATOR}{new.id}")
 
 
-def _has(gates: tuple[Gate, ...], gate_id: GateId) -> bool:
+def _has_gate(gates: tuple[Gate, ...], gate_id: GateId) -> bool:
     return any(gate.id == gate_id for gate in gates)

@@ -17,17 +17,17 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.models import Gate, Plan
 from wavewright.planner.types import GateId, Json, StepId
 from wavewright.reviewer.assessment import run_instant
-from wavewright.reviewer.findings import red_gates
+from wavewright.reviewer.findings import failed_gates
 from wavewright.reviewer.records import Action, ReviewResult
 from wavewright.reviewer.values import is_empty, look_up
 
 GateKind: TypeAlias = Literal["check", "schema", "fresh_within", "required", "judge"]
 
-_MOST_ITEMS = 50
+_MAX_ITEMS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class EndView:
+class StepEndView:
     """How a step ended, without a word of what it brought."""
 
     step: StepId
@@ -38,7 +38,7 @@ class EndView:
 
 
 @dataclass(frozen=True, slots=True)
-class RedGateView:
+class FailedGateView:
     """A red block gate: which, where and of what kind."""
 
     gate: GateId
@@ -52,7 +52,7 @@ class RedGateView:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedView:
+class RequestedActionView:
     """What a review asks for: an action of the vocabulary, on a step of the plan, by a tool of the goal."""
 
     action: Action
@@ -75,14 +75,14 @@ class RecoveryView:
     """All that a recovery planner may see of a run, besides the approved plan and the goal."""
 
     round: int
-    steps: tuple[EndView, ...]
-    red: tuple[RedGateView, ...]
-    wanted: tuple[WantedView, ...] = ()
+    steps: tuple[StepEndView, ...]
+    red: tuple[FailedGateView, ...]
+    wanted: tuple[RequestedActionView, ...] = ()
     feedback: FeedbackView | None = None
     """That a package was rejected, where it was."""
 
     @property
-    def shows_something_to_mend(self) -> bool:
+    def has_anything_to_recover(self) -> bool:
         """Whether anything is red, has failed, is asked for or was rejected."""
         failed = any(step.status not in {*SUCCESSES, "skipped"} for step in self.steps)
         return bool(self.red or self.wanted) or self.feedback is not None or failed
@@ -92,33 +92,35 @@ def view_for_recovery(
     plan: Plan, goal: Goal, state: RunState, review: ReviewResult | None = None
 ) -> RecoveryView:
     """Return the view: statuses in the plan's order, the red block gates that count, and what a model asks for."""
-    steps: list[EndView] = []
+    steps: list[StepEndView] = []
     for step in plan.steps:
         end = state.steps.get(step.id)
         error = end.error.kind if end and end.error else None
-        steps.append(EndView(step.id, end.status if end else None, error, end.items if end else None))
+        steps.append(StepEndView(step.id, end.status if end else None, error, end.items if end else None))
     gates = {gate.id: gate for gate in plan.gates}
     red = tuple(
-        RedGateView(
+        FailedGateView(
             found.gate,
             found.template_gate,
             found.step,
             gates[found.gate].kind,
-            _red_items(state, found.step, found.gate),
+            _failed_items(state, found.step, found.gate),
             tuple(_missing_fields(gates[found.gate], state, found.step)),
         )
-        for found in red_gates(plan, goal, state, run_instant(state))
+        for found in failed_gates(plan, goal, state, run_instant(state))
         if found.severity == "block" and found.gate in gates
     )
-    return RecoveryView(state.round, tuple(steps), red, tuple(_wanted(plan, goal, review)))
+    return RecoveryView(state.round, tuple(steps), red, tuple(_requested_actions(plan, goal, review)))
 
 
-def _red_items(state: RunState, step: StepId, gate: GateId) -> tuple[int, ...]:
+def _failed_items(state: RunState, step: StepId, gate: GateId) -> tuple[int, ...]:
     records = state.steps[step].gates
     found = [
-        entry.index for entry in records if entry.gate == gate and entry.is_red and entry.index is not None
+        entry.index
+        for entry in records
+        if entry.gate == gate and entry.has_failed and entry.index is not None
     ]
-    return tuple(found[:_MOST_ITEMS])
+    return tuple(found[:_MAX_ITEMS])
 
 
 def _missing_fields(gate: Gate, state: RunState, step: StepId) -> Iterator[str]:
@@ -134,12 +136,12 @@ def _missing_fields(gate: Gate, state: RunState, step: StepId) -> Iterator[str]:
             yield name
 
 
-def _wanted(plan: Plan, goal: Goal, review: ReviewResult | None) -> Iterator[WantedView]:
+def _requested_actions(plan: Plan, goal: Goal, review: ReviewResult | None) -> Iterator[RequestedActionView]:
     if review is None:
         return
     steps = {step.id for step in plan.steps}
     wanted = [action for action in review.recovery_actions if action.origin == "model"]
-    views = (WantedView(action.action, action.step, action.tool) for action in wanted)
+    views = (RequestedActionView(action.action, action.step, action.tool) for action in wanted)
     for view in dict.fromkeys(views):
         if (view.step is None or view.step in steps) and (view.tool is None or view.tool in goal.tool_names):
             yield view

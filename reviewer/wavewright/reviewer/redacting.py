@@ -18,19 +18,19 @@ from wavewright.planner.types import Json
 from wavewright.reviewer.records import ReviewResult
 
 
-class ShownRun:
+class RedactedRun:
     """One run as it may be shown."""
 
     def __init__(self, state: RunState) -> None:
         self._state = state
         self._redactor = OutputRedactor()
         for record in state.steps.values():
-            self._redactor.learn(record.output)
+            self._redactor.learn_secrets(record.output)
 
     @cached_property
     def state(self) -> RunState:
         """The state without secrets."""
-        told, state = self._redactor.told, self._state
+        told, state = self._redactor.redact_event, self._state
         steps = {name: told(record) for name, record in state.steps.items()}
         items = {
             name: Map({index: told(item) for index, item in records.items()})
@@ -41,8 +41,8 @@ class ShownRun:
 
     def value(self, value: Json) -> Json:
         """Return a value that was put together from outputs, without secrets."""
-        return self._redactor.without_secrets(value)
+        return self._redactor.redact_output(value)
 
     def review(self, review: ReviewResult) -> ReviewResult:
         """Return a review without secrets in what it says."""
-        return ReviewResult.model_validate(self._redactor.texts(review.model_dump(mode="json")))
+        return ReviewResult.model_validate(self._redactor.redact_texts(review.model_dump(mode="json")))

@@ -21,30 +21,37 @@ from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.checker import check
 from wavewright.planner.diagnostics import Diagnostic, PlanError
 from wavewright.planner.goals import Goal
-from wavewright.planner.ladder import Fallen, Ladder, Rung, RungRecord, descend
-from wavewright.planner.model_port import ModelCall, ModelError, Models, OnUse
+from wavewright.planner.ladder import FallbackFailure, Ladder, Rung, RungRecord, run_ladder
+from wavewright.planner.model_port import ModelCall, ModelClient, ModelError, OnUse
 from wavewright.planner.models import Plan, PlanPatch
 from wavewright.planner.patches import PatchCheck, check_patch
 from wavewright.planner.rendering import render_text
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.smaller_questions import ask_with_less
+from wavewright.planner.smaller_questions import ask_with_smaller_prompt
 from wavewright.planner.spending import CallHistory
 from wavewright.planner.tool_lines import tool_entries
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import PromptError, Prompts
-from wavewright.reviewer.abridging import abridge, size_of
-from wavewright.reviewer.emitted_patches import patch_of, patch_schema
-from wavewright.reviewer.feedback import input_of, is_feedback, patch_from_feedback
-from wavewright.reviewer.model_answers import GivenUp, Misfit, Unfit, ask_until_fit, find_object, rung_seconds
+from wavewright.reviewer.abridging import prompt_size, truncate
+from wavewright.reviewer.emitted_patches import bind_patch, patch_schema
+from wavewright.reviewer.feedback import feedback_input, is_feedback_input, patch_from_feedback
+from wavewright.reviewer.model_answers import (
+    AnswerDeclined,
+    AnswerMisfit,
+    NoFittingAnswer,
+    ask_until_fit,
+    find_object,
+    rung_seconds,
+)
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.recovery import propose_patch
 from wavewright.reviewer.recovery_view import FeedbackView, RecoveryView, view_for_recovery
 from wavewright.reviewer.values import shorten
 
-_INPUT_ROOM = 8_000
-_PLAN_ROOM = 60_000
-_MOST_TOLD = 30
-_REJECTED: Final = "the package was rejected: what takes feedback is done again with it"
+_MAX_INPUT_CHARS = 8_000
+_MAX_PLAN_CHARS = 60_000
+_MAX_DIAGNOSTICS = 30
+_FEEDBACK_REASON: Final = "the package was rejected: what takes feedback is done again with it"
 _KEYS: Final = ("ops", "cannot_plan")
 
 
@@ -57,7 +64,7 @@ class CheckedPatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Replanned:
+class ReplanResult:
     """Where a replan ended."""
 
     patch: PlanPatch | None
@@ -82,7 +89,7 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
     review: ReviewResult,
     tools: Mapping[str, ToolSignature],
     *,
-    models: Models | None,
+    models: ModelClient | None,
     prompts: Prompts,
     ladder: Ladder,
     history: CallHistory | None = None,
@@ -90,7 +97,7 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
     feedback: FeedbackView | None = None,
     on_use: OnUse | None = None,
     on_rung: Callable[[RungRecord], None] | None = None,
-) -> Replanned:
+) -> ReplanResult:
     """Return a patch that would mend what the review found, or why there is none.
 
     Args:
@@ -109,29 +116,29 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
         on_rung: Told of every rung that was tried.
     """
     view = replace(view_for_recovery(plan, goal, state, review), feedback=feedback)
-    why_not = _why_not(goal, view, review)
+    why_not = _no_patch_reason(goal, view, review)
     if why_not is not None:
-        return Replanned(None, None, (why_not,), (), ())
-    workshop = _Workshop(
+        return ReplanResult(None, None, (why_not,), (), ())
+    workshop = _PatchChecker(
         plan, goal, view, tools, finished_steps(state), frozenset(seen) if feedback is None else frozenset()
     )
     refused: list[Diagnostic] = []
 
-    async def by_recipe(_rung: Rung) -> CheckedPatch | Fallen:
+    async def by_recipe(_rung: Rung) -> CheckedPatch | FallbackFailure:
         if feedback is not None:
-            patch = patch_from_feedback(plan, state, tools, feedback, _REJECTED)
+            patch = patch_from_feedback(plan, state, tools, feedback, _FEEDBACK_REASON)
         else:
             patch = propose_patch(plan, goal, state, review, seen)
         if patch is None:
             takes_none = "no step of the plan takes feedback: no tool of it has a parameter 'feedback'"
-            return Fallen(takes_none if feedback is not None else "no recipe mends what is missing")
+            return FallbackFailure(takes_none if feedback is not None else "no recipe mends what is missing")
         checked, faults = workshop.check(patch)
         if faults:
             refused[:] = faults
-            return Fallen(shorten(f"the recipe's patch is refused: {faults[0].message}", 300))
+            return FallbackFailure(shorten(f"the recipe's patch is refused: {faults[0].message}", 300))
         return CheckedPatch(patch, checked)
 
-    async def by_model(rung: Rung) -> CheckedPatch | Fallen:
+    async def by_model(rung: Rung) -> CheckedPatch | FallbackFailure:
         assert models is not None
         reader = _PatchReader(workshop, refused)
         try:
@@ -150,20 +157,20 @@ async def replan(  # noqa: PLR0913 - what it works with, each by its name
                 repair=lambda faults: prompts.render("recovery/repair", faults=faults),
                 on_use=on_use,
             )
-            answer = await ask_with_less(ask, call, smaller)
+            answer = await ask_with_smaller_prompt(ask, call, smaller)
         except (ModelError, PromptError) as error:
-            return Fallen(shorten(f"the model could not be asked: {error}", 300))
-        if isinstance(answer, Unfit):
+            return FallbackFailure(shorten(f"the model could not be asked: {error}", 300))
+        if isinstance(answer, NoFittingAnswer):
             first = answer.faults[0].partition("\n")[0]
-            return Fallen(shorten(f"{answer.model} gave no patch that can be applied: {first}", 300))
+            return FallbackFailure(shorten(f"{answer.model} gave no patch that can be applied: {first}", 300))
         return answer.value
 
     ways = {"recipe": by_recipe} if models is None else {"recipe": by_recipe, "model": by_model}
-    landing = await descend(ladder, ways, on_rung=on_rung)
+    landing = await run_ladder(ladder, ways, on_rung=on_rung)
     reasons = tuple(record.reason for record in landing.records if record.outcome == "fallen")
     if landing.value is None:
-        return Replanned(None, None, reasons, tuple(refused), landing.records)
-    return Replanned(landing.value.patch, landing.value.checked, reasons, (), landing.records)
+        return ReplanResult(None, None, reasons, tuple(refused), landing.records)
+    return ReplanResult(landing.value.patch, landing.value.checked, reasons, (), landing.records)
 
 
 def finished_steps(state: RunState) -> frozenset[StepId]:
@@ -193,16 +200,17 @@ def recovery_call(
     steps: list[Json] = [_as_json(asdict(step)) for step in view.steps]
 
     def shown(value: Json, most: int) -> Json:
-        return abridge(value, min(most, size_of(value)) // 2 if is_brief else most)
+        return truncate(value, min(most, prompt_size(value)) // 2 if is_brief else most)
 
     values = {
         "goal": goal.text,
         # What was said of a package is read by steps, never by whoever plans.
         "inputs": shown(
-            {name: value for name, value in goal.inputs.items() if not is_feedback(name)}, _INPUT_ROOM
+            {name: value for name, value in goal.inputs.items() if not is_feedback_input(name)},
+            _MAX_INPUT_CHARS,
         ),
-        "plan": shown(_plan_as_json(plan), _PLAN_ROOM),
-        "steps": shown(steps, size_of(steps)),
+        "plan": shown(_plan_as_json(plan), _MAX_PLAN_CHARS),
+        "steps": shown(steps, prompt_size(steps)),
         "red": [_as_json(asdict(gate)) for gate in view.red],
         "wanted": [_as_json(asdict(wanted)) for wanted in view.wanted],
         "round": view.round + 1,
@@ -225,12 +233,12 @@ def recovery_call(
     )
 
 
-def _why_not(goal: Goal, view: RecoveryView, review: ReviewResult) -> str | None:
+def _no_patch_reason(goal: Goal, view: RecoveryView, review: ReviewResult) -> str | None:
     if review.goal_achieved and view.feedback is None:
         return "the goal is achieved"
     if view.round >= goal.limits.rounds:
         return f"the {goal.limits.rounds} recovery rounds of the goal are used up"
-    if not view.shows_something_to_mend:
+    if not view.has_anything_to_recover:
         return "no gate is red, no step has failed and nothing is asked for: a patch has nothing to mend"
     return None
 
@@ -244,7 +252,7 @@ def _as_json(value: Mapping[str, object]) -> JsonObject:
 def _feedback_as_json(view: RecoveryView) -> JsonObject | None:
     if view.feedback is None:
         return None
-    return {"remarks": view.feedback.remarks, "input": input_of(view.feedback.package)}
+    return {"remarks": view.feedback.remarks, "input": feedback_input(view.feedback.package)}
 
 
 def _plan_as_json(plan: Plan) -> JsonObject:
@@ -255,7 +263,7 @@ def _plan_as_json(plan: Plan) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True)
-class _Workshop:
+class _PatchChecker:
     """What a patch is held against."""
 
     plan: Plan
@@ -286,8 +294,8 @@ class _Workshop:
 class _PatchReader:
     """Reads patches out of answers, and keeps what was wrong with the last one."""
 
-    def __init__(self, workshop: _Workshop, refused: list[Diagnostic]) -> None:
-        self._workshop = workshop
+    def __init__(self, workshop: _PatchChecker, refused: list[Diagnostic]) -> None:
+        self._checker = workshop
         self._refused = refused
 
     def read(self, text: str) -> CheckedPatch:
@@ -300,12 +308,12 @@ class _PatchReader:
         document = find_object(text, _KEYS)
         value = document.value
         if isinstance(value, dict) and not value.get("ops") and value.get("cannot_plan"):
-            raise GivenUp(shorten(str(value["cannot_plan"]), 300))
+            raise AnswerDeclined(shorten(str(value["cannot_plan"]), 300))
         try:
-            patch = patch_of(document, self._workshop.plan)
+            patch = bind_patch(document, self._checker.plan)
         except PlanError as error:
             raise self._misfit(error.diagnostics, "the patch") from error
-        checked, faults = self._workshop.check(patch)
+        checked, faults = self._checker.check(patch)
         if faults:
             raise self._misfit(faults, "the patch" if checked.plan is None else "the plan with the patch")
         assert checked.plan is not None
@@ -313,7 +321,7 @@ class _PatchReader:
         kept = tuple(gate for gate in patch.expect if gate in known)
         return CheckedPatch(patch.model_copy(update={"expect": kept}), checked)
 
-    def _misfit(self, found: Collection[Diagnostic], name: str) -> Misfit:
+    def _misfit(self, found: Collection[Diagnostic], name: str) -> AnswerMisfit:
         self._refused[:] = found
-        bare = [replace(each, span=None) for each in list(found)[:_MOST_TOLD]]
-        return Misfit(*(render_text([each], Source(name, "")) for each in bare))
+        bare = [replace(each, span=None) for each in list(found)[:_MAX_DIAGNOSTICS]]
+        return AnswerMisfit(*(render_text([each], Source(name, "")) for each in bare))

@@ -13,8 +13,8 @@ from itertools import groupby
 
 from wavewright.reviewer.records import Package
 
-_MOST_LINES = 30
-_MOST_TEXT_LINES = 200
+_MAX_LINES = 30
+_MAX_TEXT_LINES = 200
 
 
 def result_lines(package: Package, width: int) -> Iterator[str]:
@@ -23,7 +23,7 @@ def result_lines(package: Package, width: int) -> Iterator[str]:
         return
     text = result_text(package)
     lines = list(_text_lines(text, width) if text is not None else _json_lines(package))
-    most = _MOST_LINES if text is None else _MOST_TEXT_LINES
+    most = _MAX_LINES if text is None else _MAX_TEXT_LINES
     for line in lines[:most]:
         yield line if len(line) <= width else f"{line[: width - 1]}…"
     if len(lines) > most:

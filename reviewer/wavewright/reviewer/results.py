@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from wavewright.executor.state import RunState
-from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.expressions import ExpressionError, evaluate
 from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Plan
 from wavewright.planner.references import reads, render
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, StepId
-from wavewright.planner.validators import BadSchemaError, Validator, validator_of
+from wavewright.planner.validators import InvalidSchemaError, Validator, validator_of
 from wavewright.reviewer.evidence import may_be_empty, superseded_steps
 from wavewright.reviewer.misfits import misfit_texts
 from wavewright.reviewer.scope import plan_scope
@@ -26,7 +26,7 @@ from wavewright.reviewer.values import is_empty, shorten
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RunResult:
     """What came out."""
 
     value: Json
@@ -44,19 +44,21 @@ def terminal_steps(plan: Plan) -> tuple[StepId, ...]:
     return tuple(step_id for step_id in PlanGraph.of(plan).terminal if step_id not in replaced)
 
 
-def read_result(plan: Plan, state: RunState, tools: Mapping[str, ToolSignature], now: dt.datetime) -> Result:
+def read_result(
+    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature], now: dt.datetime
+) -> RunResult:
     """Return the result of a (bound) plan and what is missing from it."""
     terminal = terminal_steps(plan)
     if plan.result is not None:
-        return _named_result(plan, state, tools, now, terminal)
+        return _declared_result(plan, state, tools, now, terminal)
     outputs = state.outputs()
     missing = tuple(_missing_terminals(plan, state, tools, terminal))
     if len(terminal) == 1:
-        return Result(outputs.get(terminal[0]), terminal, missing)
-    return Result({step_id: outputs.get(step_id) for step_id in terminal}, terminal, missing)
+        return RunResult(outputs.get(terminal[0]), terminal, missing)
+    return RunResult({step_id: outputs.get(step_id) for step_id in terminal}, terminal, missing)
 
 
-def result_faults(plan: Plan, goal: Goal, state: RunState, result: Result) -> tuple[str, ...]:
+def result_faults(plan: Plan, goal: Goal, state: RunState, result: RunResult) -> tuple[str, ...]:
     """Return where the result breaks the goal's output schema.
 
     Asked are the outputs of the terminal steps that the goal's rules give the schema to; where there are none, the
@@ -67,7 +69,7 @@ def result_faults(plan: Plan, goal: Goal, state: RunState, result: Result) -> tu
         return ()
     try:
         validator = validator_of(goal.output_schema)
-    except BadSchemaError as error:
+    except InvalidSchemaError as error:
         return (f"the goal's output schema is not a JSON Schema: {shorten(str(error), 200)}",)
     outputs = state.outputs()
     ruled = {rule.tool for rule in goal.rules.terminal}
@@ -75,21 +77,21 @@ def result_faults(plan: Plan, goal: Goal, state: RunState, result: Result) -> tu
         step_id for step_id in result.terminal if step_id in outputs and plan.step(step_id).tool in ruled
     ]
     if not asked and plan.result is not None:
-        return tuple(_faults(validator, "result", result.value))
+        return tuple(_schema_faults(validator, "result", result.value))
     return tuple(
         fault
         for step_id in asked or [step_id for step_id in result.terminal if step_id in outputs]
-        for fault in _faults(validator, step_id, outputs[step_id])
+        for fault in _schema_faults(validator, step_id, outputs[step_id])
     )
 
 
-def _named_result(
+def _declared_result(
     plan: Plan,
     state: RunState,
     tools: Mapping[str, ToolSignature],
     now: dt.datetime,
     terminal: tuple[StepId, ...],
-) -> Result:
+) -> RunResult:
     variables = plan_scope(plan, state)
     missing: list[str] = []
     absent: list[str] = []
@@ -97,7 +99,7 @@ def _named_result(
     def value_of(expression: str) -> Json:
         try:
             value = evaluate(expression, variables, now)
-        except ExpressionFault:
+        except ExpressionError:
             value = None
         if value is None:
             lacking = absent if _may_be_absent(expression, plan, state) else missing
@@ -107,26 +109,26 @@ def _named_result(
     def text_of(text: str) -> Json:
         try:
             return render(text, value_of)
-        except ExpressionFault as fault:
+        except ExpressionError as fault:
             # A value that is missing has been listed already; what else keeps a text from being made is told here.
             if not missing and not absent:
                 missing.append(f"result: {shorten(text, 80)} could not be rendered ({fault.message})")
             return None
 
-    value = _rendered(plan.result, text_of)
+    value = _render_result(plan.result, text_of)
     if is_empty(value) and not missing and not _all_may_be_empty(plan, state, tools, terminal):
         missing.append("result: it is empty")
-    return Result(value, terminal, tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(absent)))
+    return RunResult(value, terminal, tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(absent)))
 
 
-def _rendered(node: Json, text_of: Callable[[str], Json]) -> Json:
+def _render_result(node: Json, text_of: Callable[[str], Json]) -> Json:
     match node:
         case str():
             return text_of(node)
         case dict():
-            return {key: _rendered(entry, text_of) for key, entry in node.items()}
+            return {key: _render_result(entry, text_of) for key, entry in node.items()}
         case list():
-            return [_rendered(entry, text_of) for entry in node]
+            return [_render_result(entry, text_of) for entry in node]
         case _:
             return node
 
@@ -136,7 +138,7 @@ def _may_be_absent(expression: str, plan: Plan, state: RunState) -> bool:
     steps = {step.id: step for step in plan.steps}
     try:
         names = {StepId(read.name) for read in reads(expression) if read.root == "steps" and read.name}
-    except ExpressionFault:
+    except ExpressionError:
         return False
     lacking = [steps[name] for name in names if name in steps and not state.is_present(name)]
     return bool(lacking) and all(step.optional or state.status(step.id) == "skipped" for step in lacking)
@@ -168,12 +170,12 @@ def _missing_terminals(
             yield f"{step_id}: {status}"
 
 
-def _faults(validator: Validator, name: str, value: Json) -> Iterator[str]:
-    misfits = validator.misfits(value)
+def _schema_faults(validator: Validator, name: str, value: Json) -> Iterator[str]:
+    misfits = validator.violations(value)
     if misfits and isinstance(value, list) and value:
         misfits = [
             misfit
             for position, entry in enumerate(value)
-            for misfit in validator.misfits(entry, f"/{position}")
+            for misfit in validator.violations(entry, f"/{position}")
         ]
     yield from (f"{name}: {text}" for text in misfit_texts(misfits))

@@ -18,16 +18,22 @@ from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan
 from wavewright.planner.signatures import ToolSignature
 from wavewright.reviewer.actions import recovery_actions
-from wavewright.reviewer.assessment import Assessment, Settled, assess, run_instant, settle
+from wavewright.reviewer.assessment import (
+    Assessment,
+    SettledConfidences,
+    assess,
+    run_instant,
+    settle_confidences,
+)
 from wavewright.reviewer.caps import CODE_REVIEW_CEILING
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.verdict_text import (
     confidence_sentence,
+    failure_sentences,
+    fix_sentences,
     invalid_because,
-    mends,
     missing_data,
-    reasons,
-    remarks,
+    remark_sentences,
 )
 
 
@@ -50,14 +56,14 @@ def review_by_code(
     """
     now = now or run_instant(state)
     found = assess(plan, goal, state, tools, now)
-    settled = settle(plan, goal, state, tools, now, found.result, ceiling=CODE_REVIEW_CEILING)
+    settled = settle_confidences(plan, goal, state, tools, now, found.result, ceiling=CODE_REVIEW_CEILING)
     return ReviewResult(
         goal_achieved=found.is_achieved,
         confidence=settled.overall.capped,
-        summary=" ".join(_sentences(found, settled, goal)),
+        summary=" ".join(_summary_sentences(found, settled, goal)),
         missing_data=missing_data(found),
         invalid_because=invalid_because(found),
-        recovery_actions=recovery_actions(found.gates, found.ends, goal),
+        recovery_actions=recovery_actions(found.gates, found.problems, goal),
         reviewer="code",
         confidences=settled.confidences,
         caps=settled.caps,
@@ -65,15 +71,15 @@ def review_by_code(
     )
 
 
-def _sentences(found: Assessment, settled: Settled, goal: Goal) -> Iterator[str]:
+def _summary_sentences(found: Assessment, settled: SettledConfidences, goal: Goal) -> Iterator[str]:
     if found.is_achieved:
         evaluated = " that was evaluated" if any(gate.is_unevaluated for gate in found.gates) else ""
         yield f"Goal achieved: every mandatory gate{evaluated} is green and everything that the result needs is there."
     else:
         yield "Goal not achieved."
-        yield from reasons(found)
-    yield from remarks(found)
+        yield from failure_sentences(found)
+    yield from remark_sentences(found)
     if not found.is_achieved:
-        yield from mends(found, goal)
+        yield from fix_sentences(found, goal)
     yield confidence_sentence(settled.overall)
     yield "Reviewed by code from the gates and the steps' ends; no model read the result."

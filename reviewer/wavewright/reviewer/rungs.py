@@ -20,7 +20,7 @@ PLANNER = "planner"
 REVIEWER = "reviewer"
 RECOVERY = "recovery"
 
-_UNRECORDED: Mapping[str, tuple[float, str]] = {
+_DEFAULT_CEILINGS: Mapping[str, tuple[float, str]] = {
     "template": (0.9, "the plan is the goal template's own; no planner fitted it to this job"),
 }
 """Ceilings of plans whose rung nobody recorded: runs of a version before there were such records."""
@@ -44,13 +44,13 @@ def ceiling_of(record: RungRecord) -> Ceiling | None:
 
 def rung_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
     """Yield the ceilings of the plan, of the patches, and of the outputs that count, each once."""
-    seen = dict.fromkeys((*_of_plan(state), *_of_patches(state), *_of_steps(plan, state)))
+    seen = dict.fromkeys((*_plan_ceilings(state), *_patch_ceilings(state), *_step_ceilings(plan, state)))
     yield from seen
 
 
 def planner_record(state: RunState) -> RungRecord | None:
     """Return the record of the rung that made the first plan."""
-    reached = _reached(state, PLANNER)
+    reached = _rungs_of(state, PLANNER)
     return reached[-1].rung if reached else None
 
 
@@ -59,26 +59,26 @@ def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
     found: list[RungRecord | None] = []
     since = state.plans[0].at if state.plans else 0.0
     for accepted in state.plans[1:]:
-        made = [taken.rung for taken in _reached(state, RECOVERY) if since <= taken.at <= accepted.at]
+        made = [taken.rung for taken in _rungs_of(state, RECOVERY) if since <= taken.at <= accepted.at]
         found.append(made[-1] if made else None)
         since = accepted.at
     return tuple(found)
 
 
-def _of_plan(state: RunState) -> Iterator[Ceiling]:
+def _plan_ceilings(state: RunState) -> Iterator[Ceiling]:
     # A patch improves on the plan that it patches; it does not change where that one came from.
     record = planner_record(state)
     if record is not None:
         yield from _ceilings([record])
-    elif state.rung is not None and state.rung in _UNRECORDED:
-        yield Ceiling(*_UNRECORDED[state.rung])
+    elif state.rung is not None and state.rung in _DEFAULT_CEILINGS:
+        yield Ceiling(*_DEFAULT_CEILINGS[state.rung])
 
 
-def _of_patches(state: RunState) -> Iterator[Ceiling]:
+def _patch_ceilings(state: RunState) -> Iterator[Ceiling]:
     yield from _ceilings(record for record in patch_rungs(state) if record is not None)
 
 
-def _of_steps(plan: Plan, state: RunState) -> Iterator[Ceiling]:
+def _step_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
     """Yield what the workers' rungs leave of each step that counts, told with the share of its items."""
     replaced = superseded_steps(plan)
     latest: dict[StepId, dict[tuple[str, int | None], RungRecord]] = {}
@@ -90,22 +90,22 @@ def _of_steps(plan: Plan, state: RunState) -> Iterator[Ceiling]:
         if step.id in replaced or not state.is_present(step.id):
             continue
         records = latest.get(step.id, {})
-        for record in dict.fromkeys(_bare(each) for each in records.values()):
+        for record in dict.fromkeys(_comparable_record(each) for each in records.values()):
             ceiling = ceiling_of(record)
             if ceiling is not None:
-                count = sum(1 for each in records.values() if _bare(each) == record)
+                count = sum(1 for each in records.values() if _comparable_record(each) == record)
                 of = f", in {count} of {len(records)} calls" if len(records) > 1 else ""
                 yield Ceiling(ceiling.max, f"step {step.id!r}{of}: {ceiling.because}")
 
 
-def _bare(record: RungRecord) -> RungRecord:
+def _comparable_record(record: RungRecord) -> RungRecord:
     """Return the record without what differs from call to call."""
     return RungRecord(
         record.ladder, record.rung, record.outcome, ceiling=record.ceiling, because=record.because
     )
 
 
-def _reached(state: RunState, ladder: str) -> list[RungTaken]:
+def _rungs_of(state: RunState, ladder: str) -> list[RungTaken]:
     return [taken for taken in state.rungs if taken.rung.ladder == ladder and taken.rung.outcome == "reached"]
 
 

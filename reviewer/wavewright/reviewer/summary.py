@@ -18,9 +18,9 @@ from wavewright.reviewer.values import shorten, visible
 
 MAX_WIDTH: Final = 100
 MIN_WIDTH: Final = 40
-_MOST = 12
-_MOST_FAILURES = 5
-_LEAST = 8
+_MAX_ENTRIES = 12
+_MAX_FAILURES = 5
+_MIN_TEXT_WIDTH = 8
 """Characters below which a reason is not begun."""
 _VERDICTS = {
     "achieved": "GOAL ACHIEVED",
@@ -40,7 +40,7 @@ _SIGNS = {
 }
 
 
-class _Rendered(str):
+class _TerminalText(str):
     """A line that may hold a terminal's own codes."""
 
     __slots__ = ()
@@ -56,7 +56,7 @@ def render_summary(package: Package, result: Sequence[str] | None = None, *, wid
     """
     width = max(MIN_WIDTH, min(width, MAX_WIDTH))
     lines = (
-        line if isinstance(line, _Rendered) else visible(line) for line in _lines(package, result, width)
+        line if isinstance(line, _TerminalText) else visible(line) for line in _lines(package, result, width)
     )
     return "\n".join(lines) + "\n"
 
@@ -79,7 +79,7 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
     costs = cost_lines(package.model_uses, package.orchestrator_tokens, package.worker_tokens)
     for number, line in enumerate(costs):
         yield f"{'models' if number == 0 else '':<8}{shorten(line, width - 8)}"
-    yield from _result(package, width) if result is None else ("", "Result", *map(_Rendered, result))
+    yield from _result(package, width) if result is None else ("", "Result", *map(_TerminalText, result))
     yield ""
     yield from _steps(package.execution_log, width)
     yield from _failures(package, width)
@@ -136,7 +136,7 @@ def _steps(log: tuple[StepReport, ...], width: int) -> Iterator[str]:
             f"  {_SIGNS[entry.status]:<9} {items:>7}  {took:>8}"
         )
         room = width - len(line) - 2
-        yield f"{line}  {shorten(reason, room)}".rstrip() if room >= _LEAST else line.rstrip()
+        yield f"{line}  {shorten(reason, room)}".rstrip() if room >= _MIN_TEXT_WIDTH else line.rstrip()
 
 
 def _failures(package: Package, width: int) -> Iterator[str]:
@@ -146,12 +146,12 @@ def _failures(package: Package, width: int) -> Iterator[str]:
         return
     yield ""
     yield "Failed"
-    for entry in failed[:_MOST_FAILURES]:
+    for entry in failed[:_MAX_FAILURES]:
         assert entry.error is not None
-        yield f"  {entry.id}: {shorten(entry.error.message, max(_LEAST, width - len(entry.id) - 4))}"
+        yield f"  {entry.id}: {shorten(entry.error.message, max(_MIN_TEXT_WIDTH, width - len(entry.id) - 4))}"
         yield from (f"    {shorten(frame_line(frame), width - 4)}" for frame in entry.error.frames)
-    if len(failed) > _MOST_FAILURES:
-        yield f"  and {len(failed) - _MOST_FAILURES} more"
+    if len(failed) > _MAX_FAILURES:
+        yield f"  and {len(failed) - _MAX_FAILURES} more"
     yield f"  more on a step: wavewright show {package.run} {failed[0].id}"
 
 
@@ -161,10 +161,10 @@ def _section(title: str, lines: Iterable[str], width: int) -> Iterator[str]:
         return
     yield ""
     yield title
-    for line in found[:_MOST]:
+    for line in found[:_MAX_ENTRIES]:
         yield from _wrapped(line, width, "  - ", "    ")
-    if len(found) > _MOST:
-        yield f"  and {len(found) - _MOST} more"
+    if len(found) > _MAX_ENTRIES:
+        yield f"  and {len(found) - _MAX_ENTRIES} more"
 
 
 def _document_line(title: str, tags: tuple[str, ...]) -> str:

@@ -70,9 +70,13 @@ def duration_text(seconds: float) -> str:
         ("min", 60.0, 2),
     ):
         if seconds >= least * size:
-            return f"{_figure(seconds / size)} {unit}"
-    return f"{_figure(seconds)} s" if seconds >= 1 or seconds == 0 else f"{_figure(seconds * 1000)} ms"
+            return f"{_short_number(seconds / size)} {unit}"
+    return (
+        f"{_short_number(seconds)} s"
+        if seconds >= 1 or seconds == 0
+        else f"{_short_number(seconds * 1000)} ms"
+    )
 
 
-def _figure(value: float) -> str:
+def _short_number(value: float) -> str:
     return f"{value:.0f}" if value >= 100 or abs(value - round(value)) < 0.05 else f"{value:.1f}"

@@ -16,10 +16,10 @@ from wavewright.planner.types import Json
 ABSENT: Final = "absent"
 """What stands for a value that is not there, which is something else than null."""
 
-_MOST = 60
+_MAX_CHARS = 60
 
 
-def brief(value: Json, most: int = _MOST) -> str:
+def brief(value: Json, most: int = _MAX_CHARS) -> str:
     """Return a value on one line: in full where it is short, else its shape."""
     if isinstance(value, str):
         return json.dumps(shorten(value, most - 2), ensure_ascii=False)
@@ -32,7 +32,7 @@ def brief(value: Json, most: int = _MOST) -> str:
     return json.dumps(value)
 
 
-def shape(value: Json, most: int = _MOST) -> str:
+def shape(value: Json, most: int = _MAX_CHARS) -> str:
     """Return what kind of value it is and how large, without any of its text but field names."""
     match value:
         case None:
@@ -69,7 +69,7 @@ def visible(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_shown(character) for character in text)
+    return "".join(_visible_character(character) for character in text)
 
 
 def is_empty(value: Json) -> bool:
@@ -113,7 +113,7 @@ def _look_up(value: Json, path: tuple[str, ...], place: str) -> Iterator[tuple[s
 def _is_small(value: Json, depth: int = 3) -> bool:
     """Whether a value may be short enough to be written out; looks at a handful of nodes only."""
     if isinstance(value, str):
-        return len(value) <= _MOST
+        return len(value) <= _MAX_CHARS
     if isinstance(value, list):
         return depth > 0 and len(value) <= 8 and all(_is_small(entry, depth - 1) for entry in value)
     if isinstance(value, dict):
@@ -125,7 +125,7 @@ def _counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def _shown(character: str) -> str:
+def _visible_character(character: str) -> str:
     if character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}:
         return character
     return character.encode("unicode_escape").decode("ascii")

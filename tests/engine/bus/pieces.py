@@ -9,9 +9,9 @@ from dataclasses import replace
 import anyio
 from pydantic import JsonValue
 
-from wavewright.engine.bus.notices import NoticeName
+from wavewright.engine.bus.notices import BrokerEvent
 from wavewright.engine.bus.topology import Topology
-from wavewright.executor.job_store.records import MessageId, Outgoing
+from wavewright.executor.job_store.records import MessageId, OutgoingMessage
 
 
 async def until(is_so: Callable[[], bool], seconds: float = 50) -> None:
@@ -25,29 +25,29 @@ class Notices:
     """Keeps what the bus tells."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[NoticeName, Mapping[str, JsonValue]]] = []
+        self.told: list[tuple[BrokerEvent, Mapping[str, JsonValue]]] = []
 
-    def __call__(self, name: NoticeName, fields: Mapping[str, JsonValue], /) -> None:
+    def __call__(self, name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
         self.told.append((name, fields))
 
-    def names(self) -> list[NoticeName]:
+    def names(self) -> list[BrokerEvent]:
         return [name for name, _ in self.told]
 
-    def of(self, name: NoticeName) -> list[Mapping[str, JsonValue]]:
+    def of(self, name: BrokerEvent) -> list[Mapping[str, JsonValue]]:
         return [fields for told, fields in self.told if told == name]
 
 
 class MemoryOutbox:
     """An outbox that gives what was not settled again each time: leases are the stores' own business."""
 
-    def __init__(self, messages: Sequence[Outgoing] = ()) -> None:
+    def __init__(self, messages: Sequence[OutgoingMessage] = ()) -> None:
         self.waiting = list(messages)
         self.sent: list[MessageId] = []
         self.refused: dict[MessageId, str] = {}
-        self._kept: list[Outgoing] = []
+        self._kept: list[OutgoingMessage] = []
         self.renewed: list[list[MessageId]] = []
 
-    async def pending(self, most: int = 100) -> list[Outgoing]:
+    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
         return self.waiting[:most]
 
     async def renew(self, messages: Sequence[MessageId]) -> None:
@@ -62,7 +62,7 @@ class MemoryOutbox:
         self._kept += [waiting for waiting in self.waiting if waiting.message == message]
         self._settle({message})
 
-    async def list_refused(self) -> list[Outgoing]:
+    async def list_refused(self) -> list[OutgoingMessage]:
         return [replace(kept, refused=self.refused[kept.message]) for kept in self._kept]
 
     async def release(self, messages: Sequence[MessageId]) -> None:
@@ -77,9 +77,9 @@ class MemoryOutbox:
 
 def message(
     topology: Topology, number: int, *, key: str | None = None, exchange: str | None = None
-) -> Outgoing:
+) -> OutgoingMessage:
     """Return a message that says its number; to the intake unless a key says otherwise."""
-    return Outgoing(
+    return OutgoingMessage(
         message=MessageId(str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))),
         kind="job_request",
         exchange=topology.exchange if exchange is None else exchange,

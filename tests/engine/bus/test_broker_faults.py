@@ -14,7 +14,7 @@ from tests.support.rabbitmq import DRIVEN_OUT, Broker, RunningBroker, clear, con
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.executor.job_store.records import Outgoing
+from wavewright.executor.job_store.records import OutgoingMessage
 
 # A broker needs ten seconds to start, and another test may have it first.
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
@@ -62,7 +62,7 @@ def close_connections(broker: Broker) -> None:
 class SteadyOutbox(MemoryOutbox):
     """Gives a few messages at a time, so that the broker ends in the midst of them."""
 
-    async def pending(self, most: int = 100) -> list[Outgoing]:
+    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
         await anyio.sleep(0.02)
         return await super().pending(min(most, 10))
 
@@ -82,7 +82,7 @@ async def test_work_goes_on_when_the_broker_is_back(victim: Victim, topology: To
             await delivery.ack()
 
     async def look_on(bus: Bus) -> None:
-        async with bus.watch(topology.intake) as watcher:
+        async with bus.subscribe(topology.intake) as watcher:
             async for delivery in watcher:
                 watched.add(delivery.body)
 

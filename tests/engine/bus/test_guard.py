@@ -10,7 +10,7 @@ import pytest
 from aio_pika.exceptions import AMQPConnectionError, ChannelInvalidStateError, ChannelNotFoundEntity
 
 from wavewright.engine.bus.errors import BusDown
-from wavewright.engine.bus.guard import answered, guarded
+from wavewright.engine.bus.guard import await_reply, translate_errors
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def fail(error: Exception) -> None:
 
 async def test_a_cancellation_that_nobody_asked_for_is_an_error_with_a_name() -> None:
     with pytest.raises(BusDown, match="went silent"):
-        await guarded(fallen())
+        await translate_errors(fallen())
 
 
 async def test_a_task_group_would_end_in_silence_without_the_guard() -> None:
@@ -48,7 +48,7 @@ async def test_a_task_group_would_end_in_silence_without_the_guard() -> None:
 async def test_a_cancellation_of_ones_own_stays_one() -> None:
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await guarded(anyio.sleep_forever())
+        await translate_errors(anyio.sleep_forever())
 
     assert scope.cancelled_caught
 
@@ -56,7 +56,7 @@ async def test_a_cancellation_of_ones_own_stays_one() -> None:
 async def test_a_timeout_around_a_call_stays_a_timeout() -> None:
     with pytest.raises(TimeoutError):
         with anyio.fail_after(0.01):
-            await guarded(anyio.sleep_forever())
+            await translate_errors(anyio.sleep_forever())
 
 
 async def test_within_a_shield_of_a_cancelled_scope_the_library_still_cannot_cancel() -> None:
@@ -68,7 +68,7 @@ async def test_within_a_shield_of_a_cancelled_scope_the_library_still_cannot_can
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 try:
-                    await guarded(fallen())
+                    await translate_errors(fallen())
                 except BusDown as error:
                     raised.append(error)
             raise
@@ -88,7 +88,7 @@ async def test_within_a_shield_of_a_cancelled_scope_the_library_still_cannot_can
 )
 async def test_whatever_ends_a_connection_is_told_as_one_thing(error: Exception) -> None:
     with pytest.raises(BusDown) as caught:
-        await guarded(fail(error), place="amqp://here:5672/")
+        await translate_errors(fail(error), place="amqp://here:5672/")
 
     assert caught.value.place == "amqp://here:5672/"
     assert caught.value.__cause__ is error
@@ -96,16 +96,16 @@ async def test_whatever_ends_a_connection_is_told_as_one_thing(error: Exception)
 
 async def test_what_the_broker_says_about_a_call_is_passed_on() -> None:
     with pytest.raises(ChannelNotFoundEntity):
-        await guarded(fail(ChannelNotFoundEntity("no queue")))
+        await translate_errors(fail(ChannelNotFoundEntity("no queue")))
 
 
 async def test_a_fault_of_our_own_is_not_taken_for_the_brokers() -> None:
     with pytest.raises(KeyError):
-        await guarded(fail(KeyError("ours")))
+        await translate_errors(fail(KeyError("ours")))
 
 
 async def test_a_broker_that_gives_no_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wavewright.engine.bus.guard.ANSWER_SECONDS", 0.01)
 
     with pytest.raises(BusDown, match="no answer within"):
-        await answered(anyio.sleep_forever())
+        await await_reply(anyio.sleep_forever())

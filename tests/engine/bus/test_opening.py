@@ -17,7 +17,7 @@ from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.bus import BusSettings, open_bus
 from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
-from wavewright.engine.bus.notices import NoticeName
+from wavewright.engine.bus.notices import BrokerEvent
 from wavewright.engine.bus.topology import Topology
 
 
@@ -110,7 +110,7 @@ async def test_a_virtual_host_that_is_not_there_is_told_at_once(broker: Broker |
 
     assert isinstance(error, BusMisconfigured)
     assert "virtual host" in error.message
-    assert "rabbitmqctl add_vhost" in error.mend
+    assert "rabbitmqctl add_vhost" in error.hint
 
 
 @pytest.mark.anyio
@@ -120,7 +120,7 @@ async def test_an_encrypted_line_to_a_port_without_encryption_is_told_at_once(
     error = await why_not(BusSettings(f"amqps://ada:lovelace@127.0.0.1:{broker.port}/"))
 
     assert isinstance(error, BusMisconfigured)
-    assert "5671" in error.mend
+    assert "5671" in error.hint
 
 
 @pytest.mark.anyio
@@ -144,7 +144,7 @@ async def test_a_queue_that_is_there_in_another_form_is_named_with_its_differenc
     assert f"queue '{topology.intake}' is there in another form" in error.message
     assert "x-delivery-limit" in error.message
     assert "received '3' but current is '5'" in error.message
-    assert "delete it" in error.mend
+    assert "delete it" in error.hint
 
 
 @pytest.mark.anyio
@@ -202,10 +202,10 @@ async def test_connections_are_told_of_without_a_password(
 async def test_a_broker_that_ends_its_first_connections_is_connected_to_again(
     broker: Broker | RunningBroker, topology: Topology
 ) -> None:
-    connected = list[NoticeName]()
+    connected = list[BrokerEvent]()
     with TcpProxy.before(broker.url) as proxy:
 
-        def end_the_first(name: NoticeName, fields: Mapping[str, JsonValue], /) -> None:
+        def end_the_first(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
             del fields
             if name == "broker_connected":
                 connected.append(name)
@@ -246,7 +246,7 @@ async def test_a_broker_that_calls_itself_otherwise_than_its_address_is_refused(
 
     assert isinstance(error, BusMisconfigured)
     assert "certificate is not valid for" in error.message
-    assert error.mend == "name the broker in the address as its certificate does"
+    assert error.hint == "name the broker in the address as its certificate does"
 
 
 @pytest.mark.anyio
@@ -255,7 +255,7 @@ async def test_a_broker_that_nobody_vouches_for_is_refused(broker: Broker | Runn
 
     assert isinstance(error, BusMisconfigured)
     assert "the broker's certificate is not trusted" in error.message
-    assert "cafile" in error.mend
+    assert "cafile" in error.hint
 
 
 @pytest.mark.anyio

@@ -12,9 +12,9 @@ from tests.engine.bus.pieces import Notices, message, until
 from tests.support.rabbitmq import Broker, RunningBroker, contents
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
-from wavewright.engine.bus.errors import BusDown, BusError, MessageRefused, MessageReturned
+from wavewright.engine.bus.errors import BusDown, BusError, MessageNacked, MessageReturned
 from wavewright.engine.bus.topology import Topology
-from wavewright.executor.job_store.records import Outgoing
+from wavewright.executor.job_store.records import OutgoingMessage
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ async def test_a_queue_that_is_full_refuses_a_message_for_now(
     full = f"{topology.exchange}.full"
     await declare_small(broker.url, full, topology.exchange)
     try:
-        with pytest.raises(MessageRefused):
+        with pytest.raises(MessageNacked):
             await publish_many(bus, [message(topology, number, key=full) for number in range(50)])
         await contents(broker.url, full)
 
@@ -121,7 +121,7 @@ async def test_a_line_that_dies_in_silence_ends_no_publish_without_a_word(
     assert bodies == {b"0", b"1", b"2", b"3", b"4", b"5"}
 
 
-async def publish_many(bus: Bus, messages: Sequence[Outgoing]) -> None:
+async def publish_many(bus: Bus, messages: Sequence[OutgoingMessage]) -> None:
     for outgoing in messages:
         await bus.publish(outgoing)
 

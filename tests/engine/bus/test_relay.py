@@ -15,7 +15,7 @@ from tests.support.rabbitmq import LARGEST_MESSAGE, Broker, RunningBroker, conte
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
-from wavewright.executor.job_store.records import MessageId, Outgoing
+from wavewright.executor.job_store.records import MessageId, OutgoingMessage
 from wavewright.executor.journal_errors import JournalNotWritten
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,7 @@ async def test_what_is_put_in_later_goes_out_when_it_is_told(
         tasks.start_soon(bus.relay, outbox)
         await anyio.wait_all_tasks_blocked()
         outbox.waiting.append(message(topology, 5))
-        bus.nudge()
+        bus.wake_relay()
         await until(lambda: not outbox.waiting)
         tasks.cancel_scope.cancel()
 
@@ -178,7 +178,7 @@ async def test_an_outbox_that_cannot_be_read_is_told_of_and_asked_again(
     class FaultyOutbox(MemoryOutbox):
         faults = 2
 
-        async def pending(self, most: int = 100) -> list[Outgoing]:
+        async def pending(self, most: int = 100) -> list[OutgoingMessage]:
             if self.faults:
                 self.faults -= 1
                 raise JournalNotWritten("the disk is full")
@@ -229,7 +229,7 @@ async def test_a_full_queue_is_told_of_once_holds_up_no_other_and_gets_all_when_
             await until(lambda: bool(notices.of("message_refused")))
             for number in range(200, 260):
                 outbox.waiting.append(message(topology, number, key=status))
-                bus.nudge()
+                bus.wake_relay()
                 await until(lambda: outbox.waiting[-1].routing_key == full)
             faults.append(bus.fault)
             refusals = len(notices.of("message_refused"))

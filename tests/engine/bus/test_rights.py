@@ -27,7 +27,7 @@ async def test_who_may_not_read_is_told_when_it_takes(
         with anyio.fail_after(10), pytest.raises(RightsMissing, match="ACCESS_REFUSED") as caught:
             await deaf.take()
 
-    assert "set_permissions" in caught.value.mend
+    assert "set_permissions" in caught.value.hint
 
 
 async def test_who_may_not_send_is_told_at_once(
@@ -53,21 +53,21 @@ async def test_an_outbox_that_may_not_be_sent_is_told_of_and_stays_as_it_is(
 async def test_a_user_who_must_write_and_may_not_is_told_at_the_start(
     broker: Broker | RunningBroker, bus: Bus, topology: Topology
 ) -> None:
-    settings = BusSettings(address_of(broker, DUMB), topology, checks_writing=True)
+    settings = BusSettings(address_of(broker, DUMB), topology, checks_write_rights=True)
     with pytest.raises(RightsMissing) as caught:
         async with open_bus(settings):
             pass
 
     told = f"the user {DUMB!r} may not write to the exchange {topology.exchange!r}"
     assert caught.value.message.startswith(told)
-    assert "rabbitmqctl set_permissions" in caught.value.mend
+    assert "rabbitmqctl set_permissions" in caught.value.hint
 
 
 async def test_looking_for_the_right_to_write_delivers_nothing(
     broker: Broker | RunningBroker, topology: Topology
 ) -> None:
-    settings = BusSettings(broker.url, topology, checks_writing=True)
-    async with open_bus(settings) as bus, bus.watch("#") as watcher:
+    settings = BusSettings(broker.url, topology, checks_write_rights=True)
+    async with open_bus(settings) as bus, bus.subscribe("#") as watcher:
         async with open_bus(settings):
             await bus.publish(message(topology, 7))
         first = await anext(aiter(watcher))

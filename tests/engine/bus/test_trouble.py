@@ -12,7 +12,7 @@ from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.errors import BusMisconfigured
 from wavewright.engine.bus.topology import Topology
-from wavewright.engine.bus.trouble import Trouble
+from wavewright.engine.bus.trouble import BrokerHealth
 
 
 @pytest.mark.anyio
@@ -54,11 +54,11 @@ async def test_a_queue_that_was_made_anew_in_another_form_is_told_of_on_both_way
 @pytest.mark.anyio
 async def test_the_same_trouble_is_told_once_however_often_it_is_met() -> None:
     notices = Notices()
-    trouble = Trouble(notices)
+    trouble = BrokerHealth(notices)
     for _ in range(3):
-        trouble.meet("out", BusMisconfigured("the queue is round"))
-        trouble.leave("out")
-        trouble.meet("out", BusMisconfigured("the queue is square"))
+        trouble.report_fault("out", BusMisconfigured("the queue is round"))
+        trouble.clear_fault("out")
+        trouble.report_fault("out", BusMisconfigured("the queue is square"))
 
     assert [fields["error"] for fields in notices.of("broker_misconfigured")] == [
         "the queue is round",

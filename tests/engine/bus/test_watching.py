@@ -20,7 +20,7 @@ async def test_a_watcher_gets_a_copy_of_what_is_sent_under_its_keys(
 ) -> None:
     status = topology.outlets[1]
     seen = list[bytes]()
-    async with bus.watch(status) as watcher:
+    async with bus.subscribe(status) as watcher:
         for number in range(3):
             await bus.publish(message(topology, number, key=status))
         await bus.publish(message(topology, 9))
@@ -43,7 +43,7 @@ async def test_a_watcher_goes_on_after_its_connection_was_lost(
     with TcpProxy.before(broker.url) as proxy:
         async with (
             open_bus(BusSettings(proxy.url(broker.url), topology)) as bus,
-            bus.watch(status) as watcher,
+            bus.subscribe(status) as watcher,
             anyio.create_task_group() as tasks,
         ):
             proxy.reset()

@@ -18,9 +18,9 @@ from tests.engine.daemon.yard import Counterpart, DaemonProcess, Yard
 from tests.support.rabbitmq import Broker, RunningBroker, clear
 from wavewright.engine.bus.bus import BusSettings, open_bus
 from wavewright.engine.daemon.daemon import run_daemon
-from wavewright.engine.daemon.stopping import Stopping
-from wavewright.engine.operations.logs import Log
-from wavewright.engine.operations.watch import Watch
+from wavewright.engine.daemon.stopping import ShutdownRequest
+from wavewright.engine.operations.logs import StructuredLog
+from wavewright.engine.operations.watch import Telemetry
 
 StartDaemon = Callable[..., DaemonProcess]
 
@@ -29,9 +29,9 @@ StartDaemon = Callable[..., DaemonProcess]
 class Running:
     """A daemon in this process."""
 
-    stopping: Stopping
+    stopping: ShutdownRequest
     log: io.StringIO
-    watch: Watch
+    watch: Telemetry
 
     def said(self, event: str) -> list[dict[str, object]]:
         """Return the lines of its log with an event."""
@@ -80,8 +80,8 @@ def in_process(yard: Yard) -> InProcess:
     @asynccontextmanager
     async def run(clock: Callable[[], float] = time.time) -> AsyncGenerator[Running]:
         log, ready = io.StringIO(), anyio.Event()
-        watch = Watch(Log(agent="tester", domain="tests", stream=log))
-        running = Running(Stopping(), log, watch)
+        watch = Telemetry(StructuredLog(agent="tester", domain="tests", stream=log))
+        running = Running(ShutdownRequest(), log, watch)
         async with anyio.create_task_group() as group:
 
             async def serve() -> None:
@@ -92,6 +92,6 @@ def in_process(yard: Yard) -> InProcess:
             try:
                 yield running
             finally:
-                running.stopping.ask("the test is over")
+                running.stopping.request("the test is over")
 
     return run

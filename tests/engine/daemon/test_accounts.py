@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavewright.config.daemon_settings import DaemonSection, ValidationSection
-from wavewright.engine.daemon.accounts import MOST_PROGRESS, Account, recall, tell
+from wavewright.engine.daemon.accounts import MAX_PROGRESS_REPORTS, JobProjection, project, replay
 from wavewright.engine.daemon.outbox_journal import OutboxJournal
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.executor.events import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
-from wavewright.executor.job_store.records import Alongside, JobChange, JobId, JobRow, Outgoing
+from wavewright.executor.job_store.records import JobChange, JobId, JobRow, OutboxWrites, OutgoingMessage
 from wavewright.executor.journal import MemoryJournal
 from wavewright.planner.types import JsonObject, PlanHash, RunId, StepId
 from wavewright.reviewer.records import Package
@@ -46,24 +46,24 @@ def run_of(steps: int) -> list[Event]:
     ]
 
 
-def told(batches: Sequence[Sequence[Event]], *, crash_before: int | None = None) -> list[Outgoing]:
+def told(batches: Sequence[Sequence[Event]], *, crash_before: int | None = None) -> list[OutgoingMessage]:
     """Return what is told of a run, the process that does it being another one from that batch on."""
-    account, messages, before = Account(JOB), list[Outgoing](), list[Event]()
+    account, messages, before = JobProjection(JOB), list[OutgoingMessage](), list[Event]()
     for number, batch in enumerate(batches):
         if number == crash_before:
-            account = recall(Account(JOB), before)
-        account, alongside = tell(account, batch, REPORTER, PACKAGE)
+            account = replay(JobProjection(JOB), before)
+        account, alongside = project(account, batch, REPORTER, PACKAGE)
         messages += [] if alongside is None else alongside.messages
         before += batch
     return messages
 
 
-def statuses(messages: Sequence[Outgoing]) -> list[JsonObject]:
+def statuses(messages: Sequence[OutgoingMessage]) -> list[JsonObject]:
     return [json.loads(one.body)["payload"] for one in messages if one.kind == "job_status"]
 
 
-def end_of(events: Sequence[Event], reporter: Reporter = REPORTER) -> Alongside:
-    _, alongside = tell(recall(Account(JOB), events[:-1]), events[-1:], reporter, PACKAGE)
+def end_of(events: Sequence[Event], reporter: Reporter = REPORTER) -> OutboxWrites:
+    _, alongside = project(replay(JobProjection(JOB), events[:-1]), events[-1:], reporter, PACKAGE)
     assert alongside is not None
     return alongside
 
@@ -84,7 +84,7 @@ def test_a_crash_changes_nothing_of_start_end_and_package(cut: tuple[list[list[E
 
     undisturbed, disturbed = told(batches), told(batches, crash_before=crash)
 
-    def lasting(messages: list[Outgoing]) -> list[Outgoing]:
+    def lasting(messages: list[OutgoingMessage]) -> list[OutgoingMessage]:
         return [one for one in messages if b"STEP_PROGRESS" not in one.body]
 
     assert lasting(disturbed) == lasting(undisturbed)
@@ -120,13 +120,13 @@ def test_progress_only_grows_and_ends_with_all_steps(cut: tuple[list[list[Event]
     )
 
 
-@pytest.mark.parametrize("steps", [1, MOST_PROGRESS, 10_000])
+@pytest.mark.parametrize("steps", [1, MAX_PROGRESS_REPORTS, 10_000])
 def test_a_long_run_tells_of_its_progress_no_oftener_than_a_short_one(steps: int) -> None:
     events = run_of(steps)
 
     counts = Counter(str(one["status"]) for one in statuses(told([[event] for event in events])))
 
-    assert counts["STEP_PROGRESS"] == min(steps, MOST_PROGRESS)
+    assert counts["STEP_PROGRESS"] == min(steps, MAX_PROGRESS_REPORTS)
 
 
 def test_a_finished_run_ends_its_job_with_the_package_in_one_piece() -> None:
@@ -163,9 +163,9 @@ def test_a_goal_that_is_not_achieved_is_said_to_be_so() -> None:
 def test_of_a_job_about_a_zone_its_zone_is_told_of_too() -> None:
     zone = replace(JOB, request={"goal": "Research it", "zone_name": "Westfall"})
 
-    _, begun = tell(Account(zone), run_of(0)[:1], REPORTER, None)
-    _, ended = tell(Account(zone), run_of(0)[-1:], REPORTER, PACKAGE)
-    failed = REPORTER.tell(replace(zone, state="failed", reason="no tool"))
+    _, begun = project(JobProjection(zone), run_of(0)[:1], REPORTER, None)
+    _, ended = project(JobProjection(zone), run_of(0)[-1:], REPORTER, PACKAGE)
+    failed = REPORTER.state_reports(replace(zone, state="failed", reason="no tool"))
 
     assert begun is not None
     assert ended is not None
@@ -183,7 +183,7 @@ def test_of_a_job_about_a_zone_its_zone_is_told_of_too() -> None:
 
 
 def test_a_run_that_was_interrupted_says_nothing_of_its_job() -> None:
-    _, alongside = tell(Account(JOB), [RunFinished(9.0, "interrupted")], REPORTER, None)
+    _, alongside = project(JobProjection(JOB), [RunFinished(9.0, "interrupted")], REPORTER, None)
 
     assert alongside is None
 
@@ -201,18 +201,18 @@ def test_a_question_is_asked_of_people_and_its_answer_taken_once() -> None:
     body: JsonObject = {"question": "Which?", "options": ["a", "b"]}
     asked = Noted(5.0, "question", body)
 
-    account, asking = tell(Account(JOB), [asked], REPORTER, None)
-    again = recall(Account(JOB), [asked])
-    after, taking = tell(again, [Noted(6.0, "answer", {**body, "answer": "a"})], REPORTER, None)
+    account, asking = project(JobProjection(JOB), [asked], REPORTER, None)
+    again = replay(JobProjection(JOB), [asked])
+    after, taking = project(again, [Noted(6.0, "answer", {**body, "answer": "a"})], REPORTER, None)
 
     assert asking is not None
     [decision] = asking.decisions
     assert (decision.question, decision.options, decision.subject) == ("Which?", ("a", "b"), "question")
     assert {one.kind for one in asking.messages} == {"user_decision_required", "job_status"}
-    assert again.wanted == account.wanted == decision
+    assert again.open_decision == account.open_decision == decision
     assert taking is not None
     assert taking.taken == (decision.id,)
-    assert after.wanted is None
+    assert after.open_decision is None
 
 
 def test_the_word_for_another_plan_is_another_decision() -> None:
@@ -221,7 +221,8 @@ def test_the_word_for_another_plan_is_another_decision() -> None:
         return Noted(5.0, "approval_wanted", body)
 
     one, same, other = (
-        recall(Account(JOB), [wanted(plan_hash)]).wanted for plan_hash in ("sha256:1", "sha256:1", "sha256:2")
+        replay(JobProjection(JOB), [wanted(plan_hash)]).open_decision
+        for plan_hash in ("sha256:1", "sha256:1", "sha256:2")
     )
 
     assert one == same
@@ -233,17 +234,20 @@ def test_the_word_for_another_plan_is_another_decision() -> None:
 @pytest.mark.parametrize(
     ("job", "expected"),
     [
-        (replace(JOB, state="queued", since=1.0), ["ACCEPTED"]),
-        (replace(JOB, state="queued", since=7.0, attempts=1), []),
-        (replace(JOB, state="failed", since=7.0, reason="no"), ["JOB_FAILED"]),
-        (replace(JOB, state="dead", since=7.0, reason="begun 5 times"), ["JOB_FAILED"]),
-        (replace(JOB, state="parked", since=7.0), []),
-        (replace(JOB, state="completed", since=7.0, iteration=1), ["VALIDATION_RECEIVED", "JOB_COMPLETED"]),
+        (replace(JOB, state="queued", state_since=1.0), ["ACCEPTED"]),
+        (replace(JOB, state="queued", state_since=7.0, attempts=1), []),
+        (replace(JOB, state="failed", state_since=7.0, reason="no"), ["JOB_FAILED"]),
+        (replace(JOB, state="dead", state_since=7.0, reason="begun 5 times"), ["JOB_FAILED"]),
+        (replace(JOB, state="parked", state_since=7.0), []),
+        (
+            replace(JOB, state="completed", state_since=7.0, iteration=1),
+            ["VALIDATION_RECEIVED", "JOB_COMPLETED"],
+        ),
     ],
     ids=lambda value: value.state if isinstance(value, JobRow) else "",
 )
 def test_a_job_that_comes_into_a_state_is_told_of(job: JobRow, expected: list[str]) -> None:
-    messages = REPORTER.tell(job)
+    messages = REPORTER.state_reports(job)
 
     assert [one["status"] for one in statuses(messages)] == expected
     assert [one.exchange for one in messages if one.kind == "dead_letter"] == (
@@ -252,7 +256,7 @@ def test_a_job_that_comes_into_a_state_is_told_of(job: JobRow, expected: list[st
 
 
 def test_a_reason_is_cut_where_a_message_would_grow_without_end() -> None:
-    [message] = REPORTER.tell(replace(JOB, state="failed", reason="x" * 10_000))
+    [message] = REPORTER.state_reports(replace(JOB, state="failed", reason="x" * 10_000))
 
     assert len(message.body) < 2_000
 
@@ -271,7 +275,7 @@ async def test_a_job_of_many_targets_advances_with_each_step_and_each_end_of_one
     await outbox.append(target, [StepFinished(4.0, StepId("s0"), "ok")])
     await outbox.append(target, [StepFinished(5.0, StepId("s1"), "ok")])
 
-    advanced = [(run, beside) for run, beside in journal.alongside if beside.change is not None]
+    advanced = [(run, beside) for run, beside in journal.outbox_writes if beside.change is not None]
     [(run, beside)] = advanced
     [progress] = statuses(beside.messages)
     assert (run, beside.change) == (target, JobChange(JOB.job, "running", has_advanced=True))

@@ -13,7 +13,7 @@ from wavewright.engine.messages.requests import GoalRequest, JobRequest
 from wavewright.executor.job_store.records import DecisionId, DecisionMade, JobId
 from wavewright.executor.stores import open_stores
 from wavewright.planner.types import JsonObject
-from wavewright.tools.threads import THREADS_A_RUN
+from wavewright.tools.threads import THREADS_PER_RUN
 
 pytestmark = pytest.mark.anyio
 
@@ -233,7 +233,7 @@ async def test_a_job_of_hundreds_of_calls_that_wait_keeps_no_small_one_waiting(
     document: JsonObject = {"name": "large", "overrides": limits, "plan": {"steps": [*calls]}}
     async with in_process():
         await counterpart.send(JobRequest(job_id=large, job=document))
-        await yard.until(lambda: yard.calls().total() >= THREADS_A_RUN)
+        await yard.until(lambda: yard.calls().total() >= THREADS_PER_RUN)
         await counterpart.send(JobRequest(job_id=small, job=job(("say", "small"))))
         await counterpart.until_told(small, "JOB_COMPLETED")
         before_the_gate = yard.calls()
@@ -241,4 +241,4 @@ async def test_a_job_of_hundreds_of_calls_that_wait_keeps_no_small_one_waiting(
         await counterpart.until_told(large, "JOB_COMPLETED")
 
     assert before_the_gate["say small"] == 1
-    assert before_the_gate.total() == THREADS_A_RUN + 1
+    assert before_the_gate.total() == THREADS_PER_RUN + 1

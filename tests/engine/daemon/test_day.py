@@ -12,14 +12,14 @@ import pytest
 from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.yard import Counterpart, Yard, job
 from wavewright.config.model_settings import BudgetsSection
-from wavewright.engine.daemon.day import Day, PausingPurse, instant, next_day
+from wavewright.engine.daemon.day import DailyBudget, PausingBudgetStore, format_instant, next_day_start
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.requests import JobRequest
-from wavewright.engine.stopping import Stopper
-from wavewright.executor.brake import Brake
-from wavewright.executor.purse import MemoryPurse
+from wavewright.engine.stopping import CancellationToken
+from wavewright.executor.brake import DrainSignal
+from wavewright.executor.purse import MemoryBudgetStore
 from wavewright.planner.model_port import ModelUse
-from wavewright.planner.spending import Account, OverBudget, PutOff, Spend
+from wavewright.planner.spending import BudgetExceeded, BudgetScope, CallDeferred, Spend
 from wavewright.planner.types import JsonObject, RunId
 
 pytestmark = pytest.mark.anyio
@@ -54,81 +54,81 @@ class Told(list[tuple[str, float]]):
 
 
 def test_the_next_day_begins_at_midnight_utc() -> None:
-    assert next_day(0.0) == 86_400.0
-    assert next_day(86_399.9) == 86_400.0
-    assert next_day(86_400.0) == 172_800.0
+    assert next_day_start(0.0) == 86_400.0
+    assert next_day_start(86_399.9) == 86_400.0
+    assert next_day_start(86_400.0) == 172_800.0
 
 
 async def test_a_spent_day_is_told_once_and_is_over_at_midnight() -> None:
     clock, told = Clock(NOON), Told()
-    day = Day(clock, told)
+    day = DailyBudget(clock, told)
 
-    day.spend("no tokens are left", None)
-    day.spend("no tokens are left", None)
-    spent = day.until
-    clock.now = next_day(NOON)
+    day.mark_spent("no tokens are left", None)
+    day.mark_spent("no tokens are left", None)
+    spent = day.paused_until
+    clock.now = next_day_start(NOON)
     with anyio.fail_after(1):
-        await day.has_begun()
+        await day.wait_available()
 
-    assert told == [("no tokens are left", next_day(NOON))]
-    assert spent == next_day(NOON)
-    assert day.until is None
+    assert told == [("no tokens are left", next_day_start(NOON))]
+    assert spent == next_day_start(NOON)
+    assert day.paused_until is None
 
 
 async def test_a_clock_that_goes_back_does_not_begin_the_day_anew() -> None:
     clock = Clock(NOON)
-    day = Day(clock, Told())
+    day = DailyBudget(clock, Told())
 
-    day.spend("spent", None)
+    day.mark_spent("spent", None)
     clock.now -= 90_000
 
-    assert day.until == next_day(NOON)
+    assert day.paused_until == next_day_start(NOON)
 
 
 async def test_who_asks_for_more_than_the_day_has_left_is_stopped_and_not_refused() -> None:
-    day = Day(Clock(NOON), told := Told())
+    day = DailyBudget(Clock(NOON), told := Told())
     budgets = BudgetsSection.model_validate({"day": {"calls": 1}})
-    purse = PausingPurse(MemoryPurse(budgets, clock=Clock(NOON)), day)
-    account, stopper = Account(run=RUN), Stopper()
-    with day.stopping(RUN, stopper):
+    purse = PausingBudgetStore(MemoryBudgetStore(budgets, clock=Clock(NOON)), day)
+    account, stopper = BudgetScope(run=RUN), CancellationToken()
+    with day.stops_when_spent(RUN, stopper):
         await purse.settle(await purse.reserve(account, Spend(calls=1)), Spend(calls=1), USE)
-        with pytest.raises(PutOff):
+        with pytest.raises(CallDeferred):
             await purse.reserve(account, Spend(calls=1))
 
-    assert stopper.is_stopped
+    assert stopper.is_cancelled
     assert len(told) == 1
 
 
 async def test_a_call_that_is_under_way_when_the_day_is_spent_comes_to_its_end() -> None:
-    day, stopper, brake = Day(Clock(NOON), Told()), Stopper(), Brake()
-    brake.watch(lambda: True)
-    with day.stopping(RUN, stopper), stopper.scope(brake):
-        day.spend("nothing is left", RUN)
-        pulled, stopped = brake.is_pulled, stopper.is_stopped
-        brake.watch(lambda: False)
-        brake.look()
+    day, stopper, brake = DailyBudget(Clock(NOON), Told()), CancellationToken(), DrainSignal()
+    brake.attach(lambda: True)
+    with day.stops_when_spent(RUN, stopper), stopper.scope(brake):
+        day.mark_spent("nothing is left", RUN)
+        pulled, stopped = brake.is_draining, stopper.is_cancelled
+        brake.attach(lambda: False)
+        brake.notify_if_drained()
 
     assert (pulled, stopped) == (True, False)
-    assert stopper.is_stopped
+    assert stopper.is_cancelled
 
 
 async def test_the_run_of_a_target_stops_its_own_job_and_no_other() -> None:
-    day, mine, other = Day(Clock(NOON), Told()), Stopper(), Stopper()
-    with day.stopping(RUN, mine) as stopped_too, day.stopping(RunId("another"), other):
+    day, mine, other = DailyBudget(Clock(NOON), Told()), CancellationToken(), CancellationToken()
+    with day.stops_when_spent(RUN, mine) as stopped_too, day.stops_when_spent(RunId("another"), other):
         stopped_too(RunId("a target's"))
-        day.spend("nothing is left", RunId("a target's"))
+        day.mark_spent("nothing is left", RunId("a target's"))
 
-    assert (mine.is_stopped, other.is_stopped) == (True, False)
+    assert (mine.is_cancelled, other.is_cancelled) == (True, False)
 
 
 async def test_what_no_day_could_pay_for_is_refused() -> None:
     budgets = BudgetsSection.model_validate({"day": {"tokens": 10}, "run": {"tokens": 5}})
-    purse = PausingPurse(MemoryPurse(budgets), Day(time.time, told := Told()))
+    purse = PausingBudgetStore(MemoryBudgetStore(budgets), DailyBudget(time.time, told := Told()))
 
-    with pytest.raises(OverBudget, match="day"):
-        await purse.reserve(Account(), Spend(tokens=11))
-    with pytest.raises(OverBudget, match="run"):
-        await purse.reserve(Account(run=RUN), Spend(tokens=6))
+    with pytest.raises(BudgetExceeded, match="day"):
+        await purse.reserve(BudgetScope(), Spend(tokens=11))
+    with pytest.raises(BudgetExceeded, match="run"):
+        await purse.reserve(BudgetScope(run=RUN), Spend(tokens=6))
 
     assert told == []
 
@@ -145,11 +145,13 @@ async def test_what_no_day_could_pay_for_pauses_no_day_that_is_spent_in_part(
     budget: JsonObject, amount: Spend, spent: Spend
 ) -> None:
     budgets = BudgetsSection.model_validate({"day": budget})
-    purse = PausingPurse(MemoryPurse(budgets, clock=Clock(NOON)), Day(Clock(NOON), told := Told()))
-    await purse.settle(await purse.reserve(Account(run=RUN), spent), spent, USE)
+    purse = PausingBudgetStore(
+        MemoryBudgetStore(budgets, clock=Clock(NOON)), DailyBudget(Clock(NOON), told := Told())
+    )
+    await purse.settle(await purse.reserve(BudgetScope(run=RUN), spent), spent, USE)
 
-    with pytest.raises(OverBudget, match="day"):
-        await purse.reserve(Account(run=RUN), amount)
+    with pytest.raises(BudgetExceeded, match="day"):
+        await purse.reserve(BudgetScope(run=RUN), amount)
 
     assert told == []
 
@@ -159,8 +161,10 @@ async def test_what_is_put_aside_for_calls_under_way_is_waited_for_before_a_day_
     came_to: int, pauses: int
 ) -> None:
     budgets = BudgetsSection.model_validate({"day": {"tokens": 100}})
-    purse = PausingPurse(MemoryPurse(budgets, clock=Clock(NOON)), Day(Clock(NOON), told := Told()))
-    account, asked = Account(run=RUN), Spend(calls=1, tokens=30)
+    purse = PausingBudgetStore(
+        MemoryBudgetStore(budgets, clock=Clock(NOON)), DailyBudget(Clock(NOON), told := Told())
+    )
+    account, asked = BudgetScope(run=RUN), Spend(calls=1, tokens=30)
     others = [await purse.reserve(account, asked) for _ in range(3)]
     outcomes, before = list[str](), list[object]()
 
@@ -168,7 +172,7 @@ async def test_what_is_put_aside_for_calls_under_way_is_waited_for_before_a_day_
         try:
             await purse.reserve(account, asked)
             outcomes.append("given")
-        except PutOff:
+        except CallDeferred:
             outcomes.append("put off")
 
     async with anyio.create_task_group() as group:
@@ -185,13 +189,15 @@ async def test_what_is_put_aside_for_calls_under_way_is_waited_for_before_a_day_
 
 async def test_calls_that_ask_for_the_rest_of_a_day_at_once_do_not_wait_for_one_another() -> None:
     budgets = BudgetsSection.model_validate({"day": {"tokens": 100}})
-    purse = PausingPurse(MemoryPurse(budgets, clock=Clock(NOON)), Day(Clock(NOON), told := Told()))
+    purse = PausingBudgetStore(
+        MemoryBudgetStore(budgets, clock=Clock(NOON)), DailyBudget(Clock(NOON), told := Told())
+    )
     spent = Spend(calls=1, tokens=90)
-    await purse.settle(await purse.reserve(Account(run=RUN), spent), spent, USE)
+    await purse.settle(await purse.reserve(BudgetScope(run=RUN), spent), spent, USE)
 
     async def ask() -> None:
-        with pytest.raises(PutOff):
-            await purse.reserve(Account(run=RUN), Spend(calls=1, tokens=30))
+        with pytest.raises(CallDeferred):
+            await purse.reserve(BudgetScope(run=RUN), Spend(calls=1, tokens=30))
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
@@ -203,10 +209,12 @@ async def test_calls_that_ask_for_the_rest_of_a_day_at_once_do_not_wait_for_one_
 
 async def test_a_plan_is_held_against_a_whole_day_and_not_against_the_rest_of_one() -> None:
     budgets = BudgetsSection.model_validate({"day": {"calls": 3, "tokens": 100}})
-    purse = PausingPurse(MemoryPurse(budgets, clock=Clock(NOON)), Day(Clock(NOON), Told()))
-    await purse.reserve(Account(run=RUN), Spend(calls=3, tokens=40))
+    purse = PausingBudgetStore(
+        MemoryBudgetStore(budgets, clock=Clock(NOON)), DailyBudget(Clock(NOON), Told())
+    )
+    await purse.reserve(BudgetScope(run=RUN), Spend(calls=3, tokens=40))
 
-    left = (await purse.left(Account(run=RUN))).day
+    left = (await purse.left(BudgetScope(run=RUN))).day
 
     assert (left.calls, left.tokens, left.usd, left.seconds) == (3, 100, None, None)
 
@@ -227,7 +235,7 @@ async def test_a_spent_day_pauses_the_daemon_until_the_next(
     yard.write(more="budgets: {day: {calls: 2}}")
     clock = Clock(time.time())
     *done, second, third = (str(uuid4()) for _ in range(4))
-    midnight = instant(next_day(clock.now))
+    midnight = format_instant(next_day_start(clock.now))
     async with in_process(clock) as daemon:
         for one in done:
             await counterpart.send(JobRequest(job_id=one, job=job(("say", "one"))))
@@ -242,7 +250,7 @@ async def test_a_spent_day_pauses_the_daemon_until_the_next(
         # Another daemon knows at once.
         await yard.until(lambda: bool(after.said("budget_exhausted")))
         before_midnight = yard.calls()
-        clock.now = next_day(clock.now)
+        clock.now = next_day_start(clock.now)
         for one in (second, third):
             await counterpart.until_told(one, "JOB_COMPLETED")
 

@@ -13,10 +13,17 @@ from tests.engine.conftest import CommandLine
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.yard import PATIENCE, Counterpart, Yard, job
 from wavewright.engine.approvals import APPROVAL_SECONDS
-from wavewright.engine.daemon.decisions import Renewal
+from wavewright.engine.daemon.decisions import ApprovalRenewal
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.requests import JobRequest, UserDecisionResponse
-from wavewright.executor.job_store.records import Alongside, Decision, DecisionId, DecisionMade, JobId, JobRow
+from wavewright.executor.job_store.records import (
+    Decision,
+    DecisionId,
+    DecisionMade,
+    JobId,
+    JobRow,
+    OutboxWrites,
+)
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.stores import Stores, open_stores
 from wavewright.planner.types import JsonObject, RunId
@@ -205,7 +212,7 @@ async def answer_late(yard: Yard, asked: JsonObject) -> tuple[str, list[int]]:
     async with open_stores(yard.settings) as stores:
         made = DecisionMade(DecisionId(str(asked["decision_id"])), "approve", "somebody")
         receipt = await stores.jobs.decide(made)
-        renewal = Renewal(stores.jobs, stores.journal, time.time, faults.append)
+        renewal = ApprovalRenewal(stores.jobs, stores.journal, time.time, faults.append)
         renewed = [await renewal.renew(), await renewal.renew()]
     assert faults == []
     return receipt.action, renewed
@@ -224,7 +231,7 @@ async def test_an_answer_to_what_is_asked_no_more_keeps_no_job_from_its_rest(
         # One that its target waits for no more, as if it had failed meanwhile.
         stale = Decision(DecisionId(str(uuid4())), row.job, RunId("20261122-060000-abc123"), "plan", "Go?")
         await stores.journal.open_run(stale.run)
-        await stores.journal.append(stale.run, [], Alongside(decisions=(stale,)))
+        await stores.journal.append(stale.run, [], OutboxWrites(decisions=(stale,)))
         await stores.jobs.decide(DecisionMade(stale.id, "approve", "somebody"))
     async with in_process():
         # Else the job would be queued as soon as it is parked, time and again.

@@ -17,18 +17,18 @@ from tests.engine.daemon.yard import Counterpart, Yard, job
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import RunContext
 from wavewright.engine.daemon import work
-from wavewright.engine.daemon.day import Day
-from wavewright.engine.daemon.model_circuit import ModelCircuit
+from wavewright.engine.daemon.day import DailyBudget
+from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.messages.requests import JobRequest
-from wavewright.engine.operations.logs import Log
-from wavewright.engine.operations.watch import Watch
+from wavewright.engine.operations.logs import StructuredLog
+from wavewright.engine.operations.watch import Telemetry
 from wavewright.engine.pipeline import PipelineRun
 from wavewright.engine.services import open_services
 from wavewright.engine.session import run_request
-from wavewright.engine.stopping import Stopper
-from wavewright.executor.job_store.port import MOST_ATTEMPTS
-from wavewright.executor.job_store.records import JobId, JobRequested, MessageId, Receipt, Received
+from wavewright.engine.stopping import CancellationToken
+from wavewright.executor.job_store.port import MAX_ATTEMPTS
+from wavewright.executor.job_store.records import JobId, JobRequested, MessageId, Receipt, ReceivedMessage
 from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal_errors import EventDamaged, EventUnwritable, JournalError, JournalNotWritten
 from wavewright.executor.stores import open_stores
@@ -75,7 +75,7 @@ async def test_a_job_that_fails_unforeseen_every_time_is_laid_aside_and_its_neig
     counterpart: Counterpart, in_process: InProcess, failing: Failing
 ) -> None:
     poison, good = str(uuid4()), str(uuid4())
-    failing(MOST_ATTEMPTS)
+    failing(MAX_ATTEMPTS)
     async with in_process():
         await counterpart.send(JobRequest(job_id=poison, job=job(("say", "no"))))
         failed = await counterpart.until_told(poison, "JOB_FAILED")
@@ -84,7 +84,7 @@ async def test_a_job_that_fails_unforeseen_every_time_is_laid_aside_and_its_neig
         [letter] = await counterpart.dead_letters(1)
 
     assert "the unforeseen" in str(failed["reason"])
-    assert f"begun {MOST_ATTEMPTS} times" in str(letter.headers["x-wavewright-reason"])
+    assert f"begun {MAX_ATTEMPTS} times" in str(letter.headers["x-wavewright-reason"])
 
 
 @pytest.mark.anyio
@@ -116,7 +116,7 @@ async def test_a_run_that_has_not_begun_is_none_to_resume_by_hand(
     wanted = JobId(str(uuid4()))
     asked = JobRequested(wanted, {"job": job(("say", "it"))})
     async with open_stores(yard.settings) as stores:
-        await stores.jobs.receive(Received(MessageId(str(uuid4())), "job_request", "me", 1.0, asked))
+        await stores.jobs.receive(ReceivedMessage(MessageId(str(uuid4())), "job_request", "me", 1.0, asked))
         row = await stores.jobs.find_job(wanted)
     assert row is not None
 
@@ -143,25 +143,28 @@ async def test_a_fault_of_one_runs_journal_counts_against_its_job_and_not_agains
         raise fault
 
     monkeypatch.setattr(work, "run_request", run)
-    settings, watch = load_settings(tmp_path, {}), Watch(Log(agent="a", domain="d", stream=io.StringIO()))
+    settings, watch = (
+        load_settings(tmp_path, {}),
+        Telemetry(StructuredLog(agent="a", domain="d", stream=io.StringIO())),
+    )
     async with open_stores(settings) as stores, open_services(settings) as opened:
-        workshop = work.Workshop(
+        workshop = work.JobRunner(
             settings=settings,
             journal=stores.journal,
             jobs=stores.jobs,
-            opened=opened,
+            open_services=opened,
             reporter=Reporter(settings.daemon),
             watch=watch,
-            day=Day(time.time, lambda _reason, _until: None),
-            circuit=ModelCircuit(time.time, lambda _run: None),
-            nudge=lambda: None,
+            daily_budget=DailyBudget(time.time, lambda _reason, _until: None),
+            model_circuit=ModelCircuitBreaker(time.time, lambda _run: None),
+            wake_relay=lambda: None,
             clock=time.time,
         )
         asked = JobRequested(JobId(str(uuid4())), {"job": job(("say", "it"))})
-        await stores.jobs.receive(Received(MessageId(str(uuid4())), "job_request", "me", 1.0, asked))
+        await stores.jobs.receive(ReceivedMessage(MessageId(str(uuid4())), "job_request", "me", 1.0, asked))
         claimed = await stores.jobs.claim()
         assert claimed is not None
-        await workshop.work_on(claimed, Stopper())
+        await workshop.run_job(claimed, CancellationToken())
         row = await stores.jobs.find_job(claimed.job)
 
     assert row is not None

@@ -11,7 +11,7 @@ import pytest
 from tests.engine.daemon.conftest import StartDaemon
 from tests.engine.daemon.yard import Counterpart, Yard
 from wavewright.engine.fake_model.answers import AnswerMaker
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling
+from wavewright.engine.fake_model.server import FakeModelServer, asked_for, calling_tool
 from wavewright.engine.messages.requests import JobRequest
 from wavewright.planner.types import JsonObject
 
@@ -43,7 +43,12 @@ def plan(target: str) -> JsonObject:
 
 def searching(target: str) -> AnswerMaker:
     """Return what the model says in a loop of four questions, by how far that is; its second tool waits."""
-    said = (calling("say", text=target), calling("hold", text=target), calling("say", text="it"), "Found.")
+    said = (
+        calling_tool("say", text=target),
+        calling_tool("hold", text=target),
+        calling_tool("say", text="it"),
+        "Found.",
+    )
     return lambda request: said[sum(message.role == "tool" for message in request.messages)]
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.daemon.conftest import InProcess
 from tests.engine.daemon.yard import Counterpart, Yard, job
 from tests.support.tcp_proxy import TcpProxy
-from wavewright.engine.fake_model.server import Failure, FakeModelServer, asked_for, denied
+from wavewright.engine.fake_model.server import ApiError, FakeModelServer, asked_for, denied
 from wavewright.engine.messages.requests import JobRequest
 from wavewright.planner.types import JsonObject
 
@@ -38,7 +38,7 @@ def modelled(yard: Yard, model_server: FakeModelServer, monkeypatch: pytest.Monk
     ("failure", "said"),
     [
         pytest.param(denied(401), "denied the request (HTTP 401)", id="a bad key"),
-        pytest.param(Failure(429), "overloaded or out of order (HTTP 429)", id="a rate limit"),
+        pytest.param(ApiError(429), "overloaded or out of order (HTTP 429)", id="a rate limit"),
     ],
 )
 async def test_jobs_wait_with_the_reason_until_a_probe_is_answered(
@@ -46,7 +46,7 @@ async def test_jobs_wait_with_the_reason_until_a_probe_is_answered(
     counterpart: Counterpart,
     in_process: InProcess,
     model_server: FakeModelServer,
-    failure: Failure,
+    failure: ApiError,
     said: str,
 ) -> None:
     # The review, and the first probe.

@@ -140,7 +140,7 @@ async def test_a_daemon_that_stops_is_not_ready_while_its_jobs_are_written_down(
         [served] = running.said("health_served")
         await counterpart.send(JobRequest(job_id=str(uuid4()), job=job(("hold", "on"))))
         await yard.until(lambda: yard.calls()["hold on"] == 1)
-        running.stopping.ask("a test")
+        running.stopping.request("a test")
         stopping = await asked(port_of(served["place"]), "/ready", 503)
         yard.open_gate()
 

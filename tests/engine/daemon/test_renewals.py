@@ -9,9 +9,8 @@ from uuid import uuid4
 import pytest
 
 from wavewright.config.settings import load_settings
-from wavewright.engine.daemon.decisions import Renewal
+from wavewright.engine.daemon.decisions import ApprovalRenewal
 from wavewright.executor.job_store.records import (
-    Alongside,
     Decision,
     DecisionId,
     JobChange,
@@ -19,7 +18,8 @@ from wavewright.executor.job_store.records import (
     JobRequested,
     JobRow,
     MessageId,
-    Received,
+    OutboxWrites,
+    ReceivedMessage,
 )
 from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal_errors import JournalError, JournalNotWritten
@@ -48,17 +48,17 @@ async def park(stores: Stores, job: JobRow) -> None:
 
 async def park_with_expired_question(stores: Stores) -> JobRow:
     asked = JobRequested(JobId(str(uuid4())), {"job": {}})
-    await stores.jobs.receive(Received(MessageId(str(uuid4())), "job_request", "me", 1.0, asked))
+    await stores.jobs.receive(ReceivedMessage(MessageId(str(uuid4())), "job_request", "me", 1.0, asked))
     job = await claim(stores)
     decision = Decision(DecisionId(str(uuid4())), job.job, job.run, "plan", "Go?", expires=NOW - 1)
-    await stores.journal.append(job.run, [], Alongside(decisions=(decision,)))
+    await stores.journal.append(job.run, [], OutboxWrites(decisions=(decision,)))
     await park(stores, job)
     return job
 
 
-def renewal_of(stores: Stores) -> Renewal:
+def renewal_of(stores: Stores) -> ApprovalRenewal:
     faults = list[JournalError]()
-    return Renewal(stores.jobs, stores.journal, lambda: NOW, faults.append)
+    return ApprovalRenewal(stores.jobs, stores.journal, lambda: NOW, faults.append)
 
 
 async def test_a_job_that_could_not_be_queued_can_be_queued_the_next_time(

@@ -6,11 +6,11 @@ import json
 from dataclasses import replace
 
 from wavewright.config.daemon_settings import DaemonSection
-from wavewright.config.redaction import MARK, Redactor
+from wavewright.config.redaction import REDACTED, Redactor
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.rules import WireRules
+from wavewright.engine.messages.rules import AcceptanceRules
 from wavewright.executor.job_store.records import JobId, JobRequested, JobRow
 from wavewright.planner.types import JsonObject, RunId
 
@@ -22,14 +22,14 @@ DEAD = JobRow(
     state="dead",
     request={"job": {"name": "words"}, "source_agent": "ui_backend"},
     received=1_780_315_200.0,
-    since=1_780_315_260.0,
+    state_since=1_780_315_260.0,
     attempts=5,
     reason=f"begun 5 times; the last that it said: 401 for {CANARY}",
 )
 
 
 def test_a_job_that_was_given_up_is_laid_aside_with_the_reason_and_its_request() -> None:
-    failed, letter = Reporter(DaemonSection()).tell(DEAD)
+    failed, letter = Reporter(DaemonSection()).state_reports(DEAD)
 
     assert json.loads(failed.body)["payload"]["status"] == "JOB_FAILED"
     assert (letter.exchange, letter.routing_key) == ("knowledge.dlx", "agent.world_lore_researcher")
@@ -42,10 +42,10 @@ def test_a_job_that_was_given_up_is_laid_aside_with_the_reason_and_its_request()
 def test_what_was_given_up_can_be_sent_again_as_it_lies_among_the_dead_letters() -> None:
     goal: JsonObject = {"goal": "Tell", "depth": 1, "budget_tokens": 500, "zone_name": "Westfall"}
     sent: JsonObject = {**goal, "source_agent": "ui_backend", "correlation_id": CORRELATION}
-    *_, letter = Reporter(DaemonSection(), b"0123456789abcdef").tell(replace(DEAD, request=sent))
+    *_, letter = Reporter(DaemonSection(), b"0123456789abcdef").state_reports(replace(DEAD, request=sent))
     delivery = Delivery(body=letter.body, routing_key=letter.routing_key, content_type="application/json")
 
-    received = decode(delivery, WireRules("world_lore_researcher"), DEAD.since)
+    received = decode(delivery, AcceptanceRules("world_lore_researcher"), DEAD.state_since)
 
     assert received.source == "ui_backend"
     assert isinstance(received.request, JobRequested)
@@ -58,23 +58,25 @@ def test_reports_are_made_while_another_thread_forgets_the_jobs_told_of() -> Non
         def __setitem__(self, job: JobId, redactor: Redactor) -> None:
             """Keep nothing: the other thread has cleared it."""
 
-    reporter = Reporter(DaemonSection(), redactor=Redactor([CANARY]), _of_jobs=ForgottenAtOnce())
+    reporter = Reporter(DaemonSection(), redactor=Redactor([CANARY]), _redactors=ForgottenAtOnce())
 
-    assert reporter.tell(DEAD) == Reporter(DaemonSection(), redactor=Redactor([CANARY])).tell(DEAD)
+    assert reporter.state_reports(DEAD) == Reporter(
+        DaemonSection(), redactor=Redactor([CANARY])
+    ).state_reports(DEAD)
 
 
 def test_no_secret_goes_out_with_the_reason_of_a_failure() -> None:
     reporter = Reporter(DaemonSection(), redactor=Redactor([CANARY]))
 
-    for message in reporter.tell(DEAD):
+    for message in reporter.state_reports(DEAD):
         assert CANARY not in message.body.decode()
         assert CANARY not in str(message.headers)
-        assert MARK in message.body.decode() + str(message.headers)
+        assert REDACTED in message.body.decode() + str(message.headers)
 
 
 def test_what_a_job_hands_over_under_a_secrets_name_is_in_nothing_that_is_told_of_it() -> None:
     document: JsonObject = {"name": "words", "variables": {"api_key": CANARY}}
-    failed, letter = Reporter(DaemonSection()).tell(replace(DEAD, request={"job": document}))
+    failed, letter = Reporter(DaemonSection()).state_reports(replace(DEAD, request={"job": document}))
 
     assert CANARY not in failed.body.decode()
     assert CANARY not in str(letter.headers)
@@ -84,4 +86,4 @@ def test_what_a_job_hands_over_under_a_secrets_name_is_in_nothing_that_is_told_o
 def test_what_is_told_again_is_told_in_the_same_bytes() -> None:
     reporter = Reporter(DaemonSection(), b"0123456789abcdef")
 
-    assert reporter.tell(DEAD) == reporter.tell(DEAD)
+    assert reporter.state_reports(DEAD) == reporter.state_reports(DEAD)

@@ -11,9 +11,9 @@ import pytest
 
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.yard import Counterpart, Yard, job
-from wavewright.engine.cli.daemon_command import settle
-from wavewright.engine.daemon.loop_watch import STALL_CODE
-from wavewright.engine.daemon.stopping import end_by_timer
+from wavewright.engine.cli.daemon_command import freeze_startup_objects
+from wavewright.engine.daemon.loop_watch import STALL_EXIT_CODE
+from wavewright.engine.daemon.stopping import exit_by_timer
 from wavewright.engine.messages.requests import JobRequest
 from wavewright.executor.job_store.records import JobId
 from wavewright.executor.stores import open_stores
@@ -68,7 +68,7 @@ async def test_a_step_that_stops_the_event_loop_ends_the_daemon_which_says_where
     async with open_stores(stalling.settings) as stores:
         left = await stores.jobs.find_job(JobId(wanted))
 
-    assert code == STALL_CODE
+    assert code == STALL_EXIT_CODE
     line = stalled.lines[-1]
     assert (line["event"], line["action"], line["jobs"]) == ("loop_stalled", "end", [wanted])
     assert "yard.py" in str(line["where"])
@@ -122,9 +122,9 @@ async def test_a_step_that_holds_the_interpreter_ends_the_daemon_as_well(
 
 
 async def test_threads_that_work_at_the_same_time_do_not_use_up_the_time_of_the_loop() -> None:
-    end_by_timer(1_000.0)
+    exit_by_timer(1_000.0)
     left, _ = signal.getitimer(signal.ITIMER_PROF)
-    end_by_timer(0.0)
+    exit_by_timer(0.0)
 
     processors = len(os.sched_getaffinity(0))
     assert 1_000.0 * (processors - 0.5) < left <= 1_000.0 * processors + 1
@@ -148,7 +148,7 @@ async def test_a_stall_that_ends_is_told_of_and_what_waited_goes_on(
 async def test_what_the_start_has_made_is_looked_through_for_garbage_no_more() -> None:
     before = gc.get_threshold()
     try:
-        settle()
+        freeze_startup_objects()
 
         assert len(gc.get_objects()) < gc.get_freeze_count()
     finally:

@@ -23,7 +23,7 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from tests.support.rabbitmq import own_topology
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.bus.topology import Topology
-from wavewright.engine.messages.encoding import Address, encode
+from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.requests import RequestPayload
 from wavewright.executor.job_store.records import MessageId
 from wavewright.planner.types import JsonObject
@@ -175,7 +175,7 @@ class Counterpart:
         self, payload: RequestPayload, *, message: str | None = None, key: bytes | None = None
     ) -> None:
         """Send a request."""
-        address = Address(
+        address = MessageAddress(
             "tester", "world_lore_researcher", self._yard.topology.exchange, self._yard.topology.intake, key
         )
         made = encode(

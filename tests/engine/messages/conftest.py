@@ -12,8 +12,8 @@ from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal_sqlite import SqliteJournal
 from wavewright.executor.postgres.jobs import PostgresJobStore
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.postgres.purse import PostgresPurse
-from wavewright.executor.purse_sqlite import SqlitePurse
+from wavewright.executor.postgres.purse import PostgresBudgetStore
+from wavewright.executor.purse_sqlite import SqliteBudgetStore
 from wavewright.executor.stores import Stores
 
 
@@ -21,10 +21,10 @@ from wavewright.executor.stores import Stores
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
     if request.param == "sqlite":
         path = tmp_path / "journal.sqlite"
-        async with SqliteJournal(path) as journal, SqlitePurse(path) as purse:
+        async with SqliteJournal(path) as journal, SqliteBudgetStore(path) as purse:
             yield Stores(journal, SqliteJobStore(journal), purse)
         return
     server: PostgresServer = request.getfixturevalue("postgres")
     url = server.database()
-    async with PostgresJournal(url) as in_database, PostgresPurse(url) as shared:
+    async with PostgresJournal(url) as in_database, PostgresBudgetStore(url) as shared:
         yield Stores(in_database, PostgresJobStore(in_database), shared)

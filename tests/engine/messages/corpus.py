@@ -17,12 +17,11 @@ from typing import NotRequired, TypedDict, cast
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.engine.messages.envelope import RequestType
-from wavewright.engine.messages.refusals import Refused
-from wavewright.engine.messages.rules import Identity, WireRules
+from wavewright.engine.messages.refusals import MessageRejected
+from wavewright.engine.messages.rules import AcceptanceRules, SenderIdentity
 from wavewright.engine.messages.signatures import SIGNATURE_HEADER, sign
-from wavewright.executor.job_store.port import Tell
+from wavewright.executor.job_store.port import ProjectJob
 from wavewright.executor.job_store.records import (
-    Alongside,
     Decision,
     DecisionId,
     DecisionMade,
@@ -32,12 +31,13 @@ from wavewright.executor.job_store.records import (
     JobRow,
     JobState,
     MessageId,
+    OutboxWrites,
     Receipt,
-    Received,
+    ReceivedMessage,
 )
 from wavewright.executor.job_store.sqlite import SqliteJobStore
 from wavewright.executor.journal_sqlite import SqliteJournal
-from wavewright.executor.purse_sqlite import SqlitePurse
+from wavewright.executor.purse_sqlite import SqliteBudgetStore
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import JsonObject
 
@@ -119,13 +119,13 @@ class Desk:
     """Takes messages in as the daemon does, over a real store."""
 
     stores: Stores
-    rules: WireRules
+    rules: AcceptanceRules
     now: float
 
     async def take(self, delivery: Delivery) -> Receipt:
         try:
             message = decode(delivery, self.rules, self.now)
-        except Refused as refused:
+        except MessageRejected as refused:
             return Receipt("dead_letter", refused.kind, refused.reason)
         return await self.stores.jobs.receive(message)
 
@@ -134,7 +134,7 @@ class Desk:
         assert job is not None
         return job
 
-    async def fail_until_dead(self, tell: Tell) -> None:
+    async def fail_until_dead(self, tell: ProjectJob) -> None:
         """Begin every job that waits and let its attempt fail, until none waits any more."""
         while (job := await self.stores.jobs.claim(tell=tell)) is not None:
             await self.stores.jobs.change(JobChange(job.job, "queued", is_failed_attempt=True))
@@ -151,7 +151,7 @@ async def furnished(stores: Stores, agreed: Contract) -> Desk:
 @asynccontextmanager
 async def open_desk(path: Path, agreed: Contract) -> AsyncGenerator[Desk]:
     """Open a SQLite file that holds what the contract says."""
-    async with SqliteJournal(path) as journal, SqlitePurse(path) as purse:
+    async with SqliteJournal(path) as journal, SqliteBudgetStore(path) as purse:
         yield await furnished(Stores(journal, SqliteJobStore(journal), purse), agreed)
 
 
@@ -159,14 +159,16 @@ async def _furnish(desk: Desk, state: _State) -> None:
     jobs = desk.stores.jobs
     for name, stated in state["jobs"].items():
         seen = MessageId(state["seen"][0] if stated["status"] == "completed" else name)
-        await jobs.receive(Received(seen, "job_request", "somebody", desk.now, JobRequested(JobId(name), {})))
+        await jobs.receive(
+            ReceivedMessage(seen, "job_request", "somebody", desk.now, JobRequested(JobId(name), {}))
+        )
         job = await desk.begin()
         if stated["status"] == "running":
             asked = tuple(
                 question_of(DecisionId(one), job, tuple(decision["options"]))
                 for one, decision in state["decisions"].items()
             )
-            await desk.stores.journal.append(job.run, [], Alongside(decisions=asked))
+            await desk.stores.journal.append(job.run, [], OutboxWrites(decisions=asked))
         end: JobState = "completed" if stated["status"] == "completed" else "awaiting"
         await jobs.change(
             JobChange(job.job, end, iteration=stated["iteration"], package=stated["package_id"])
@@ -180,11 +182,12 @@ def question_of(name: DecisionId, job: JobRow, options: tuple[str, ...]) -> Deci
     return Decision(id=name, job=job.job, run=job.run, subject="question", question="Which?", options=options)
 
 
-def rules_of(agreed: Contract) -> WireRules:
+def rules_of(agreed: Contract) -> AcceptanceRules:
     identities = {
-        name: Identity(one["user_id"], frozenset(one["may_send"])) for name, one in agreed["identity"].items()
+        name: SenderIdentity(one["user_id"], frozenset(one["may_send"]))
+        for name, one in agreed["identity"].items()
     }
-    return WireRules(
+    return AcceptanceRules(
         agent="world_lore_researcher",
         max_body=agreed["max_body"],
         max_depth=agreed["max_depth"],

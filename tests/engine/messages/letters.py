@@ -8,9 +8,9 @@ from typing import Any, TypeAlias, cast
 
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.refusals import Refused
-from wavewright.engine.messages.rules import Identity, WireRules
-from wavewright.executor.job_store.records import Received
+from wavewright.engine.messages.refusals import MessageRejected
+from wavewright.engine.messages.rules import AcceptanceRules, SenderIdentity
+from wavewright.executor.job_store.records import ReceivedMessage
 
 Loose: TypeAlias = dict[str, object]
 """An object that may be anything but sound."""
@@ -18,11 +18,11 @@ Loose: TypeAlias = dict[str, object]
 NOW = 1_776_159_000.0
 """2026-04-14T09:30:00Z."""
 JOB = "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0e01"
-RULES = WireRules(
+RULES = AcceptanceRules(
     agent="world_lore_researcher",
     identities={
-        "ui_backend": Identity("svc_ui", frozenset({"job_request", "user_decision_response"})),
-        "world_lore_validator": Identity("svc_validator", frozenset({"validation_result"})),
+        "ui_backend": SenderIdentity("svc_ui", frozenset({"job_request", "user_decision_response"})),
+        "world_lore_validator": SenderIdentity("svc_validator", frozenset({"validation_result"})),
     },
 )
 GOAL: Loose = {
@@ -69,14 +69,14 @@ def delivered(document: object, **properties: Any) -> Delivery:
     return replace(sound, **properties)
 
 
-def decoded(delivery: Delivery, rules: WireRules = RULES) -> Received:
+def decoded(delivery: Delivery, rules: AcceptanceRules = RULES) -> ReceivedMessage:
     return decode(delivery, rules, NOW)
 
 
-def refusal(delivery: Delivery, rules: WireRules = RULES) -> str | None:
+def refusal(delivery: Delivery, rules: AcceptanceRules = RULES) -> str | None:
     """Return the kind by which a delivery is refused; none where it is taken in."""
     try:
         decode(delivery, rules, NOW)
-    except Refused as refused:
+    except MessageRejected as refused:
         return refused.kind
     return None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.messages.corpus import CASES, Row, contract, delivery_of, furnished, open_desk, rows
-from wavewright.executor.job_store.port import MOST_ATTEMPTS, tell_nobody
+from wavewright.executor.job_store.port import MAX_ATTEMPTS, project_nothing
 from wavewright.executor.stores import Stores
 
 JUDGED_BY_STORE = {
@@ -28,11 +28,11 @@ async def test_a_message_of_the_corpus_ends_as_its_contract_says(row: Row, tmp_p
 
         if row["kind"] == "max_deliveries":
             # A sound message whose job always fails: it is one job, begun a few times, and then given up.
-            await desk.fail_until_dead(tell_nobody)
+            await desk.fail_until_dead(project_nothing)
             assert first.action == "accept"
             assert {other.action for other in others} == {"ack_duplicate"}
             [dead] = await desk.stores.jobs.list_jobs(["dead"])
-            assert dead.attempts == MOST_ATTEMPTS
+            assert dead.attempts == MAX_ATTEMPTS
         else:
             assert first.action in row["actions"]
             assert first.kind == (row["kind"] if first.action != "accept" else None)

@@ -22,16 +22,16 @@ from wavewright.config.daemon_settings import DaemonSection, QueuesSection
 from wavewright.config.settings import load_settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
-from wavewright.engine.daemon.day import Day
-from wavewright.engine.daemon.intake import Intake
-from wavewright.engine.daemon.model_circuit import ModelCircuit
+from wavewright.engine.daemon.day import DailyBudget
+from wavewright.engine.daemon.intake import MessageHandler
+from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.daemon.slots import Dispatcher
-from wavewright.engine.daemon.work import Workshop
+from wavewright.engine.daemon.work import JobRunner
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.engine.messages.signatures import SIGNATURE_HEADER, sign
-from wavewright.engine.operations.logs import Log
-from wavewright.engine.operations.watch import Watch
+from wavewright.engine.operations.logs import StructuredLog
+from wavewright.engine.operations.watch import Telemetry
 from wavewright.engine.services import open_services
 from wavewright.executor.job_store.records import JobId
 
@@ -93,7 +93,7 @@ async def street(broker: Broker | RunningBroker) -> AsyncIterator[Street]:
 
 
 @asynccontextmanager
-async def open_workshop(desk: Desk, street: Street, folder: Path) -> AsyncGenerator[Workshop]:
+async def open_workshop(desk: Desk, street: Street, folder: Path) -> AsyncGenerator[JobRunner]:
     settings = load_settings(folder, {})
     section = DaemonSection(
         exchange=street.topology.exchange,
@@ -101,16 +101,16 @@ async def open_workshop(desk: Desk, street: Street, folder: Path) -> AsyncGenera
         queues=QueuesSection(intake=street.topology.intake, status=street.topology.outlets[1]),
     )
     async with open_services(settings) as opened:
-        yield Workshop(
+        yield JobRunner(
             settings=settings,
             journal=desk.stores.journal,
             jobs=desk.stores.jobs,
-            opened=opened,
+            open_services=opened,
             reporter=Reporter(section),
-            watch=Watch(Log(agent="tester", domain="tests", stream=io.StringIO())),
-            day=Day(lambda: desk.now, lambda _reason, _until: None),
-            circuit=ModelCircuit(lambda: desk.now, lambda _run: None),
-            nudge=street.bus.nudge,
+            watch=Telemetry(StructuredLog(agent="tester", domain="tests", stream=io.StringIO())),
+            daily_budget=DailyBudget(lambda: desk.now, lambda _reason, _until: None),
+            model_circuit=ModelCircuitBreaker(lambda: desk.now, lambda _run: None),
+            wake_relay=street.bus.wake_relay,
             clock=lambda: desk.now,
         )
 
@@ -155,13 +155,13 @@ async def test_a_message_comes_to_its_end_and_the_good_one_behind_it_is_taken_in
         open_desk(tmp_path / "journal.sqlite", contract()) as desk,
         open_workshop(desk, street, tmp_path) as workshop,
     ):
-        intake = Intake(bus, workshop, desk.rules, Dispatcher(workshop, 1))
+        intake = MessageHandler(bus, workshop, desk.rules, Dispatcher(workshop, 1))
         with anyio.fail_after(PATIENCE):
             for _ in range(row["deliveries"] + 1):
-                await intake.take_in(await bus.take())
+                await intake.handle(await bus.take())
         assert sum(pauses) < A_MOMENT
         if row["kind"] == "max_deliveries":
-            await desk.fail_until_dead(workshop.reporter.tell)
+            await desk.fail_until_dead(workshop.reporter.state_reports)
             await bus.flush(desk.stores.jobs)
         good = await desk.stores.jobs.find_job(GOOD_JOB)
 

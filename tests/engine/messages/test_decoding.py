@@ -21,9 +21,9 @@ from tests.engine.messages.letters import (
     refusal,
     without,
 )
-from wavewright.engine.daemon.slots import SMALL
+from wavewright.engine.daemon.slots import SMALL_JOB_WEIGHT
 from wavewright.engine.messages.decoding import decode
-from wavewright.engine.messages.refusals import Refused
+from wavewright.engine.messages.refusals import MessageRejected
 from wavewright.executor.job_store.records import DecisionMade, JobId, JobRequested, VerdictGiven
 
 DOCUMENT: Loose = {
@@ -62,7 +62,7 @@ def test_a_job_weighs_what_its_plan_or_its_tokens_suggest() -> None:
     assert weight({"job_id": JOB, "job": {"goal_template": "word_ranking"}}) == 1
     assert weight({"job_id": JOB, "job": DOCUMENT | {"targets": {"first": ["A", "B", "C"]}}}) == 6
     # Nobody knows what its waves will find, and it is no small one.
-    assert weight({"job_id": JOB, "job": {"targets": {"first": ["A"], "depth": 2}}}) > SMALL
+    assert weight({"job_id": JOB, "job": {"targets": {"first": ["A"], "depth": 2}}}) > SMALL_JOB_WEIGHT
     assert weight({"job_id": JOB, "job": {"targets": ["A"]}}) == 1
     assert weight(GOAL | {"budget_tokens": 1}) < weight(GOAL | {"budget_tokens": 500_000})
 
@@ -314,7 +314,7 @@ def test_what_a_sender_writes_into_headers_and_properties_decides_nothing() -> N
 def test_a_goal_is_refused_where_no_goal_template_is_for_it() -> None:
     rules = replace(RULES, takes_goals=False)
 
-    with pytest.raises(Refused, match="no goal template is configured"):
+    with pytest.raises(MessageRejected, match="no goal template is configured"):
         decode(delivered(envelope(GOAL)), rules, NOW)
     assert refusal(delivered(envelope({"job_id": JOB, "job": DOCUMENT})), rules) is None
 
@@ -322,7 +322,7 @@ def test_a_goal_is_refused_where_no_goal_template_is_for_it() -> None:
 def test_a_refusal_names_the_place_and_what_would_be_right() -> None:
     broken = envelope(GOAL | {"depth": 9, "zone_name": "a\nb", "budget_tokens": "many"})
 
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(MessageRejected) as caught:
         decode(delivered(broken), RULES, NOW)
 
     assert caught.value.reason == (
@@ -357,7 +357,7 @@ def test_a_refusal_repeats_no_word_of_the_message() -> None:
     ]
 
     for delivery in (*map(delivered, places), *map(delivered, bodies)):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(MessageRejected) as caught:
             decode(delivery, RULES, NOW)
         assert canary not in str(caught.value)
         assert caught.value.__cause__ is None

@@ -12,17 +12,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.engine.messages.letters import JOB, NOW, RULES
-from wavewright.config.redaction import MARK, Redactor
+from wavewright.config.redaction import REDACTED, Redactor
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.encoding import Address, correlation_of, encode, sender_of
+from wavewright.engine.messages.encoding import MessageAddress, correlation_of, encode, sender_of
 from wavewright.engine.messages.envelope import Envelope
 from wavewright.engine.messages.ids import decision_id, message_id, package_id
-from wavewright.engine.messages.refusals import Refused
+from wavewright.engine.messages.refusals import MessageRejected
 from wavewright.engine.messages.reports import (
     REPORTS,
     JobStatusUpdate,
-    Package,
+    PackageReport,
     ReportPayload,
     ResearchPackage,
     UserDecisionRequired,
@@ -35,13 +35,13 @@ from wavewright.engine.messages.requests import (
     UserDecisionResponse,
     ValidationResult,
 )
-from wavewright.engine.messages.wire_json import read_wire_json
+from wavewright.engine.messages.wire_json import read_strict_json
 from wavewright.executor.job_store.records import (
     DecisionMade,
     JobId,
     JobRequested,
     JobRow,
-    Outgoing,
+    OutgoingMessage,
     VerdictGiven,
 )
 from wavewright.planner.types import JsonObject, RunId
@@ -49,7 +49,7 @@ from wavewright.planner.types import JsonObject, RunId
 KEY = b"a key that nobody else has"
 JOB_ID = JobId(JOB)
 MESSAGE = message_id(JOB_ID, 1, "job_status", "ACCEPTED")
-TO_US = Address("ui_backend", RULES.agent, "knowledge.topic", "agent.world_lore_researcher")
+TO_US = MessageAddress("ui_backend", RULES.agent, "knowledge.topic", "agent.world_lore_researcher")
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30)
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=30)
@@ -85,7 +85,7 @@ requests: st.SearchStrategy[RequestPayload] = st.one_of(
     st.builds(UserDecisionResponse, decision_id=uuids, choice=texts),
 )
 reports: st.SearchStrategy[ReportPayload] = st.one_of(
-    st.builds(Package, job_id=uuids, package_id=texts, iteration=st.integers(1, 10), package=objects),
+    st.builds(PackageReport, job_id=uuids, package_id=texts, iteration=st.integers(1, 10), package=objects),
     st.builds(
         JobStatusUpdate,
         job_id=uuids,
@@ -105,11 +105,13 @@ reports: st.SearchStrategy[ReportPayload] = st.one_of(
 instants = st.floats(1_500_000_000, 2_500_000_000)
 
 
-def sent(payload: RequestPayload | ReportPayload, *, key: bytes | None = None, at: float = NOW) -> Outgoing:
+def sent(
+    payload: RequestPayload | ReportPayload, *, key: bytes | None = None, at: float = NOW
+) -> OutgoingMessage:
     return encode(payload, replace(TO_US, key=key), message=MESSAGE, correlation=JOB, at=at, job=JOB_ID)
 
 
-def arrived(outgoing: Outgoing) -> Delivery:
+def arrived(outgoing: OutgoingMessage) -> Delivery:
     """Return a message as its reader's broker delivers it."""
     return Delivery(
         body=outgoing.body,
@@ -121,7 +123,7 @@ def arrived(outgoing: Outgoing) -> Delivery:
     )
 
 
-def read(outgoing: Outgoing) -> JsonObject:
+def read(outgoing: OutgoingMessage) -> JsonObject:
     return cast("JsonObject", json.loads(outgoing.body))
 
 
@@ -175,9 +177,9 @@ def test_a_report_can_be_read_by_its_own_model(payload: ReportPayload) -> None:
 @given(st.dictionaries(st.text(max_size=4), st.text(st.characters(), max_size=8), max_size=4))
 @example({"a": "half of a pair: \ud83d", "b\0": "nothing: \0", "c": "whole: \U0001f600"})
 def test_texts_that_go_out_can_be_read_as_strictly_as_those_that_come_in(found: dict[str, str]) -> None:
-    package = Package(job_id=JOB, package_id="p", iteration=1, package={"found": {**found}})
+    package = PackageReport(job_id=JOB, package_id="p", iteration=1, package={"found": {**found}})
 
-    document = read_wire_json(sent(package).body, max_depth=32)
+    document = read_strict_json(sent(package).body, max_depth=32)
 
     shown = {fit(name): fit(text) for name, text in found.items()}
     assert cast("JsonObject", document["payload"])["package"] == {"found": shown}
@@ -289,7 +291,7 @@ def test_ids_of_different_things_differ() -> None:
 def refused(delivery: Delivery, key: bytes = KEY) -> str | None:
     try:
         decode(delivery, replace(RULES, identities={}, key=key), NOW)
-    except Refused as refusal:
+    except MessageRejected as refusal:
         return refusal.kind
     return None
 
@@ -315,7 +317,7 @@ def test_a_signed_message_is_taken_in_by_whoever_has_the_key() -> None:
         pytest.param(replace(ANSWER, body=ANSWER.body.replace(b"09:30:00", b"09:30:01")), id="another time"),
     ],
 )
-def test_a_message_is_refused_where_it_is_not_what_was_signed(changed: Outgoing) -> None:
+def test_a_message_is_refused_where_it_is_not_what_was_signed(changed: OutgoingMessage) -> None:
     assert refused(arrived(changed)) == "bad_signature"
 
 
@@ -344,7 +346,7 @@ CANARY = "correct-horse-battery"
         UserDecisionRequired(
             question="Which?", options=[CANARY], context=f'{{"key": "{CANARY}"}}', decision_id=JOB
         ),
-        Package(
+        PackageReport(
             job_id=JOB, package_id="p", iteration=1, package={"documents": [{CANARY: f"it is {CANARY}."}]}
         ),
         ResearchPackage(
@@ -364,16 +366,16 @@ def test_a_secret_that_is_known_never_goes_out(payload: ReportPayload) -> None:
 
     assert CANARY in sent(payload).body.decode()
     assert CANARY not in outgoing.body.decode()
-    assert MARK in outgoing.body.decode()
+    assert REDACTED in outgoing.body.decode()
 
 
 def test_a_sentence_loses_also_what_only_looks_like_a_secret() -> None:
     reason = "the provider refused sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
 
     status = sent(JobStatusUpdate(job_id=JOB, status="JOB_FAILED", reason=reason))
-    package = sent(Package(job_id=JOB, package_id="p", iteration=1, package={"read": reason}))
+    package = sent(PackageReport(job_id=JOB, package_id="p", iteration=1, package={"read": reason}))
 
-    assert cast("JsonObject", read(status)["payload"])["reason"] == f"the provider refused {MARK}"
+    assert cast("JsonObject", read(status)["payload"])["reason"] == f"the provider refused {REDACTED}"
     assert cast("JsonObject", read(package)["payload"])["package"] == {"read": reason}
 
 

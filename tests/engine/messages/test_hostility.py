@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.engine.messages.letters import ANSWER, GOAL, NOW, RULES, VERDICT, Loose, delivered, envelope
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.refusals import Refused
-from wavewright.executor.job_store.records import Received
+from wavewright.engine.messages.refusals import MessageRejected
+from wavewright.executor.job_store.records import ReceivedMessage
 
 KEYED = replace(RULES, key=b"a key")
 SOUND = [envelope(GOAL), envelope(VERDICT, "validation_result"), envelope(ANSWER, "user_decision_response")]
@@ -69,10 +69,10 @@ def spoilt(draw: st.DrawFn) -> object:
     return document
 
 
-def outcome(delivery: Delivery) -> Received | Refused:
+def outcome(delivery: Delivery) -> ReceivedMessage | MessageRejected:
     try:
         return decode(delivery, RULES, NOW)
-    except Refused as refused:
+    except MessageRejected as refused:
         return refused
 
 
@@ -82,14 +82,14 @@ def outcome(delivery: Delivery) -> Received | Refused:
 @example(b"9" * 100_000)
 @example(b'"' + b"\\" * 100_000)
 def test_no_body_is_more_than_refused(body: bytes) -> None:
-    assert isinstance(outcome(delivered(body)), Refused)
+    assert isinstance(outcome(delivered(body)), MessageRejected)
 
 
 @given(spoilt())
 def test_a_spoilt_envelope_is_understood_or_refused(document: object) -> None:
     result = outcome(delivered(json.dumps(document).encode()))
 
-    assert isinstance(result, Received) or (result.reason and len(result.reason) <= 500)
+    assert isinstance(result, ReceivedMessage) or (result.reason and len(result.reason) <= 500)
 
 
 @given(
@@ -107,6 +107,6 @@ def test_no_header_and_no_property_is_more_than_refused(
 
     try:
         decode(delivery, KEYED, NOW)
-    except Refused:
+    except MessageRejected:
         return
     raise AssertionError("it was never signed")

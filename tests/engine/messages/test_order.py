@@ -9,7 +9,6 @@ import pytest
 
 from wavewright.engine.messages.ids import decision_id, package_id
 from wavewright.executor.job_store.records import (
-    Alongside,
     Decision,
     DecisionId,
     DecisionMade,
@@ -18,7 +17,8 @@ from wavewright.executor.job_store.records import (
     JobRequested,
     JobRow,
     MessageId,
-    Received,
+    OutboxWrites,
+    ReceivedMessage,
     Request,
     VerdictGiven,
 )
@@ -33,7 +33,7 @@ def verdict(job: JobId, iteration: int, *, accepted: bool) -> VerdictGiven:
     return VerdictGiven(job, package_id(job, iteration), iteration, accepted)
 
 
-def messages_of(job: JobId) -> list[Received]:
+def messages_of(job: JobId) -> list[ReceivedMessage]:
     requests: list[Request] = [
         JobRequested(job, {}),
         DecisionMade(question_of(job), "north", "ada"),
@@ -43,7 +43,7 @@ def messages_of(job: JobId) -> list[Received]:
         verdict(job, 2, accepted=False),
     ]
     return [
-        Received(MessageId(f"{job} {number}"), "any", "somebody", 0.0, request)
+        ReceivedMessage(MessageId(f"{job} {number}"), "any", "somebody", 0.0, request)
         for number, request in enumerate(requests)
     ]
 
@@ -55,7 +55,7 @@ class Daemon:
         self._journal = stores.journal
         self.jobs = stores.jobs
 
-    async def take(self, received: Received) -> None:
+    async def take(self, received: ReceivedMessage) -> None:
         receipt = await self.jobs.receive(received)
         assert receipt.action != "dead_letter"
         while (job := await self.jobs.claim()) is not None:
@@ -66,11 +66,11 @@ class Daemon:
         known = await self.jobs.find_decision(question)
         if known is None or known.choice is None:
             asked = Decision(id=question, job=job.job, run=job.run, subject="question", question="Which way?")
-            await self._journal.append(job.run, [], Alongside(decisions=(asked,)))
+            await self._journal.append(job.run, [], OutboxWrites(decisions=(asked,)))
             await self.jobs.change(JobChange(job.job, "parked"))
             return
         if known.used is None:
-            await self._journal.append(job.run, [], Alongside(taken=(question,)))
+            await self._journal.append(job.run, [], OutboxWrites(taken=(question,)))
         iteration = job.iteration + 1
         await self.jobs.change(
             JobChange(job.job, "awaiting", iteration=iteration, package=package_id(job.job, iteration))

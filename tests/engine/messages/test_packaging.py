@@ -7,7 +7,7 @@ import pytest
 from tests.engine.messages.letters import JOB
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.packaging import InvalidResult, package_report
-from wavewright.engine.messages.reports import Package, ResearchPackage
+from wavewright.engine.messages.reports import PackageReport, ResearchPackage
 from wavewright.executor.job_store.records import JobId
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer import records
@@ -83,7 +83,7 @@ def test_anything_else_goes_out_whole_without_what_tools_printed(result: Json, z
 
     report = package_report(JOB_ID, 1, package, zone=zone)
 
-    assert isinstance(report, Package)
+    assert isinstance(report, PackageReport)
     assert (report.job_id, report.package_id, report.iteration) == (JOB, package_id(JOB_ID, 1), 1)
     sent = records.Package.model_validate(report.package)
     assert sent == package.model_copy(update={"failed_attempts": ()})

@@ -15,7 +15,7 @@ from tests.engine.messages.letters import delivered, refusal
 from tests.repository.tree import ROOT
 from wavewright.engine.messages.envelope import Envelope
 from wavewright.engine.messages.fields import WireModel
-from wavewright.engine.messages.refusals import RefusalKind
+from wavewright.engine.messages.refusals import RejectionKind
 from wavewright.engine.messages.reports import REPORTS, JobStatus
 from wavewright.engine.messages.requests import REQUESTS
 from wavewright.engine.messages.signatures import sign
@@ -51,7 +51,7 @@ def test_every_status_is_described() -> None:
 def test_every_kind_of_refusal_is_described_and_no_other() -> None:
     _, table = PAGE.split("| kind | what is wrong |\n|---|---|\n")
 
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(get_args(RefusalKind))
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(get_args(RejectionKind))
 
 
 def test_the_example_is_a_message_that_is_taken_in() -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from wavewright.config.model_settings import BudgetSettings, BudgetsSection
 from wavewright.engine.operations import budget_watch
-from wavewright.engine.operations.budget_watch import WarningPurse
-from wavewright.engine.operations.logs import Log
-from wavewright.executor.purse import MemoryPurse
+from wavewright.engine.operations.budget_watch import WarningBudgetStore
+from wavewright.engine.operations.logs import StructuredLog
+from wavewright.executor.purse import MemoryBudgetStore
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.models import Budget
-from wavewright.planner.spending import Account, Spend
+from wavewright.planner.spending import BudgetScope, Spend
 from wavewright.planner.types import JsonObject, RunId
 
 pytestmark = pytest.mark.anyio
@@ -30,15 +30,15 @@ class Bench:
         self.now = NOON
         self._stream = io.StringIO()
         budgets = BudgetsSection(day=BudgetSettings(tokens=tokens), job=BudgetSettings(tokens=of_job))
-        log = Log(agent="a", domain="d", stream=self._stream)
-        self.purse = WarningPurse(MemoryPurse(budgets, clock=self.clock), log, self.clock)
+        log = StructuredLog(agent="a", domain="d", stream=self._stream)
+        self.purse = WarningBudgetStore(MemoryBudgetStore(budgets, clock=self.clock), log, self.clock)
 
     def clock(self) -> float:
         return self.now
 
     async def spend(self, tokens: int, run: str = "run_1", job: str | None = None) -> None:
         amount = Spend(calls=1, tokens=tokens)
-        put_aside = await self.purse.reserve(Account(run=RunId(run), job=job, role="reviewer"), amount)
+        put_aside = await self.purse.reserve(BudgetScope(run=RunId(run), job=job, role="reviewer"), amount)
         use = ModelUse(role="worker", name="w", model="m", outcome="answered", input_tokens=tokens)
         await self.purse.settle(put_aside, amount, use)
 

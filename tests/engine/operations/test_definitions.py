@@ -123,7 +123,7 @@ async def test_each_role_may_do_what_it_is_for_and_nothing_else(roles: dict[str,
     # The daemon finds everything in the form that it declares, and may look on.
     async with (
         open_bus(BusSettings(roles["svc_daemon"], topology)) as bus,
-        bus.watch(section.queues.status) as watcher,
+        bus.subscribe(section.queues.status) as watcher,
     ):
         await publish(roles["svc_daemon"], section.exchange, section.queues.status)
         assert (await anext(watcher)).routing_key == section.queues.status
@@ -134,14 +134,14 @@ async def test_each_role_may_do_what_it_is_for_and_nothing_else(roles: dict[str,
     # Who sends jobs looks on at what becomes of them, and at nothing else.
     async with (
         open_bus(BusSettings(roles["svc_ui"], topology)) as bus,
-        bus.watch(section.queues.status, section.queues.decisions) as watcher,
+        bus.subscribe(section.queues.status, section.queues.decisions) as watcher,
     ):
         await publish(roles["svc_daemon"], section.exchange, section.queues.status)
         assert (await anext(watcher)).routing_key == section.queues.status
     for user, key in (("svc_ui", section.queues.packages), ("svc_validator", section.queues.status)):
         async with open_bus(BusSettings(roles[user], topology)) as bus:
             with pytest.raises(BusMisconfigured, match="nothing can be watched"):
-                async with bus.watch(key):
+                async with bus.subscribe(key):
                     pass
     for user in ("svc_ui", "svc_validator"):
         with pytest.raises(aio_pika.exceptions.AMQPError):

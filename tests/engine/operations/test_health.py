@@ -7,23 +7,23 @@ import anyio
 import httpx
 import pytest
 
-from wavewright.engine.operations.health import Health, PortTakenError, serve_health
+from wavewright.engine.operations.health import HealthStatus, PortTakenError, serve_health
 from wavewright.engine.operations.metrics import Metrics
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_daemon_is_ready_once_every_part_works_and_says_which_does_not() -> None:
-    health, metrics = Health(), Metrics()
+    health, metrics = HealthStatus(), Metrics()
     health.expect("broker")
     health.expect("store")
     async with serve_health(health, metrics) as port, httpx.AsyncClient() as client:
         address = f"http://127.0.0.1:{port}"
         before = await client.get(f"{address}/ready")
-        health.good("store")
-        health.good("broker")
+        health.mark_working("store")
+        health.mark_working("broker")
         works = await client.get(f"{address}/ready")
-        health.bad("broker", "connection refused")
+        health.mark_failing("broker", "connection refused")
         lost = await client.get(f"{address}/ready")
         live = await client.get(f"{address}/live")
 
@@ -33,13 +33,13 @@ async def test_a_daemon_is_ready_once_every_part_works_and_says_which_does_not()
 
 
 async def test_a_daemon_without_parts_is_not_ready() -> None:
-    assert not Health().is_ready
+    assert not HealthStatus().is_ready
 
 
 async def test_metrics_are_served_as_prometheus_reads_them() -> None:
     metrics = Metrics()
-    metrics.states({"queued": 3})
-    async with serve_health(Health(), metrics) as port, httpx.AsyncClient() as client:
+    metrics.set_job_counts({"queued": 3})
+    async with serve_health(HealthStatus(), metrics) as port, httpx.AsyncClient() as client:
         answer = await client.get(f"http://127.0.0.1:{port}/metrics")
 
     assert answer.headers["content-type"].startswith("text/plain; version=")
@@ -47,7 +47,7 @@ async def test_metrics_are_served_as_prometheus_reads_them() -> None:
 
 
 async def test_nothing_can_be_changed_over_http() -> None:
-    async with serve_health(Health(), Metrics()) as port, httpx.AsyncClient() as client:
+    async with serve_health(HealthStatus(), Metrics()) as port, httpx.AsyncClient() as client:
         answers = [
             await client.post(f"http://127.0.0.1:{port}{path}") for path in ("/live", "/ready", "/metrics")
         ]
@@ -59,19 +59,19 @@ async def test_a_taken_port_is_told_with_the_setting() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(PortTakenError, match=rf"127\.0\.0\.1:{port}: .*; set `daemon\.health`"):
-            async with serve_health(Health(), Metrics(), f"127.0.0.1:{port}"):
+            async with serve_health(HealthStatus(), Metrics(), f"127.0.0.1:{port}"):
                 pass
 
 
 async def test_signals_stay_the_daemons_own() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    async with serve_health(Health(), Metrics()):
+    async with serve_health(HealthStatus(), Metrics()):
         assert signal.getsignal(signal.SIGTERM) is before
 
 
 async def test_a_scraper_that_never_hangs_up_does_not_keep_the_daemon() -> None:
     with anyio.fail_after(5):
-        async with serve_health(Health(), Metrics()) as port:
+        async with serve_health(HealthStatus(), Metrics()) as port:
             stream = await anyio.connect_tcp("127.0.0.1", port)
             await stream.send(b"GET /live HTTP/1.1\r\nHost: a\r\n\r\n")
             assert (await stream.receive()).startswith(b"HTTP/1.1 200")
@@ -79,5 +79,5 @@ async def test_a_scraper_that_never_hangs_up_does_not_keep_the_daemon() -> None:
 
 
 async def test_it_listens_on_another_kind_of_address_as_well() -> None:
-    async with serve_health(Health(), Metrics(), "[::1]:0") as port, httpx.AsyncClient() as client:
+    async with serve_health(HealthStatus(), Metrics(), "[::1]:0") as port, httpx.AsyncClient() as client:
         assert (await client.get(f"http://[::1]:{port}/live")).status_code == 200

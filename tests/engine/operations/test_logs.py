@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from wavewright.config.redaction import Redactor
-from wavewright.engine.operations.logs import Level, Log
+from wavewright.engine.operations.logs import Level, StructuredLog
 from wavewright.planner.types import JsonObject
 
 
@@ -21,12 +21,14 @@ def lines(stream: io.StringIO) -> list[JsonObject]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def log_to(stream: io.StringIO, *, level: Level = "info", known: tuple[str, ...] = ()) -> Log:
-    return Log(agent="researcher", domain="world_lore", level=level, redactor=Redactor(known), stream=stream)
+def log_to(stream: io.StringIO, *, level: Level = "info", known: tuple[str, ...] = ()) -> StructuredLog:
+    return StructuredLog(
+        agent="researcher", domain="world_lore", level=level, redactor=Redactor(known), stream=stream
+    )
 
 
 def test_every_line_says_when_who_and_what(stream: io.StringIO) -> None:
-    log_to(stream).say("daemon_started", slots=4)
+    log_to(stream).write("daemon_started", slots=4)
 
     (line,) = lines(stream)
     assert str(line.pop("timestamp")).endswith("Z")
@@ -42,14 +44,14 @@ def test_every_line_says_when_who_and_what(stream: io.StringIO) -> None:
 def test_what_is_below_the_level_is_not_written(stream: io.StringIO) -> None:
     log = log_to(stream, level="warning")
 
-    log.say("job_started")
-    log.say("budget_warning", "warning")
+    log.write("job_started")
+    log.write("budget_warning", "warning")
 
     assert [line["event"] for line in lines(stream)] == ["budget_warning"]
 
 
 def test_an_exception_is_told_by_type_and_message_without_a_traceback(stream: io.StringIO) -> None:
-    log_to(stream).say("error", "error", error=ValueError("no such zone"), retry_count=2)
+    log_to(stream).write("error", "error", error=ValueError("no such zone"), retry_count=2)
 
     (line,) = lines(stream)
     assert (line["error_type"], line["message"], line["retry_count"]) == ("ValueError", "no such zone", 2)
@@ -67,21 +69,21 @@ def test_an_exception_is_told_by_type_and_message_without_a_traceback(stream: io
     ids=["address", "nested", "exception", "name"],
 )
 def test_a_known_secret_is_in_no_line(stream: io.StringIO, said: dict[str, JsonObject]) -> None:
-    log_to(stream, known=("hunter2hunter",)).say("error", "error", **said)
+    log_to(stream, known=("hunter2hunter",)).write("error", "error", **said)
 
     assert "hunter2hunter" not in stream.getvalue()
     assert len(lines(stream)) == 1
 
 
 def test_counts_of_tokens_are_no_secrets(stream: io.StringIO) -> None:
-    log_to(stream).say("zone_tokens", total_tokens=1_234_567, worker_tokens=1_200_000)
+    log_to(stream).write("zone_tokens", total_tokens=1_234_567, worker_tokens=1_200_000)
 
     (line,) = lines(stream)
     assert (line["total_tokens"], line["worker_tokens"]) == (1_234_567, 1_200_000)
 
 
 def test_text_over_several_lines_stays_one_line_and_long_text_is_cut(stream: io.StringIO) -> None:
-    log_to(stream).say("error", "error", message="a\nb\r\n\x1b[31mred", more="x" * 5_000)
+    log_to(stream).write("error", "error", message="a\nb\r\n\x1b[31mred", more="x" * 5_000)
 
     (line,) = lines(stream)
     assert line["message"] == "a\nb\r\n\x1b[31mred"
@@ -99,7 +101,7 @@ def root_logger() -> Iterator[logging.Logger]:
 
 
 def test_what_a_library_warns_of_is_a_line_too(stream: io.StringIO, root_logger: logging.Logger) -> None:
-    log_to(stream, known=("hunter2hunter",)).take_over()
+    log_to(stream, known=("hunter2hunter",)).capture_logging()
 
     logging.getLogger("aio_pika.robust").warning("lost %s", "amqp://svc:hunter2hunter@rabbit/")
     logging.getLogger("aio_pika.robust").info("connected")
@@ -116,7 +118,7 @@ def test_what_a_library_warns_of_is_a_line_too(stream: io.StringIO, root_logger:
 def test_that_a_collector_is_away_is_told_once_and_not_with_every_attempt(
     stream: io.StringIO, root_logger: logging.Logger
 ) -> None:
-    log_to(stream).take_over()
+    log_to(stream).capture_logging()
 
     for seconds in range(20):
         logging.getLogger("opentelemetry.exporter").warning("nobody answers, retrying in %s s", seconds)

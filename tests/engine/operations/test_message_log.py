@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 import json
 
-from wavewright.engine.operations.logs import Log
+from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.message_log import log_received, log_sent
 from wavewright.executor.job_store.records import (
     DecisionId,
     DecisionMade,
     JobId,
     MessageId,
-    Outgoing,
-    Received,
+    OutgoingMessage,
+    ReceivedMessage,
     Request,
     VerdictGiven,
 )
@@ -24,8 +24,8 @@ JOB = "9a1f6c3e-0000-4000-8000-000000000001"
 
 def told_of(request: Request, kind: str) -> list[JsonObject]:
     stream = io.StringIO()
-    log = Log(agent="a", domain="d", stream=stream)
-    log_received(log, Received(MessageId("m"), kind, "validator", 0.0, request), JOB, "Westfall")
+    log = StructuredLog(agent="a", domain="d", stream=stream)
+    log_received(log, ReceivedMessage(MessageId("m"), kind, "validator", 0.0, request), JOB, "Westfall")
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
@@ -64,9 +64,9 @@ def test_a_question_is_told_of_with_its_options_when_it_is_out() -> None:
     stream = io.StringIO()
     payload = {"question": "Where next?", "options": ["Duskwood", "Redridge"], "decision_id": "d"}
     body = json.dumps({"payload": payload}).encode()
-    sent = Outgoing(MessageId("m"), "user_decision_required", "x", "user.decisions", body, JobId(JOB))
+    sent = OutgoingMessage(MessageId("m"), "user_decision_required", "x", "user.decisions", body, JobId(JOB))
 
-    log_sent(Log(agent="a", domain="d", stream=stream), sent)
+    log_sent(StructuredLog(agent="a", domain="d", stream=stream), sent)
 
     assert fields(json.loads(stream.getvalue()), "decision_id", "options", "question") == [
         "user_decision_requested", "info", "d", ["Duskwood", "Redridge"], "Where next?",

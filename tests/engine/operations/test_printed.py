@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from wavewright.config.redaction import Redactor
-from wavewright.engine.operations.logs import Log
-from wavewright.engine.operations.printed import taking_output
+from wavewright.engine.operations.logs import StructuredLog
+from wavewright.engine.operations.printed import capture_output
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def stream() -> io.StringIO:
 
 
 @pytest.fixture
-def log(stream: io.StringIO) -> Log:
-    return Log(agent="a", domain="d", stream=stream, redactor=Redactor(["hunter2hunter"]))
+def log(stream: io.StringIO) -> StructuredLog:
+    return StructuredLog(agent="a", domain="d", stream=stream, redactor=Redactor(["hunter2hunter"]))
 
 
 def told(stream: io.StringIO) -> list[tuple[str, str]]:
@@ -32,8 +32,8 @@ def told(stream: io.StringIO) -> list[tuple[str, str]]:
     return [(line["stream"], line["message"]) for line in lines if line["event"] == "output"]
 
 
-def test_each_line_that_is_printed_is_told_once_it_ends(log: Log, stream: io.StringIO) -> None:
-    with taking_output(log):
+def test_each_line_that_is_printed_is_told_once_it_ends(log: StructuredLog, stream: io.StringIO) -> None:
+    with capture_output(log):
         sys.stdout.write("one, ")
         print("two\nthree")
         assert told(stream) == [("stdout", "one, two"), ("stdout", "three")]
@@ -46,20 +46,20 @@ def test_each_line_that_is_printed_is_told_once_it_ends(log: Log, stream: io.Str
 KEY = ["-----BEGIN PRIVATE KEY-----", "MIIsynthetic", "c3ludGg=", "-----END PRIVATE KEY-----"]
 
 
-def test_a_private_key_goes_that_is_printed_in_pieces(log: Log, stream: io.StringIO) -> None:
+def test_a_private_key_goes_that_is_printed_in_pieces(log: StructuredLog, stream: io.StringIO) -> None:
     text = "\n".join([*KEY, "done"])
-    with taking_output(log):
+    with capture_output(log):
         for start in range(0, len(text), 7):
             sys.stdout.write(text[start : start + 7])
 
     assert told(stream) == [*[("stdout", "[redacted]")] * 4, ("stdout", "done")]
 
 
-def test_a_private_key_goes_that_a_library_logs_line_by_line(log: Log, stream: io.StringIO) -> None:
+def test_a_private_key_goes_that_a_library_logs_line_by_line(log: StructuredLog, stream: io.StringIO) -> None:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
-        log.take_over()
+        log.capture_logging()
         for line in [*KEY, "done"]:
             logging.getLogger("library").warning(line)
             logging.getLogger("another").warning("word")
@@ -74,19 +74,19 @@ def test_a_private_key_goes_that_a_library_logs_line_by_line(log: Log, stream: i
     assert said == {"library": [*["[redacted]"] * 4, "done"], "another": ["word"] * 5}
 
 
-def test_a_line_that_never_ends_is_not_kept_for_ever(log: Log, stream: io.StringIO) -> None:
-    with taking_output(log):
+def test_a_line_that_never_ends_is_not_kept_for_ever(log: StructuredLog, stream: io.StringIO) -> None:
+    with capture_output(log):
         for _ in range(30):
             sys.stdout.write("." * 100)
         assert len(told(stream)) == 1
 
 
-def test_warnings_go_the_way_of_what_libraries_log(log: Log, stream: io.StringIO) -> None:
+def test_warnings_go_the_way_of_what_libraries_log(log: StructuredLog, stream: io.StringIO) -> None:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
-        log.take_over()
-        with taking_output(log), warnings.catch_warnings():
+        log.capture_logging()
+        with capture_output(log), warnings.catch_warnings():
             warnings.simplefilter("always")
             logging.captureWarnings(capture=True)
             warnings.warn("old hunter2hunter", UserWarning, stacklevel=1)
@@ -99,10 +99,10 @@ def test_warnings_go_the_way_of_what_libraries_log(log: Log, stream: io.StringIO
     assert "old [redacted]" in line["message"]
 
 
-def test_a_program_that_is_started_can_be_given_the_stream(log: Log, tmp_path: Path) -> None:
+def test_a_program_that_is_started_can_be_given_the_stream(log: StructuredLog, tmp_path: Path) -> None:
     with (tmp_path / "real").open("w") as real, pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "stdout", real)
-        with taking_output(log):
+        with capture_output(log):
             subprocess.run([sys.executable, "-c", "print('by itself')"], stdout=sys.stdout, check=True)
 
     assert (tmp_path / "real").read_text() == "by itself\n"

@@ -14,8 +14,8 @@ from opentelemetry.trace import StatusCode
 
 from tests.engine.conftest import CommandLine
 from tests.engine.desk_project import write_desk
-from wavewright.engine.operations.exporting import exporting_traces
-from wavewright.engine.operations.logs import Log
+from wavewright.engine.operations.exporting import export_traces
+from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
 from wavewright.engine.operations.run_log import RunLog
 from wavewright.engine.operations.traces import RunTrace
@@ -40,7 +40,7 @@ def spans() -> InMemorySpanExporter:
 
 def logged(events: list[Event]) -> list[JsonObject]:
     stream = io.StringIO()
-    log = RunLog(Log(agent="a", domain="d", stream=stream), "job-1", "Westfall")
+    log = RunLog(StructuredLog(agent="a", domain="d", stream=stream), "job-1", "Westfall")
     for event in events:
         log(event)
     return [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -114,10 +114,10 @@ def test_a_call_that_a_budget_refuses_is_told() -> None:
 
 
 def test_metrics_count_steps_by_tool_and_runs_by_status(events: list[Event]) -> None:
-    log, metrics = RunLog(Log(agent="a", domain="d", stream=io.StringIO()), "j", "z"), Metrics()
+    log, metrics = RunLog(StructuredLog(agent="a", domain="d", stream=io.StringIO()), "j", "z"), Metrics()
     for event in events:
         log(event)
-        metrics.count(event, log.tools)
+        metrics.count_event(event, log.tools)
 
     text = metrics.text().decode()
     assert 'wavewright_steps_finished_total{status="ok",tool="fetch"} 2.0' in text
@@ -170,7 +170,7 @@ def test_a_run_that_is_resumed_elsewhere_ends_its_spans_here(
 
 
 def test_no_collector_means_no_export() -> None:
-    with exporting_traces({}) as exports:
+    with export_traces({}) as exports:
         assert not exports
 
 

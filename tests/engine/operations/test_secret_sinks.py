@@ -12,7 +12,7 @@ import pytest
 from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.redaction import Redactor
 from wavewright.engine.daemon.reports import Reporter
-from wavewright.engine.operations.logs import Log
+from wavewright.engine.operations.logs import StructuredLog
 from wavewright.executor.job_store.records import JobId, JobRow
 from wavewright.executor.retry import describe_failure
 from wavewright.planner.types import JsonObject, RunId
@@ -35,8 +35,8 @@ KNOWN = [CONFIGURED, *(str(case["secret"]) for case in MORE_CASES if case["famil
 
 def to_the_log(text: str) -> str:
     stream = io.StringIO()
-    log = Log(agent="a", domain="d", redactor=Redactor(KNOWN), stream=stream)
-    log.say("error", "error", error=RuntimeError(text))
+    log = StructuredLog(agent="a", domain="d", redactor=Redactor(KNOWN), stream=stream)
+    log.write("error", "error", error=RuntimeError(text))
     return str(json.loads(stream.getvalue())["message"])
 
 

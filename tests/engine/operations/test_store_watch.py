@@ -11,10 +11,10 @@ import pytest
 
 from tests.engine.bus.pieces import until
 from wavewright.engine.operations import store_watch
-from wavewright.engine.operations.health import Health
-from wavewright.engine.operations.logs import Log
+from wavewright.engine.operations.health import HealthStatus
+from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
-from wavewright.engine.operations.store_watch import StoreWatch
+from wavewright.engine.operations.store_watch import StoreMonitor
 from wavewright.executor.job_store.records import JobState
 from wavewright.executor.journal_errors import JournalNotWritten, JournalUnreachable
 
@@ -27,9 +27,9 @@ class Watched:
     def __init__(self) -> None:
         self.now = 1_000.0
         self.log = io.StringIO()
-        self.health = Health()
-        log = Log(agent="a", domain="d", stream=self.log)
-        self.store = StoreWatch(log, Metrics(), self.health, clock=lambda: self.now)
+        self.health = HealthStatus()
+        log = StructuredLog(agent="a", domain="d", stream=self.log)
+        self.store = StoreMonitor(log, Metrics(), self.health, clock=lambda: self.now)
 
     @property
     def told(self) -> list[str]:
@@ -38,21 +38,21 @@ class Watched:
 
 def test_a_store_that_can_be_read_and_not_written_is_not_ready() -> None:
     watched = Watched()
-    watched.store.failed(FULL)
-    watched.store.worked()
+    watched.store.mark_failed(FULL)
+    watched.store.mark_worked()
 
     assert watched.health.faults == {"store": "the disk is full"}
 
-    watched.store.worked(wrote=True)
+    watched.store.mark_worked(wrote=True)
 
     assert watched.health.is_ready
 
 
 def test_a_fault_of_writing_that_nobody_has_met_again_is_over() -> None:
     watched = Watched()
-    watched.store.failed(FULL)
+    watched.store.mark_failed(FULL)
     watched.now += 36
-    watched.store.worked()
+    watched.store.mark_worked()
 
     assert watched.health.is_ready
 
@@ -60,20 +60,20 @@ def test_a_fault_of_writing_that_nobody_has_met_again_is_over() -> None:
 def test_a_fault_is_told_once_a_minute_and_anew_when_it_comes_back() -> None:
     watched = Watched()
     for _ in range(100):
-        watched.store.failed(FULL)
+        watched.store.mark_failed(FULL)
         watched.now += 1
     assert watched.told == ["the disk is full"] * 2
 
-    watched.store.worked(wrote=True)
-    watched.store.failed(FULL)
+    watched.store.mark_worked(wrote=True)
+    watched.store.mark_failed(FULL)
 
     assert watched.told == ["the disk is full"] * 3
 
 
 def test_a_database_that_is_back_is_ready_as_soon_as_it_answers() -> None:
     watched = Watched()
-    watched.store.failed(JournalUnreachable("nobody listens there"))
-    watched.store.worked()
+    watched.store.mark_failed(JournalUnreachable("nobody listens there"))
+    watched.store.mark_worked()
 
     assert watched.health.is_ready
 

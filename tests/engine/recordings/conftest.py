@@ -15,7 +15,7 @@ from tests.engine.desk_project import write_desk
 from wavewright.config.settings import load_settings
 from wavewright.engine.context import ApprovalRequest, RunRequest
 from wavewright.engine.recordings.recording_file import Recording, read_recording, write_recording
-from wavewright.engine.recordings.whole_runs import WholeRun, record_job, replay_job
+from wavewright.engine.recordings.whole_runs import JobRecording, record_job, replay_job
 from wavewright.executor.events import Event
 from wavewright.executor.journal_reader import JournalReader
 from wavewright.planner.types import RunId
@@ -41,20 +41,20 @@ class Taping:
     def file(self) -> Path:
         return self.folder / "recordings" / "quotes.json"
 
-    def record(self) -> tuple[WholeRun, Recording]:
+    def record(self) -> tuple[JobRecording, Recording]:
         """Run for real, and keep the recording."""
 
-        async def work() -> tuple[WholeRun, Recording]:
+        async def work() -> tuple[JobRecording, Recording]:
             return await record_job(self._request(), load_settings(self.folder), approver=Yes())
 
         ran, recording = anyio.run(work)
         write_recording(self.file, recording)
         return ran, recording
 
-    def replay(self, as_of: dt.datetime | None = None) -> WholeRun:
+    def replay(self, as_of: dt.datetime | None = None) -> JobRecording:
         """Run from the file."""
 
-        async def work() -> WholeRun:
+        async def work() -> JobRecording:
             return await replay_job(
                 replace(self._request(), as_of=as_of),
                 load_settings(self.folder, {}),

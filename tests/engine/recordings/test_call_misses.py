@@ -90,7 +90,7 @@ def test_where_the_tool_was_never_called_the_miss_says_so() -> None:
         'now[2] calls \'search\' with {"q": "waves"}, which was never recorded\n'
         "  no call of 'search' was recorded"
     )
-    assert miss.told_in_its_step() == "this call was never recorded: nothing of this tool was"
+    assert miss.step_message() == "this call was never recorded: nothing of this tool was"
 
 
 def test_many_differences_are_told_in_part() -> None:

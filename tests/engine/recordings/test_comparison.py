@@ -14,21 +14,21 @@ from tests.engine.desk_project import write_desk
 from tests.engine.recordings.test_counterfactual import ran
 from wavewright.config.settings import load_settings
 from wavewright.engine.recordings.comparison import compare
-from wavewright.engine.recordings.counterfactual import Replayed, Side, replay_run
-from wavewright.engine.recordings.replay_settings import ReplayWish
+from wavewright.engine.recordings.counterfactual import ComparedRun, ReplayResult, replay_run
+from wavewright.engine.recordings.replay_settings import ReplayOptions
 from wavewright.executor.events import Event, StepFinished
 from wavewright.executor.state import fold
 from wavewright.reviewer.records import CapRecord, Confidence, ReviewResult
 
 
 @pytest.fixture
-def same(wavewright: CommandLine, tmp_path: Path) -> tuple[Replayed, list[Event]]:
+def same(wavewright: CommandLine, tmp_path: Path) -> tuple[ReplayResult, list[Event]]:
     """A run of the desk, replayed with nothing changed, and its events."""
     write_desk(tmp_path)
 
-    async def work() -> tuple[Replayed, list[Event]]:
+    async def work() -> tuple[ReplayResult, list[Event]]:
         run, events = await ran(tmp_path)
-        return await replay_run(run, events, load_settings(tmp_path), ReplayWish()), events
+        return await replay_run(run, events, load_settings(tmp_path), ReplayOptions()), events
 
     return anyio.run(work)
 
@@ -41,7 +41,7 @@ def with_gates(event: Event, verdict: Literal["pass", "fail"], severity: Literal
     )
 
 
-def test_gates_are_told_by_verdict_and_by_what_they_stop(same: tuple[Replayed, list[Event]]) -> None:
+def test_gates_are_told_by_verdict_and_by_what_they_stop(same: tuple[ReplayResult, list[Event]]) -> None:
     replayed, events = same
     state = fold(with_gates(event, "fail", "warn") for event in events)
 
@@ -57,7 +57,7 @@ def test_gates_are_told_by_verdict_and_by_what_they_stop(same: tuple[Replayed, l
     )
 
 
-def test_a_gate_that_only_one_side_asked_is_told(same: tuple[Replayed, list[Event]]) -> None:
+def test_a_gate_that_only_one_side_asked_is_told(same: tuple[ReplayResult, list[Event]]) -> None:
     replayed, events = same
     without = [
         replace(event, gates=()) if isinstance(event, StepFinished) and event.step == "quotes_2" else event
@@ -75,7 +75,7 @@ def test_a_gate_that_only_one_side_asked_is_told(same: tuple[Replayed, list[Even
     )
 
 
-def reviewed(side: Side, *caps: CapRecord, **confidences: float) -> Side:
+def reviewed(side: ComparedRun, *caps: CapRecord, **confidences: float) -> ComparedRun:
     """Return a side whose review has other caps and confidences."""
     assert side.package is not None
     assert side.package.review is not None
@@ -84,7 +84,7 @@ def reviewed(side: Side, *caps: CapRecord, **confidences: float) -> Side:
     return replace(side, package=side.package.model_copy(update={"review": review}))
 
 
-def test_caps_and_confidences_are_told_by_their_figures(same: tuple[Replayed, list[Event]]) -> None:
+def test_caps_and_confidences_are_told_by_their_figures(same: tuple[ReplayResult, list[Event]]) -> None:
     replayed, _ = same
     npcs = CapRecord(field="npcs", max=0.4, because="no source names them", applied=True)
     names = CapRecord(field="names", max=0.5, because="half are missing", applied=True)
@@ -110,9 +110,9 @@ def test_caps_and_confidences_are_told_by_their_figures(same: tuple[Replayed, li
     )
 
 
-def test_a_replay_without_a_package_says_why(same: tuple[Replayed, list[Event]]) -> None:
+def test_a_replay_without_a_package_says_why(same: tuple[ReplayResult, list[Event]]) -> None:
     replayed, events = same
-    cut = Side(fold(events[:2]), None, "there is no sound plan: E201: there is no tool 'fetsch'")
+    cut = ComparedRun(fold(events[:2]), None, "there is no sound plan: E201: there is no tool 'fetsch'")
 
     found = compare(replace(replayed, after=cut))
 

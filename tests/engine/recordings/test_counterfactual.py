@@ -13,11 +13,11 @@ from tests.engine.recordings.conftest import Yes
 from tests.wire import desk as planned
 from tests.wire.desk import PLAN, UNPLANNED, review
 from wavewright.config.settings import load_settings
-from wavewright.engine.context import RunRequest, keep_back
-from wavewright.engine.fake_model.server import Failure, FakeModelServer, asked_for, denied
-from wavewright.engine.recordings.comparison import Comparison, compare
-from wavewright.engine.recordings.counterfactual import Replayed, replay_run
-from wavewright.engine.recordings.replay_settings import ReplayRefused, ReplayWish
+from wavewright.engine.context import RunRequest, withhold_package
+from wavewright.engine.fake_model.server import ApiError, FakeModelServer, asked_for, denied
+from wavewright.engine.recordings.comparison import RunComparison, compare
+from wavewright.engine.recordings.counterfactual import ReplayResult, replay_run
+from wavewright.engine.recordings.replay_settings import ReplayOptions, ReplayRejected
 from wavewright.engine.session import run_request
 from wavewright.executor.events import Event, PlanAccepted, RunFinished
 from wavewright.executor.journal import MemoryJournal
@@ -50,18 +50,18 @@ async def ran(folder: Path, *, person: Person | None = None) -> tuple[RunId, lis
         journal=journal,
         approver=person,
         asker=person,
-        publish=keep_back,
+        publish=withhold_package,
     )
     [row] = await journal.list_runs()
     return row.run, await journal.load(row.run)
 
 
-def as_it_was(folder: Path, *, person: Person | None = None) -> tuple[Replayed, Comparison]:
+def as_it_was(folder: Path, *, person: Person | None = None) -> tuple[ReplayResult, RunComparison]:
     """Run the desk's job, and replay it with nothing changed."""
 
-    async def work() -> Replayed:
+    async def work() -> ReplayResult:
         run, events = await ran(folder, person=person)
-        return await replay_run(run, events, load_settings(folder), ReplayWish())
+        return await replay_run(run, events, load_settings(folder), ReplayOptions())
 
     replayed = anyio.run(work)
     return replayed, compare(replayed)
@@ -91,13 +91,15 @@ def test_a_run_that_was_cut_and_resumed_anywhere_replays_to_its_verdict(
             await journal.append(run, events[:cut])
             await journal.close_run(run)
             settings = load_settings(tmp_path)
-            with pytest.raises(ReplayRefused, match="has not come to its end"):
-                await replay_run(run, events[:cut], settings, ReplayWish())
+            with pytest.raises(ReplayRejected, match="has not come to its end"):
+                await replay_run(run, events[:cut], settings, ReplayOptions())
             request = RunRequest(run=run)
-            await run_request(request, settings=settings, journal=journal, approver=Yes(), publish=keep_back)
+            await run_request(
+                request, settings=settings, journal=journal, approver=Yes(), publish=withhold_package
+            )
             take_calls(tmp_path)
 
-            replayed = await replay_run(run, await journal.load(run), settings, ReplayWish())
+            replayed = await replay_run(run, await journal.load(run), settings, ReplayOptions())
 
             assert compare(replayed).is_empty, compare(replayed)
             assert replayed.before.status == replayed.after.status == "achieved"
@@ -147,7 +149,7 @@ def test_a_judge_says_again_what_it_said(
     "answered", [pytest.param(denied(), id="no reviewer"), pytest.param("It is fine.", id="no review")]
 )
 def test_a_review_that_failed_fails_again(
-    model: FakeModelServer, tmp_path: Path, answered: str | Failure
+    model: FakeModelServer, tmp_path: Path, answered: str | ApiError
 ) -> None:
     model.answer(PLAN, when=asked_for("plan"))
     model.answer(answered, when=asked_for("review"))
@@ -171,12 +173,12 @@ def test_a_planners_question_is_answered_as_it_was(model: FakeModelServer, tmp_p
     model.answer(question, PLAN, when=asked_for("plan"))
     model.answer(review(), when=asked_for("review"))
 
-    async def work() -> Replayed:
+    async def work() -> ReplayResult:
         run, events = await ran(tmp_path)
         model.reset()
         model.answer(question, PLAN, when=asked_for("plan"))
         model.answer(review(), when=asked_for("review"))
-        wish = ReplayWish(planner="openai-chat:other")
+        wish = ReplayOptions(planner="openai-chat:other")
         return await replay_run(run, events, load_settings(tmp_path), wish)
 
     replayed = anyio.run(work)
@@ -203,9 +205,11 @@ def test_a_given_plan_is_replaced_where_another_planner_is_named(
     model.answer(PLAN, when=asked_for("plan"))
     model.answer(review(), when=asked_for("review"))
 
-    async def work() -> Replayed:
+    async def work() -> ReplayResult:
         run, events = await ran(tmp_path)
-        return await replay_run(run, events, load_settings(tmp_path), ReplayWish(planner="openai-chat:other"))
+        return await replay_run(
+            run, events, load_settings(tmp_path), ReplayOptions(planner="openai-chat:other")
+        )
 
     replayed = anyio.run(work)
 

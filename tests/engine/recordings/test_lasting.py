@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.recordings.conftest import DeskMaker
-from wavewright.engine.recordings.lasting import lasting_text
+from wavewright.engine.recordings.lasting import normalized_journal
 from wavewright.executor.events import Event, ItemFinished, OutputStreamed, StepFinished
 from wavewright.planner.types import StepId, StepKey
 
@@ -20,15 +20,15 @@ ITEMS = [
 def test_which_item_ended_first_and_when_does_not_last() -> None:
     later = [replace(event, at=9.0, seconds=5.0, attempts=2) for event in reversed(ITEMS)]
 
-    assert lasting_text(later) == lasting_text(ITEMS)
+    assert normalized_journal(later) == normalized_journal(ITEMS)
 
 
 def test_keys_are_told_apart_and_not_told() -> None:
     others = [replace(event, key=StepKey(f"x{event.index}")) for event in ITEMS]
     same = [replace(event, key=StepKey("same")) for event in ITEMS]
 
-    assert lasting_text(others) == lasting_text(ITEMS)
-    assert lasting_text(same) != lasting_text(ITEMS)
+    assert normalized_journal(others) == normalized_journal(ITEMS)
+    assert normalized_journal(same) != normalized_journal(ITEMS)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ def test_keys_are_told_apart_and_not_told() -> None:
     ids=["output", "status", "item"],
 )
 def test_whatever_an_item_came_to_lasts(changed: Event) -> None:
-    assert lasting_text([ITEMS[0], changed, ITEMS[2]]) != lasting_text(ITEMS)
+    assert normalized_journal([ITEMS[0], changed, ITEMS[2]]) != normalized_journal(ITEMS)
 
 
 def test_a_text_that_was_streamed_lasts_however_it_was_cut() -> None:
     whole = [OutputStreamed(1.0, StepId("a"), "one two")]
     pieces = [OutputStreamed(1.0, StepId("a"), "one "), OutputStreamed(2.0, StepId("a"), "two")]
 
-    assert lasting_text(pieces) == lasting_text(whole)
+    assert normalized_journal(pieces) == normalized_journal(whole)
 
 
 def test_the_order_of_rounds_lasts(desk: DeskMaker) -> None:
@@ -56,4 +56,4 @@ def test_the_order_of_rounds_lasts(desk: DeskMaker) -> None:
     last = next(place for place, event in enumerate(ran.events) if isinstance(event, StepFinished))
     moved = [*ran.events[:last], *ran.events[last + 1 :], ran.events[last]]
 
-    assert lasting_text(moved) != lasting_text(ran.events)
+    assert normalized_journal(moved) != normalized_journal(ran.events)

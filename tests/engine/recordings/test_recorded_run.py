@@ -11,7 +11,7 @@ from tests.engine.desk_project import take_calls, write_desk
 from tests.engine.testing.suites import Suite
 from tests.wire.desk import PLAN, TEMPLATE, UNPLANNED, review
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
-from wavewright.engine.recordings.lasting import lasting_text
+from wavewright.engine.recordings.lasting import normalized_journal
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.recordings import RecordedRuns
 
@@ -154,7 +154,7 @@ def test_the_journal_of_a_replay_is_that_of_the_recorded_run(
 
     replayed = runs_of(desk_suite)("quotes.job.yaml")
 
-    assert lasting_text(replayed.events) == lasting_text(recorded.events)
+    assert normalized_journal(replayed.events) == normalized_journal(recorded.events)
     assert replayed.calls() == recorded.calls()
     assert [call.step for call in replayed.calls()] == ["quotes", "quotes", "rate", "sheet"]
 

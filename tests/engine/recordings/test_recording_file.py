@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.engine.recordings.conftest import DeskMaker
 from wavewright.config.redaction import Redactor
-from wavewright.engine.recordings.recorded_calls import RecordedCall, Told
+from wavewright.engine.recordings.recorded_calls import EmittedEvent, RecordedCall
 from wavewright.engine.recordings.recording_file import (
     Recording,
     RecordingError,
@@ -24,7 +24,7 @@ from wavewright.planner.hashing import step_key
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, StepId
-from wavewright.tools.calls import LoopCall
+from wavewright.tools.calls import AgentToolCall
 
 TEXTS = st.text(alphabet=st.characters(), max_size=8)
 VALUES = st.recursive(
@@ -40,7 +40,7 @@ TOLD = (
     ModelCalled(1.0, ModelUse("worker", "w", "m", "answered", 3, 4, rung="agent")),
     RungTaken(1.5, RungRecord("worker w", "agent", "reached"), StepId("a"), 2),
     OutputStreamed(1.75, StepId("a"), "piece", 2),
-    LoopToolCalled(1.8, StepId("a"), LoopCall("look", {"at": 1}, "ok"), 2),
+    LoopToolCalled(1.8, StepId("a"), AgentToolCall("look", {"at": 1}, "ok"), 2),
 )
 
 
@@ -57,7 +57,7 @@ def test_a_recording_that_is_written_is_read_back_as_it_was(
     output: Json,
     index: int | None,
     error: StepError | None,
-    told: list[Told],
+    told: list[EmittedEvent],
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "law.json"
     call = RecordedCall(
@@ -68,7 +68,7 @@ def test_a_recording_that_is_written_is_read_back_as_it_was(
         index=index,
         output=output,
         error=error,
-        told=tuple(told),
+        emitted=tuple(told),
     )
     recording = Recording("job", 1.5, (call,), {"cassette": 1, "entries": []}, (("look", "1"),), "p:m")
 
@@ -115,7 +115,7 @@ def test_secrets_are_taken_out_of_all_that_a_call_says() -> None:
         config={"header": told},
         error=StepError("tool", f"{told} was refused", hint=f"not {told}"),
         output=[told],
-        told=(OutputStreamed(1.0, StepId("a"), told),),
+        emitted=(OutputStreamed(1.0, StepId("a"), told),),
     )
 
     text = recording_text(Recording("job", 1.0, (call.without_secrets(Redactor([told])),)))

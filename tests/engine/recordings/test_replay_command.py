@@ -20,9 +20,9 @@ from tests.tools.equities.price_service import serving
 from tests.wire.desk import PLAN, TEMPLATE, UNPLANNED, review
 from tests.wire.test_equities_over_a_model import ask_for_help, job_without_recipes
 from wavewright.engine.fake_model.server import FakeModelRequest, FakeModelServer
-from wavewright.engine.recordings.lasting import lasting_text
-from wavewright.executor.purse_sqlite import SqlitePurse
-from wavewright.planner.spending import Account, Spend
+from wavewright.engine.recordings.lasting import normalized_journal
+from wavewright.executor.purse_sqlite import SqliteBudgetStore
+from wavewright.planner.spending import BudgetScope, Spend
 from wavewright.planner.types import JsonObject
 
 
@@ -65,12 +65,12 @@ def test_without_options_a_replay_comes_to_the_same_verdict_and_calls_nothing(
 
 def test_a_replay_leaves_the_run_and_the_project_as_they_are(wavewright: CommandLine, desk_run: Path) -> None:
     run = only_run(wavewright)
-    before = lasting_text(events_of(desk_run, run)), sorted(desk_run.rglob("*"))
+    before = normalized_journal(events_of(desk_run, run)), sorted(desk_run.rglob("*"))
 
     replayed(wavewright)
 
     assert only_run(wavewright) == run
-    assert (lasting_text(events_of(desk_run, run)), sorted(desk_run.rglob("*"))) == before
+    assert (normalized_journal(events_of(desk_run, run)), sorted(desk_run.rglob("*"))) == before
 
 
 RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
@@ -110,8 +110,8 @@ def spent_today(folder: Path) -> Spend:
     """Return what the purse of a project holds against the day."""
 
     async def look() -> Spend:
-        async with SqlitePurse(folder / ".wavewright" / "journal.sqlite") as purse:
-            return (await purse.left(Account())).day.spent
+        async with SqliteBudgetStore(folder / ".wavewright" / "journal.sqlite") as purse:
+            return (await purse.left(BudgetScope())).day.spent
 
     return anyio.run(look)
 

@@ -17,8 +17,8 @@ from tests.tools.equities.price_service import serving
 from tests.wire.test_equities_over_a_model import PRICE_KEY, SETTINGS, ask_for_help, job_without_recipes
 from wavewright.config.redaction import Redactor
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer
-from wavewright.engine.recordings.lasting import lasting_text
-from wavewright.engine.recordings.recording_file import RecordingError, record_run, write_recording
+from wavewright.engine.recordings.lasting import normalized_journal
+from wavewright.engine.recordings.recording_file import RecordingError, recording_of_run, write_recording
 from wavewright.planner.types import StepId
 
 
@@ -32,7 +32,7 @@ def test_the_journal_of_a_replay_is_that_of_the_recorded_run_byte_for_byte(desk:
     assert made.total() == 6
     assert recorded.package.status == "achieved"
     assert len(recorded.package.patches) == 1
-    assert lasting_text(replayed.events) == lasting_text(recorded.events)
+    assert normalized_journal(replayed.events) == normalized_journal(recorded.events)
     assert replayed.misses == ()
 
 
@@ -141,8 +141,10 @@ def test_failures_happen_again_with_their_kind_and_without_another_attempt(
     assert replayed.context.state.steps[StepId("away")].attempts == 1
     assert replayed.context.state.status(StepId("again")) == "reused"
     assert replayed.misses == ()
-    assert lasting_text(replayed.events).count("[redacted]") > 0
-    assert lasting_text(replayed.events) == lasting_text(recorded.events).replace(LEAK, "[redacted]")
+    assert normalized_journal(replayed.events).count("[redacted]") > 0
+    assert normalized_journal(replayed.events) == normalized_journal(recorded.events).replace(
+        LEAK, "[redacted]"
+    )
 
 
 def test_what_another_run_gave_to_the_recorded_one_is_given_again(
@@ -155,12 +157,12 @@ def test_what_another_run_gave_to_the_recorded_one_is_given_again(
         wavewright("run", "flaky.plan.yaml", "--as-of", "2010-03-01")
     [row, _] = json.loads(wavewright("runs", "--format", "json").out)
     recorded = events_of(tmp_path, row["run"])
-    write_recording(taping.file, record_run(recorded, redactor=Redactor()))
+    write_recording(taping.file, recording_of_run(recorded, redactor=Redactor()))
 
     replayed = taping.replay(as_of=dt.datetime(2010, 3, 1, tzinfo=dt.UTC))
 
-    assert "made the same call" in lasting_text(recorded)
-    assert lasting_text(replayed.events) == lasting_text(recorded)
+    assert "made the same call" in normalized_journal(recorded)
+    assert normalized_journal(replayed.events) == normalized_journal(recorded)
 
 
 def test_models_answer_again_without_the_model_the_key_and_the_network(
@@ -182,7 +184,7 @@ def test_models_answer_again_without_the_model_the_key_and_the_network(
     assert recorded.package.status == "achieved"
     assert [call.tool for call in recording.calls] == ["fetch_stock_data"] * 2 + ["analyze_summary"]
     assert recorded.package.model_uses.total.calls == asked[0] == 5
-    assert lasting_text(replayed.events) == lasting_text(recorded.events)
+    assert normalized_journal(replayed.events) == normalized_journal(recorded.events)
     written = taping.file.read_text()
     assert API_KEY not in written
     assert PRICE_KEY not in written

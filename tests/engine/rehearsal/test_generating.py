@@ -15,17 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavewright.config.settings import load_settings
-from wavewright.engine.rehearsal.generating import CannotMake, Generator, Manner
+from wavewright.engine.rehearsal.generating import GenerationMode, NoValueFound, ValueGenerator
 from wavewright.engine.rehearsal.mishaps import shrink
-from wavewright.engine.rehearsal.patterns import NeedsExtra, texts_of
-from wavewright.engine.rehearsal.vocabulary import Vocabulary
+from wavewright.engine.rehearsal.patterns import PatternNeedsExtra, texts_of
+from wavewright.engine.rehearsal.vocabulary import PlanVocabulary
 from wavewright.engine.toolbox import all_tools
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.planner.validators import validator_of
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
-WORDS = Vocabulary(NOW, texts=("daily", "urgent"), numbers=(5000, 12.5))
-MANNERS: tuple[Manner, ...] = ("full", "sparse", "mixed")
+WORDS = PlanVocabulary(NOW, texts=("daily", "urgent"), numbers=(5000, 12.5))
+MANNERS: tuple[GenerationMode, ...] = ("full", "sparse", "mixed")
 
 TREE: JsonSchema = {
     "$ref": "#/$defs/Node",
@@ -123,9 +123,9 @@ def _object(properties: dict[str, JsonSchema], required: set[str]) -> JsonSchema
 
 @pytest.mark.parametrize("manner", MANNERS)
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_a_value_of_every_kind_of_schema_can_be_made(name: str, manner: Manner) -> None:
+def test_a_value_of_every_kind_of_schema_can_be_made(name: str, manner: GenerationMode) -> None:
     schema = SCHEMAS[name]
-    generator = Generator("1", WORDS)
+    generator = ValueGenerator("1", WORDS)
 
     values = [generator.make(schema, manner) for _ in range(20)]
 
@@ -134,9 +134,9 @@ def test_a_value_of_every_kind_of_schema_can_be_made(name: str, manner: Manner) 
 
 @given(schemas(), st.sampled_from(MANNERS), st.integers())
 def test_what_is_made_and_what_is_varied_fits_the_schema(
-    schema: JsonSchema, manner: Manner, seed: int
+    schema: JsonSchema, manner: GenerationMode, seed: int
 ) -> None:
-    generator = Generator(str(seed), WORDS)
+    generator = ValueGenerator(str(seed), WORDS)
 
     made = generator.make(schema, manner)
     varied = generator.vary(made, schema)
@@ -148,7 +148,7 @@ def test_what_is_made_and_what_is_varied_fits_the_schema(
 @given(schemas(), st.integers())
 def test_the_same_seed_makes_the_same_values(schema: JsonSchema, seed: int) -> None:
     def values() -> list[Json]:
-        generator = Generator(str(seed), WORDS)
+        generator = ValueGenerator(str(seed), WORDS)
         return [generator.make(schema, "mixed") for _ in range(5)]
 
     assert values() == values()
@@ -156,7 +156,7 @@ def test_the_same_seed_makes_the_same_values(schema: JsonSchema, seed: int) -> N
 
 def test_every_tool_that_comes_along_can_have_a_stub(tmp_path: Path) -> None:
     tools = all_tools(load_settings(tmp_path, {}))
-    generator = Generator("1", WORDS)
+    generator = ValueGenerator("1", WORDS)
 
     for tool in tools.values():
         for manner in MANNERS:
@@ -166,8 +166,8 @@ def test_every_tool_that_comes_along_can_have_a_stub(tmp_path: Path) -> None:
 
 
 def test_a_schema_that_nothing_fits_is_told() -> None:
-    with pytest.raises(CannotMake):
-        Generator("1", WORDS).make({"type": "integer", "minimum": 3, "maximum": 2}, "full")
+    with pytest.raises(NoValueFound):
+        ValueGenerator("1", WORDS).make({"type": "integer", "minimum": 3, "maximum": 2}, "full")
 
 
 def test_plausible_values_are_whole_and_of_today() -> None:
@@ -181,7 +181,7 @@ def test_plausible_values_are_whole_and_of_today() -> None:
         },
     }
 
-    made = cast("JsonObject", Generator("1", WORDS).make(schema, "full", size=3))
+    made = cast("JsonObject", ValueGenerator("1", WORDS).make(schema, "full", size=3))
 
     assert made["at"] == "2026-02-28T23:00:00Z"
     assert isinstance(made["note"], str)
@@ -194,7 +194,7 @@ def test_a_freshness_field_of_plain_text_is_a_time() -> None:
         "properties": {"as_of": {"type": "string"}},
         "required": ["as_of"],
     }
-    generator = Generator("1", WORDS)
+    generator = ValueGenerator("1", WORDS)
 
     made = [cast("JsonObject", generator.make(schema, "mixed", time_field="as_of")) for _ in range(20)]
 
@@ -208,7 +208,7 @@ def test_a_variation_changes_what_the_search_is_about() -> None:
         "properties": {name: {"type": "integer"} for name in names},
         "required": [*names],
     }
-    generator = Generator("1", WORDS)
+    generator = ValueGenerator("1", WORDS)
     start = cast("JsonObject", generator.make(schema, "full"))
 
     varied = [
@@ -233,7 +233,7 @@ def test_a_pattern_of_addresses_has_two_texts_so_that_calls_can_differ() -> None
 def test_a_pattern_that_only_hypothesis_knows_a_text_for_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hypothesis", None)
 
-    with pytest.raises(NeedsExtra):
+    with pytest.raises(PatternNeedsExtra):
         texts_of("^[a-f]{9}[0-9]{9}$")
 
 

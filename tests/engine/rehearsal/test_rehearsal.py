@@ -15,8 +15,8 @@ from tests.engine.desk_project import write_desk
 from tests.engine.rehearsal.workshop import Workshop, entries, scenarios
 from tests.engine.wording import settled
 from wavewright.config.settings import load_settings
-from wavewright.engine.jobs import read_order
-from wavewright.engine.rehearsal import Bounds, as_text, rehearse
+from wavewright.engine.jobs import resolve_job_file
+from wavewright.engine.rehearsal import SearchBounds, as_text, simulate
 from wavewright.planner.types import JsonObject
 
 FANNED = """\
@@ -38,11 +38,11 @@ result: ${steps.letter}
 @pytest.mark.parametrize("job", ["synthetic", "stocks"])
 def test_the_plans_of_the_repository_have_no_fault_and_no_idle_gate(job: str) -> None:
     settings = load_settings(REPOSITORY, {})
-    order = read_order(REPOSITORY / "plans" / f"{job}.job.yaml", None, settings)
+    order = resolve_job_file(REPOSITORY / "plans" / f"{job}.job.yaml", None, settings)
 
-    report = rehearse(order, settings, bounds=Bounds(tries=30))
+    report = simulate(order, settings, bounds=SearchBounds(tries=30))
 
-    assert (report.faults, report.mishaps, report.never_red, report.never_green) == (0, (), (), ())
+    assert (report.faults, report.failures, report.always_passed, report.always_failed) == (0, (), (), ())
     # The goal asks for a stock at least, so there is no fan-out of none.
     assert {found.side for found in report.unreached} == {"0"}
 
@@ -483,9 +483,9 @@ def test_both_schedules_can_be_rehearsed(workshop: Workshop, schedule: str) -> N
 def test_time_that_runs_out_is_told(workshop: Workshop) -> None:
     workshop.plan(FANNED)
     settings = load_settings(workshop.folder, {})
-    order = read_order(workshop.folder / "plan.yaml", None, settings)
+    order = resolve_job_file(workshop.folder / "plan.yaml", None, settings)
 
-    report = rehearse(order, settings, bounds=Bounds(seconds=0))
+    report = simulate(order, settings, bounds=SearchBounds(seconds=0))
 
     assert report.stopped
     assert "The time was up before everything was tried." in as_text(report)

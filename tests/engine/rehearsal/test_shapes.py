@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wavewright.engine.rehearsal.presumed import is_promised, presumed_schema
+from wavewright.engine.rehearsal.presumed import declares_reads, presumed_schema
 from wavewright.engine.rehearsal.shapes import shapes_read
 from wavewright.planner.models import Plan
 from wavewright.planner.types import Json, JsonSchema, StepId
@@ -59,7 +59,7 @@ def test_an_output_that_nobody_describes_has_what_is_read(expression: str, expec
     plan = plan_that(params={"text": f"${{{expression}}}"})
 
     assert presumed({}, plan) == expected
-    assert not is_promised({}, plan.step(A), shapes_read(plan)[A])
+    assert not declares_reads({}, plan.step(A), shapes_read(plan)[A])
 
 
 def test_items_are_read_by_the_step_that_runs_over_them() -> None:
@@ -142,4 +142,4 @@ def test_only_open_parts_of_a_promise_are_filled(
     plan = plan_that(for_each="${steps.a}", params={"text": "${item.name}"})
 
     assert presumed(promised, plan) == filled
-    assert is_promised(promised, plan.step(A), shapes_read(plan)[A]) is is_said
+    assert declares_reads(promised, plan.step(A), shapes_read(plan)[A]) is is_said

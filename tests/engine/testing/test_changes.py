@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.testing.suites import Suite
 from wavewright.engine.testing import PlanRunner
 from wavewright.engine.testing.changes import describe_changes
-from wavewright.engine.testing.normal_form import Form, normal_form
+from wavewright.engine.testing.normal_form import FormKind, normal_form
 from wavewright.planner.models import Plan
 from wavewright.planner.types import JsonObject
 
@@ -67,17 +67,17 @@ AFTER: JsonObject = {
 }
 
 
-def form_of(plan: JsonObject, form: Form = "plan") -> JsonObject:
+def form_of(plan: JsonObject, form: FormKind = "plan") -> JsonObject:
     return normal_form(form, Plan.model_validate_json(json.dumps(plan)))
 
 
 @pytest.mark.parametrize("form", ["plan", "dag"])
-def test_a_change_of_a_plan_is_told_in_sentences(form: Form, snapshot: SnapshotAssertion) -> None:
+def test_a_change_of_a_plan_is_told_in_sentences(form: FormKind, snapshot: SnapshotAssertion) -> None:
     assert describe_changes(form_of(BEFORE, form), form_of(AFTER, form)) == snapshot
 
 
 @pytest.mark.parametrize("form", ["plan", "dag"])
-def test_a_change_back_is_told_the_other_way_round(form: Form, snapshot: SnapshotAssertion) -> None:
+def test_a_change_back_is_told_the_other_way_round(form: FormKind, snapshot: SnapshotAssertion) -> None:
     assert describe_changes(form_of(AFTER, form), form_of(BEFORE, form)) == snapshot
 
 
@@ -113,7 +113,7 @@ def changed(plan: JsonObject, place: tuple[str | int, ...], value: object) -> Js
 
 @pytest.mark.parametrize("form", ["events", "review", "package"])
 def test_a_change_of_a_run_is_told_in_sentences(
-    run_plan: PlanRunner, suite: Suite, form: Form, snapshot: SnapshotAssertion
+    run_plan: PlanRunner, suite: Suite, form: FormKind, snapshot: SnapshotAssertion
 ) -> None:
     before = normal_form(form, run_plan(JOB))
     suite.replace("config/goals/word_ranking.yaml", "max: 0.5", "max: 0.3")
@@ -135,7 +135,7 @@ objects = st.dictionaries(
 
 @given(st.sampled_from(["plan", "dag", "events", "review", "package"]), objects, objects)
 def test_any_two_forms_are_compared_and_silence_means_that_they_are_equal(
-    form: Form, old: JsonObject, new: JsonObject
+    form: FormKind, old: JsonObject, new: JsonObject
 ) -> None:
     told = describe_changes({"form": form, **old}, {"form": form, **new})
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.engine.testing.suites import Suite
 from wavewright.engine.testing import PlanLoader, PlanRunner, Redaction
-from wavewright.engine.testing.form_text import form_text, read_form
-from wavewright.engine.testing.normal_form import Form, normal_form
-from wavewright.engine.testing.redactions import Redacting, folder_redactions
+from wavewright.engine.testing.form_text import normal_form_yaml, read_normal_form
+from wavewright.engine.testing.normal_form import FormKind, normal_form
+from wavewright.engine.testing.redactions import RedactionPass, folder_redactions
 from wavewright.executor.events import Event, WaveFinished, WaveStarted
 from wavewright.planner.types import Json, JsonObject
 
@@ -38,16 +38,16 @@ values: st.SearchStrategy[Json] = st.recursive(
 
 @given(st.dictionaries(texts, values, max_size=4))
 def test_the_text_of_a_form_reads_back_as_the_form(form: JsonObject) -> None:
-    assert read_form(form_text(form)) == form
+    assert read_normal_form(normal_form_yaml(form)) == form
 
 
 @pytest.mark.parametrize("text", ["<<<<<<< ours\nform: plan\n=======\n", "- a list\n", "plain", ""])
 def test_a_text_that_is_no_form_reads_as_none(text: str) -> None:
-    assert read_form(text) is None
+    assert read_normal_form(text) is None
 
 
 @pytest.mark.parametrize("form", ["plan", "dag", "events", "review", "package"])
-def test_two_runs_of_one_plan_have_one_form(run_plan: PlanRunner, form: Form) -> None:
+def test_two_runs_of_one_plan_have_one_form(run_plan: PlanRunner, form: FormKind) -> None:
     first, second = run_plan(JOB), run_plan(JOB)
 
     assert normal_form(form, first) == normal_form(form, second)
@@ -62,7 +62,7 @@ def test_a_view_has_the_form_of_what_it_shows(run_plan: PlanRunner, plan: PlanLo
 
 
 @pytest.mark.parametrize("form", ["plan", "dag", "events", "review", "package"])
-def test_what_has_no_such_form_is_refused_by_name(form: Form) -> None:
+def test_what_has_no_such_form_is_refused_by_name(form: FormKind) -> None:
     with pytest.raises(TypeError, match=f"{form}_snapshot pins .*, and 42 is none"):
         normal_form(form, 42)
 
@@ -102,9 +102,9 @@ def test_times_and_costs_of_a_run_are_left_out_and_those_of_its_data_stay() -> N
         "output": {"at": 12.5, "run": "the marathon"},
         "versions": {},
     }
-    from wavewright.engine.testing.redactions import REDACTIONS
+    from wavewright.engine.testing.redactions import DEFAULT_REDACTIONS
 
-    assert Redacting(REDACTIONS).redact(form) == {
+    assert RedactionPass(DEFAULT_REDACTIONS).redact(form) == {
         "at": "<time>",
         "usd": "<cost>",
         "output": {"at": 12.5, "run": "the marathon"},
@@ -115,7 +115,7 @@ def test_what_tells_things_apart_is_numbered_anew() -> None:
     rules = (Redaction("<key {n}>", frozenset({"key"})),)
     form: list[Json] = [{"key": "5f"}, {"key": "0a"}, {"key": "5f"}, {"key": None}]
 
-    assert Redacting(rules).redact(form) == [
+    assert RedactionPass(rules).redact(form) == [
         {"key": "<key 1>"},
         {"key": "<key 2>"},
         {"key": "<key 1>"},
@@ -138,7 +138,7 @@ def test_a_projects_own_rule_reaches_into_its_data_and_goes_first(run_plan: Plan
 def test_folders_of_this_machine_are_left_out_and_what_stands_below_stays() -> None:
     rules = folder_redactions([Path("/srv/desk"), Path("/srv/desk/drawer"), Path("/")])
 
-    assert Redacting(rules).redact(
+    assert RedactionPass(rules).redact(
         ["/srv/desk/drawer/a.md", "/srv/desk/b", "/srv/desks/c", "in /srv/desk."]
     ) == [
         "<path>/a.md",

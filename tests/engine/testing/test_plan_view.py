@@ -124,7 +124,7 @@ def test_a_dry_run_is_the_engines_own_record(dry_run: DryRunLoader) -> None:
     forecast = dry_run(JOB)
 
     assert forecast.job == "words"
-    assert forecast.width == 1
+    assert forecast.max_parallelism == 1
     assert forecast.critical_path == ("files", "notes", "ranking")
 
 

@@ -14,7 +14,7 @@ from wavewright.engine.fake_model.server import (
     WIRES,
     FakeModelServer,
     Wire,
-    calling,
+    calling_tool,
     cut_stream,
     denied,
     failing,
@@ -23,7 +23,7 @@ from wavewright.engine.fake_model.server import (
     slow_drip,
     structured,
 )
-from wavewright.executor.purse import MemoryPurse
+from wavewright.executor.purse import MemoryBudgetStore
 from wavewright.planner.model_port import ModelError, ModelUse, NamedCall, Turn
 from wavewright.planner.types import Json, JsonSchema
 from wavewright.tools.models import open_models
@@ -105,7 +105,10 @@ async def test_the_ceiling_is_sent_under_the_name_that_is_read(
 ) -> None:
     model_server.answer("well")
     settings = replace(settings_for(model_server, tmp_path), model=model)
-    async with MemoryPurse(settings.budgets) as purse, open_models(settings, purse, environment={}) as models:
+    async with (
+        MemoryBudgetStore(settings.budgets) as purse,
+        open_models(settings, purse, environment={}) as models,
+    ):
         await models.ask(question(max_tokens=77))
 
     body = model_server.requests[0].body
@@ -118,7 +121,7 @@ async def test_arguments_that_are_no_json_come_back_as_they_came(
 ) -> None:
     broken = '{"verdict": "yes", '
     model_server.answer(
-        replace(calling("verdict"), calls=(replace(calling("verdict").calls[0], arguments=broken),))
+        replace(calling_tool("verdict"), calls=(replace(calling_tool("verdict").calls[0], arguments=broken),))
     )
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.ask(question(schema=CLOSED, schema_name="verdict"))
@@ -129,7 +132,7 @@ async def test_arguments_that_are_no_json_come_back_as_they_came(
 async def test_tools_that_are_called_instead_of_answering_are_told(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(calling("rm_rf", path="/"))
+    model_server.answer(calling_tool("rm_rf", path="/"))
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.ask(question(schema=CLOSED, schema_name="verdict"))
 
@@ -197,7 +200,7 @@ async def test_the_models_that_stand_in_are_asked_in_turn_and_named(
         model_server, tmp_path, attempts=2, fallbacks=["openai-chat:second", "openai-chat:third"]
     )
     async with (
-        MemoryPurse(settings.budgets) as purse,
+        MemoryBudgetStore(settings.budgets) as purse,
         open_models(replace(settings, model_is_forced=False), purse, environment={}) as models,
     ):
         answer = await models.ask(question(), on_use=uses.append)
@@ -211,7 +214,7 @@ async def test_a_refusal_is_taken_to_no_other_model(model_server: FakeModelServe
     model_server.answer(filtered())
     settings = settings_for(model_server, tmp_path, fallbacks=["openai-chat:second"])
     async with (
-        MemoryPurse(settings.budgets) as purse,
+        MemoryBudgetStore(settings.budgets) as purse,
         open_models(replace(settings, model_is_forced=False), purse, environment={}) as models,
     ):
         with pytest.raises(ModelError) as caught:
@@ -228,7 +231,7 @@ async def test_where_no_model_answers_every_reason_is_told(
     model_server.answer(failing(503))
     settings = settings_for(model_server, tmp_path, attempts=1, fallbacks=["openai-chat:second"])
     async with (
-        MemoryPurse(settings.budgets) as purse,
+        MemoryBudgetStore(settings.budgets) as purse,
         open_models(replace(settings, model_is_forced=False), purse, environment={}) as models,
     ):
         with pytest.raises(ModelError) as caught:

@@ -33,7 +33,7 @@ from pydantic_ai.usage import RequestUsage
 from syrupy.assertion import SnapshotAssertion
 
 from wavewright.config.model_settings import CassetteMode
-from wavewright.config.redaction import MARK, Redactor
+from wavewright.config.redaction import REDACTED, Redactor
 from wavewright.planner.types import JsonObject
 from wavewright.tools.models.cassette import Cassette, CassetteError, CassetteMiss, CassetteModel
 
@@ -538,7 +538,7 @@ async def test_no_secret_is_written_wherever_it_stands(path: Path) -> None:
 
     written = content_of(path) or ""
 
-    assert MARK in written
+    assert REDACTED in written
     assert KEY not in written
     assert "sk-proj" not in written
 

@@ -12,7 +12,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from tests.wire.asking import question
 from wavewright.config.model_settings import ModelsSection
 from wavewright.config.settings import Settings
-from wavewright.executor.purse import MemoryPurse
+from wavewright.executor.purse import MemoryBudgetStore
 from wavewright.planner.model_port import ModelError
 from wavewright.tools.models import ModelConfigError, check_models, open_models
 from wavewright.tools.models.endpoints import NO_KEY, find_endpoint
@@ -154,7 +154,10 @@ async def test_no_address_is_sent_a_key_that_is_not_its_own(
     heard: list[bytes] = []
     async with listener(heard) as url:
         one = settings(model, url=url, key="sk-the-right-one-123")
-        async with MemoryPurse(one.budgets) as purse, open_models(one, purse, environment=OTHERS) as models:
+        async with (
+            MemoryBudgetStore(one.budgets) as purse,
+            open_models(one, purse, environment=OTHERS) as models,
+        ):
             with pytest.raises(ModelError) as caught:
                 await models.ask(question())
 

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from wavewright.tools.models.http_guard import AnswerTooLarge, UnknownEncoding, guarded_client
+from wavewright.tools.models.http_guard import ResponseTooLarge, UnknownEncoding, guarded_client
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +73,7 @@ async def test_an_answer_beyond_the_limit_is_not(encoding: str, chunks: int) -> 
         serving(packed(body, encoding), encoding, chunks=chunks) as url,
         guarded_client(max_bytes=MOST) as http,
     ):
-        with pytest.raises(AnswerTooLarge):
+        with pytest.raises(ResponseTooLarge):
             await http.get(url)
 
 
@@ -89,7 +89,7 @@ async def test_a_small_body_that_unfolds_for_ever_is_left_at_the_limit() -> None
         guarded_client(max_bytes=MOST) as http,
         http.stream("GET", url) as answer,
     ):
-        with pytest.raises(AnswerTooLarge):
+        with pytest.raises(ResponseTooLarge):
             await read_all(answer)
 
     assert sum(read) <= MOST

@@ -7,7 +7,7 @@ import pytest
 
 from tests.wire.asking import models_over, question
 from wavewright.engine.fake_model.server import FakeModelServer, delayed
-from wavewright.tools.models.limits import Pace, Turnstile
+from wavewright.tools.models.limits import ProviderLimiter, RateLimiter
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ async def test_no_more_questions_are_under_way_than_a_provider_lets(
             group.start_soon(asking.models.ask, question())
 
     assert len(model_server.requests) == 12
-    assert model_server.most_in_flight == 3
+    assert model_server.max_in_flight == 3
 
 
 async def test_a_limit_of_another_provider_holds_nobody_up(
@@ -40,11 +40,11 @@ async def test_a_limit_of_another_provider_holds_nobody_up(
         for _ in range(6):
             group.start_soon(asking.models.ask, question())
 
-    assert model_server.most_in_flight == 6
+    assert model_server.max_in_flight == 6
 
 
 async def test_no_more_begin_in_any_span_than_the_pace_lets() -> None:
-    pace, begun = Pace(4, span=0.2), list[float]()
+    pace, begun = RateLimiter(4, span=0.2), list[float]()
 
     async def begin() -> None:
         await pace.wait()
@@ -58,7 +58,7 @@ async def test_no_more_begin_in_any_span_than_the_pace_lets() -> None:
 
 
 async def test_as_many_begin_at_once_as_the_pace_lets() -> None:
-    pace, begun = Pace(4, span=600), list[int]()
+    pace, begun = RateLimiter(4, span=600), list[int]()
 
     async def begin(number: int) -> None:
         await pace.wait()
@@ -74,7 +74,7 @@ async def test_as_many_begin_at_once_as_the_pace_lets() -> None:
 
 
 async def test_who_waits_for_the_pace_and_gives_up_takes_no_turn() -> None:
-    pace = Pace(1, span=0.3)
+    pace = RateLimiter(1, span=0.3)
     begun = anyio.current_time()
     await pace.wait()
     with anyio.move_on_after(0.01) as scope:
@@ -86,13 +86,13 @@ async def test_who_waits_for_the_pace_and_gives_up_takes_no_turn() -> None:
 
 
 async def test_who_gives_up_in_a_gate_gives_its_place_back() -> None:
-    turnstile = Turnstile(concurrency=1)
+    turnstile = ProviderLimiter(concurrency=1)
     with anyio.move_on_after(0.01):
-        async with turnstile.passed():
+        async with turnstile.slot():
             await anyio.sleep_forever()
 
     with anyio.fail_after(5):
-        async with turnstile.passed():
+        async with turnstile.slot():
             pass
 
 

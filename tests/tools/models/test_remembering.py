@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.wire.asking import RUN, Asking, question, settings_for
-from wavewright.engine.fake_model.server import FakeModelServer, calling
+from wavewright.engine.fake_model.server import FakeModelServer, calling_tool
 from wavewright.executor.events import AnswerKept
 from wavewright.executor.journal import MemoryJournal
-from wavewright.executor.memory import RunMemory
-from wavewright.executor.purse import MemoryPurse
+from wavewright.executor.memory import JournalReplayCache
+from wavewright.executor.purse import MemoryBudgetStore
 from wavewright.planner.model_port import LoopLimits, LoopTool
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.tools.models import open_models
@@ -31,10 +31,10 @@ class Crash(BaseException):
 @asynccontextmanager
 async def life(server: FakeModelServer, folder: Path, journal: MemoryJournal) -> AsyncGenerator[Asking]:
     """Open the models in another process of the same run."""
-    settings, memory = settings_for(server, folder), RunMemory(journal)
-    await memory.learn(RUN)
+    settings, memory = settings_for(server, folder), JournalReplayCache(journal)
+    await memory.load(RUN)
     async with (
-        MemoryPurse(settings.budgets) as purse,
+        MemoryBudgetStore(settings.budgets) as purse,
         open_models(settings, purse, environment=server.environment("chat"), memory=memory) as opened,
     ):
         yield Asking(opened, purse)
@@ -76,7 +76,7 @@ async def test_what_was_asked_is_kept_beside_the_answer(
 async def test_no_kept_question_holds_what_looks_like_a_secret(
     model_server: FakeModelServer, tmp_path: Path, *, is_loop: bool
 ) -> None:
-    model_server.answer(*[calling("look", place=1)] * is_loop, "Three.")
+    model_server.answer(*[calling_tool("look", place=1)] * is_loop, "Three.")
     journal = MemoryJournal()
     asked = question(f"The token is {TOKEN}.", instructions=f"Use {TOKEN}.")
 
@@ -140,7 +140,7 @@ async def test_what_has_no_run_is_never_remembered(model_server: FakeModelServer
 async def test_an_agent_that_is_killed_in_its_third_question_asks_only_that_one_again(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(calling("look", place=1), calling("look", place=2), "Found it.")
+    model_server.answer(calling_tool("look", place=1), calling_tool("look", place=2), "Found it.")
     journal = MemoryJournal()
 
     async def look(params: JsonObject) -> Json:
@@ -166,7 +166,7 @@ async def test_an_agent_that_is_killed_in_its_third_question_asks_only_that_one_
 async def test_the_last_question_of_a_resumed_loop_is_the_last_of_all(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(calling("look", place=1), "Enough.")
+    model_server.answer(calling_tool("look", place=1), "Enough.")
     journal = MemoryJournal()
     calls: list[Json] = []
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavewright.config.redaction import Redactor
-from wavewright.tools.models.streaming import TextSieve
+from wavewright.tools.models.streaming import StreamRedactor
 
 KEY = "sk-live-4f9a8b7c6d5e4f3a2b1c"
 PEM = (
@@ -19,7 +19,7 @@ PEM = (
 
 def through(pieces: list[str], redactor: Redactor) -> list[str]:
     shown: list[str] = []
-    sieve = TextSieve(redactor.redact, shown.append)
+    sieve = StreamRedactor(redactor.redact, shown.append)
     for piece in pieces:
         sieve.add(piece)
     sieve.close()
@@ -59,7 +59,7 @@ def test_a_key_with_headers_in_its_block_is_let_go_in_one_piece(size: int) -> No
 
 def test_a_line_is_shown_as_soon_as_it_is_complete() -> None:
     shown: list[str] = []
-    sieve = TextSieve(str, shown.append)
+    sieve = StreamRedactor(str, shown.append)
     sieve.add("one\ntw")
     sieve.add("o")
 
@@ -72,7 +72,7 @@ def test_a_line_is_shown_as_soon_as_it_is_complete() -> None:
 
 def test_a_long_line_is_shown_in_parts() -> None:
     shown: list[str] = []
-    sieve = TextSieve(str, shown.append)
+    sieve = StreamRedactor(str, shown.append)
     sieve.add("word " * 1000)
 
     assert "".join(shown) == "word " * 1000

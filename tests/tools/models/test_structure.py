@@ -8,7 +8,7 @@ from pydantic_ai.profiles import ModelProfile
 
 from wavewright.planner.model_port import NamedCall
 from wavewright.planner.types import JsonSchema
-from wavewright.tools.models.structure import Way, is_closed, read_answer, way_to_ask
+from wavewright.tools.models.structure import OutputMode, choose_output_mode, is_closed, split_response
 
 OPEN: JsonSchema = {"type": "object", "properties": {"params": {"type": "object"}}}
 CLOSED: JsonSchema = {
@@ -48,9 +48,11 @@ def model(*, native: bool = True, tools: bool = True) -> Model:
     ],
 )
 def test_the_way_to_ask_is_the_one_that_the_model_keeps_to(
-    provider: str, *, is_foreign: bool, schema: JsonSchema, native: bool, tools: bool, way: Way
+    provider: str, *, is_foreign: bool, schema: JsonSchema, native: bool, tools: bool, way: OutputMode
 ) -> None:
-    assert way_to_ask(provider, model(native=native, tools=tools), schema, is_foreign=is_foreign) == way
+    assert (
+        choose_output_mode(provider, model(native=native, tools=tools), schema, is_foreign=is_foreign) == way
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,16 +97,16 @@ def test_the_answers_own_tool_goes_before_words_and_other_tools() -> None:
         ]
     )
 
-    assert read_answer(response, "emit") == ('{"broken": ', (NamedCall("look", '{"at": 1}'),))
+    assert split_response(response, "emit") == ('{"broken": ', (NamedCall("look", '{"at": 1}'),))
 
 
 def test_arguments_that_are_no_text_become_text() -> None:
     response = ModelResponse(parts=[ToolCallPart("emit", {"a": "é"}), ToolCallPart("other", None)])
 
-    assert read_answer(response, "emit") == ('{"a": "é"}', (NamedCall("other", "{}"),))
+    assert split_response(response, "emit") == ('{"a": "é"}', (NamedCall("other", "{}"),))
 
 
 def test_words_are_said_without_what_was_thought() -> None:
     response = ModelResponse(parts=[ThinkingPart("hm"), TextPart("one "), TextPart("two")])
 
-    assert read_answer(response, "emit") == ("one two", ())
+    assert split_response(response, "emit") == ("one two", ())

@@ -13,7 +13,13 @@ from tests.tools.calling import request
 from tests.tools.scripted import Script, ScriptedModels, project, serving
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import ToolError, load_pack
-from wavewright.tools.text.merging import Mention, agreement, group_mentions, merge_mentions, normal_name
+from wavewright.tools.text.merging import (
+    RecordMention,
+    agreement,
+    group_mentions,
+    merge_mentions,
+    normal_name,
+)
 from wavewright.tools.workers import make_services, make_worker
 
 ANNALS: JsonObject = {
@@ -173,7 +179,7 @@ def test_agreement_raises_a_confidence_and_contradiction_lowers_it(agreeing: int
 VALUES = st.none() | st.integers(0, 3) | st.sampled_from(["x", "X", "y"])
 MENTIONS = st.lists(
     st.builds(
-        Mention,
+        RecordMention,
         st.sampled_from(["a", "b", "c"]),
         st.sampled_from(["Arthas", "arthas", "Jaina"]),
         st.dictionaries(st.sampled_from(["born", "realm"]), VALUES),
@@ -183,7 +189,7 @@ MENTIONS = st.lists(
 
 
 @given(MENTIONS)
-def test_the_order_of_the_sources_decides_no_confidence(mentions: list[Mention]) -> None:
+def test_the_order_of_the_sources_decides_no_confidence(mentions: list[RecordMention]) -> None:
     merged, reverse = (
         merge_mentions(group_mentions(order, {}), "name") for order in (mentions, mentions[::-1])
     )
@@ -201,7 +207,7 @@ def _list(value: Json) -> list[Json]:
 
 
 @given(MENTIONS)
-def test_a_source_that_repeats_itself_convinces_nobody_more(mentions: list[Mention]) -> None:
+def test_a_source_that_repeats_itself_convinces_nobody_more(mentions: list[RecordMention]) -> None:
     once = merge_mentions(group_mentions(mentions, {}), "name")
     twice = merge_mentions(group_mentions([*mentions, *mentions], {}), "name")
 

@@ -14,7 +14,7 @@ from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelError
 from wavewright.planner.types import Json
 from wavewright.tools import load_pack
-from wavewright.tools.calls import Emission, TextPiece
+from wavewright.tools.calls import Emission, TextChunk
 from wavewright.tools.workers import make_services, make_worker
 
 
@@ -34,7 +34,7 @@ def test_a_summary_is_the_models_words_and_is_shown_as_they_come(tmp_path: Path)
     output, _, emitted = summarize(tmp_path, "A long story. " * 50, "A short story.")
 
     assert output == {"summary": "A short story.", "source_chars": 700, "method": "agent"}
-    assert "".join(one.text for one in emitted if isinstance(one, TextPiece)) == "A short story. "
+    assert "".join(one.text for one in emitted if isinstance(one, TextChunk)) == "A short story. "
 
 
 def test_the_text_stays_unchanged_where_the_model_fails_and_says_so(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_300_000_characters_are_one_question_and_more_are_cut_into_parts(tmp_pat
     assert len(whole.asked) == 1
     assert len(parts.asked) == 3
     assert output == {"summary": "Part.\n\nPart.\n\nPart.", "source_chars": 650_000, "method": "agent"}
-    assert not any(isinstance(one, TextPiece) for one in emitted)
+    assert not any(isinstance(one, TextChunk) for one in emitted)
 
 
 def test_one_part_that_fails_leaves_the_whole_text_unchanged(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.tools.calling import request
 from tests.tools.scripted import Script, ScriptedModels, Step, answer_of, project, serving
-from wavewright.engine.toolbox import gather_tools
+from wavewright.engine.toolbox import tools_of_goal
 from wavewright.planner.goals import AvailableTool, Goal
 from wavewright.planner.ladder import RungRecord
 from wavewright.planner.limits import Limits
@@ -21,10 +21,10 @@ from wavewright.planner.model_port import LoopLimits, ModelError, NamedCall
 from wavewright.planner.types import Json, JsonObject
 from wavewright.planner.validators import validator_of
 from wavewright.tools import Registry, Tool, ToolDefinitionError, ToolError, make_tool
-from wavewright.tools.calls import Emission, LoopCall, ToolCall
+from wavewright.tools.calls import AgentToolCall, Emission, ToolCall
 from wavewright.tools.workers import agent_tool, make_services
-from wavewright.tools.workers.agent import AgentLimits, Turns
-from wavewright.tools.workers.agent_calls import Collector
+from wavewright.tools.workers.agent import AgentConcurrency, AgentLimits
+from wavewright.tools.workers.agent_calls import AgentCalls
 
 
 class World:
@@ -115,8 +115,8 @@ class Desk:
         return output
 
     @property
-    def calls(self) -> list[LoopCall]:
-        return [one for one in self.emitted if isinstance(one, LoopCall)]
+    def calls(self) -> list[AgentToolCall]:
+        return [one for one in self.emitted if isinstance(one, AgentToolCall)]
 
     @property
     def rungs(self) -> list[tuple[str, str]]:
@@ -267,7 +267,7 @@ def test_lists_and_objects_may_be_given_by_a_handle_in_the_schema_too(tmp_path: 
 
     assert offered["count"].accepts({"entries": "@call_1"})
     assert not offered["count"].accepts({"entries": "call 1"})
-    assert offered["look_up"].misfits({"city": 3}) != []
+    assert offered["look_up"].violations({"city": 3}) != []
 
 
 def test_the_same_call_is_made_once(tmp_path: Path) -> None:
@@ -294,11 +294,11 @@ async def test_equal_calls_at_once_are_made_once_and_a_tool_runs_no_more_often_t
         return question
 
     bearing = make_tool(ask, concurrency=1)
-    collector = Collector({"ask": bearing}, AgentLimits(), {}, request({}), Turns(Limits()))
+    collector = AgentCalls({"ask": bearing}, AgentLimits(), {}, request({}), AgentConcurrency(Limits()))
     async with anyio.create_task_group() as group:
         for question in ("who", "who", "what", "who"):
             params: JsonObject = {"question": question}
-            group.start_soon(collector.make, "ask", params)
+            group.start_soon(collector.call_tool, "ask", params)
 
     assert len(most) == 2
     assert max(most) == 1
@@ -320,18 +320,18 @@ async def test_no_more_calls_run_at_once_than_the_goal_allows_over_all_its_agent
         return number
 
     tools = {"ask": make_tool(ask), "beg": make_tool(ask, name="beg")}
-    turns = Turns(Limits(concurrency=3, tool_concurrency={"beg": 1}))
-    collectors = [Collector(tools, AgentLimits(), {}, request({}), turns) for _ in range(2)]
+    turns = AgentConcurrency(Limits(concurrency=3, tool_concurrency={"beg": 1}))
+    collectors = [AgentCalls(tools, AgentLimits(), {}, request({}), turns) for _ in range(2)]
     async with anyio.create_task_group() as group:
         for collector in collectors:
             for number in range(10):
-                group.start_soon(partial(collector.make, "ask", {"number": number}))
+                group.start_soon(partial(collector.call_tool, "ask", {"number": number}))
     asked = max(most)
     most.clear()
     async with anyio.create_task_group() as group:
         for collector in collectors:
             for number in range(5):
-                group.start_soon(partial(collector.make, "beg", {"number": number}))
+                group.start_soon(partial(collector.call_tool, "beg", {"number": number}))
 
     assert asked == 3
     assert max(most) == 1
@@ -389,7 +389,7 @@ def test_a_call_that_the_loops_clock_cuts_off_is_on_record_too(tmp_path: Path) -
     with pytest.raises(ToolError, match=r"no answer within 0\.05 s"):
         anyio.run(tool.call, replace(request({"task": "x"}), emit=emitted.append))
 
-    assert [one.message for one in emitted if isinstance(one, LoopCall)] == ["the agent's time was up"]
+    assert [one.message for one in emitted if isinstance(one, AgentToolCall)] == ["the agent's time was up"]
 
 
 def test_an_output_that_breaks_its_tools_schema_is_never_shown(tmp_path: Path) -> None:
@@ -560,7 +560,7 @@ def test_a_goal_that_allows_an_agent_has_one_over_its_own_tools(tmp_path: Path) 
         tools=(AvailableTool(name="agent"), AvailableTool(name="read_letter")),
     )
 
-    tools = gather_tools(allowed, settings, make_services(settings, ScriptedModels(["x"])))
+    tools = tools_of_goal(allowed, settings, make_services(settings, ScriptedModels(["x"])))
 
     schema = validator_of(tools["agent"].signature.input_schema)
     assert schema.accepts({"task": "x", "tools": ["read_letter"]})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.scripted import project
-from wavewright.engine.toolbox import all_tools, gather_tools, signatures_to_check, tools_of_plan
+from wavewright.engine.toolbox import all_tools, signatures_to_check, tools_of_goal, tools_of_plan
 from wavewright.planner.goals import AvailableTool, Goal
 from wavewright.planner.models import Plan
 from wavewright.tools import ToolDefinitionError
@@ -76,8 +76,8 @@ def test_every_way_to_the_tools_finds_it(home: Path) -> None:
     settings = project(home)
     plan = Plan.model_validate({"steps": [{"id": "sort", "tool": "sort_letter"}]})
 
-    assert "sort_letter" in gather_tools(goal_with("sort_letter"), settings)
-    assert "sort_letter" in gather_tools(goal_with("sort_letter"), settings, make_services(settings))
+    assert "sort_letter" in tools_of_goal(goal_with("sort_letter"), settings)
+    assert "sort_letter" in tools_of_goal(goal_with("sort_letter"), settings, make_services(settings))
     assert "sort_letter" in tools_of_plan(plan, settings)
     assert "sort_letter" in signatures_to_check(plan, goal_with("agent"), settings)
 

@@ -19,11 +19,11 @@ from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import ToolError
 from wavewright.tools.workers import Worker, WorkerSpec, make_worker
 from wavewright.tools.workers.shortening import (
-    allotted,
+    allot_chars,
     cut_text,
+    prompt_size,
     shorten,
     shorten_inputs,
-    size_of,
     split_text,
 )
 
@@ -221,8 +221,8 @@ def test_what_a_draft_computed_is_shown_and_only_declared_fields_are_written_ove
 def test_a_shortened_value_is_of_the_length_that_was_asked_for(value: Json, limit: int) -> None:
     shorter = shorten(value, limit)
 
-    assert size_of(shorter) <= max(limit, 60)
-    assert shorter == value or size_of(value) > limit
+    assert prompt_size(shorter) <= max(limit, 60)
+    assert shorter == value or prompt_size(value) > limit
     assert type(shorter) is type(value) or isinstance(shorter, str)
 
 
@@ -230,7 +230,7 @@ def test_a_shortened_value_is_of_the_length_that_was_asked_for(value: Json, limi
 def test_a_cut_text_keeps_its_beginning_and_says_what_is_missing(text: str, limit: int) -> None:
     shorter = cut_text(text * 20, limit)
 
-    assert size_of(shorter) - 2 <= limit
+    assert prompt_size(shorter) - 2 <= limit
     assert shorter == text * 20 or "characters left out" in shorter
 
 
@@ -244,7 +244,7 @@ def test_the_parts_of_a_text_are_the_text(text: str, limit: int) -> None:
 
 @given(st.dictionaries(st.text(max_size=5), st.integers(0, 5000), max_size=8), st.integers(10, 5000))
 def test_characters_are_shared_out_and_what_fits_stays_whole(sizes: dict[str, int], limit: int) -> None:
-    rooms = allotted(sizes, limit)
+    rooms = allot_chars(sizes, limit)
 
     assert sum(rooms.values()) <= max(limit, len(sizes))
     assert sum(sizes.values()) > limit or rooms == sizes

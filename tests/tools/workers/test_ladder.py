@@ -11,15 +11,15 @@ import pytest
 
 from tests.tools.calling import request
 from tests.tools.scripted import MODEL, Script, ScriptedModels, answer_of, project, serving
-from wavewright.planner.ladder import Clock, Fallen, Ladder, Rung, RungRecord
+from wavewright.planner.ladder import FallbackFailure, Ladder, Rung, RungRecord, RungTimeout
 from wavewright.planner.model_port import ModelError, ModelUse, NamedCall
 from wavewright.planner.models import Budget
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import ToolError
-from wavewright.tools.calls import Emission, TextPiece
+from wavewright.tools.calls import Emission, TextChunk
 from wavewright.tools.workers import (
     AnswerRefused,
-    Finishing,
+    AnswerToFinish,
     Services,
     Worker,
     WorkerSpec,
@@ -240,7 +240,7 @@ def test_what_code_made_is_held_against_the_schema_too(home: Path) -> None:
 
 def test_the_least_valid_result_is_forced_only_where_it_is_declared(home: Path) -> None:
     spec = SPEC.model_copy(update={"forced": {"topic": "complaint", "urgent": True}})
-    worker = Worker(spec, generate=lambda _: Fallen("it is no letter"))
+    worker = Worker(spec, generate=lambda _: FallbackFailure("it is no letter"))
     desk = Desk(home, worker, ModelError("timeout", "too slow"))
 
     output = desk.call()
@@ -357,7 +357,7 @@ def timeout_of(services: Services, models: ScriptedModels, spec: WorkerSpec, let
 
 def test_the_clock_grows_with_the_question_and_with_what_calls_took_before(home: Path) -> None:
     services, models = serving(home, GOOD)
-    clock = Clock(base=10, per_1000_chars=1, of_past=3, least=1, most=600)
+    clock = RungTimeout(base=10, per_1000_chars=1, of_past=3, least=1, most=600)
     services = replace(
         services, ladders={"worker": Ladder(name="worker", rungs=(Rung(name="agent", clock=clock),))}
     )
@@ -381,7 +381,7 @@ def test_an_output_is_shown_while_it_is_written_where_that_is_declared(home: Pat
     )
     for desk in (shown, silent):
         desk.call()
-    pieces = [[one.text for one in desk.emitted if isinstance(one, TextPiece)] for desk in (shown, silent)]
+    pieces = [[one.text for one in desk.emitted if isinstance(one, TextChunk)] for desk in (shown, silent)]
 
     assert "".join(pieces[0]).strip() == '{"topic": "bill", "urgent": false}'
     assert pieces[1] == []
@@ -390,7 +390,7 @@ def test_an_output_is_shown_while_it_is_written_where_that_is_declared(home: Pat
 def test_an_answer_that_code_refuses_is_sent_back_and_in_the_end_saved_as_far_as_it_goes(home: Path) -> None:
     seen: list[bool] = []
 
-    def finish(found: Finishing) -> Json:
+    def finish(found: AnswerToFinish) -> Json:
         seen.append(found.is_last)
         if not found.is_last:
             raise AnswerRefused(["say it louder"])

@@ -17,7 +17,7 @@ from wavewright.engine.fake_model.server import (
     FakeModelServer,
     Wire,
     asked_for,
-    calling,
+    calling_tool,
     cut_at_length,
     failing,
     offering,
@@ -29,7 +29,7 @@ from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import Registry, Tool, ToolError, load_pack, make_tool
-from wavewright.tools.calls import Emission, LoopCall, TextPiece
+from wavewright.tools.calls import AgentToolCall, Emission, TextChunk
 from wavewright.tools.workers import Services, agent_tool, make_services, make_worker
 
 PERSON: JsonObject = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
@@ -110,7 +110,7 @@ def test_a_text_is_shown_while_it_is_written(server: FakeModelServer, tmp_path: 
     output, emitted = made(
         server, tmp_path, wire, partial(worker, "summarize_content"), {"content": "A long story."}
     )
-    pieces = [one.text for one in emitted if isinstance(one, TextPiece)]
+    pieces = [one.text for one in emitted if isinstance(one, TextChunk)]
 
     assert isinstance(output, dict)
     assert output["summary"] == "".join(pieces) == words.strip()
@@ -122,15 +122,15 @@ def test_an_agent_passes_a_large_output_on_by_its_handle(
     server: FakeModelServer, tmp_path: Path, wire: Wire
 ) -> None:
     server.answer(
-        calling("list_letters", year=1999),
-        calling("count", letters="@call_1"),
-        calling("no_such_tool", letters="@call_1"),
+        calling_tool("list_letters", year=1999),
+        calling_tool("count", letters="@call_1"),
+        calling_tool("no_such_tool", letters="@call_1"),
         "There are 400.",
         when=offering("count"),
     )
 
     output, emitted = made(server, tmp_path, wire, agent, {"task": "How many letters?"})
-    calls = [one for one in emitted if isinstance(one, LoopCall)]
+    calls = [one for one in emitted if isinstance(one, AgentToolCall)]
 
     assert isinstance(output, dict)
     assert output["answer"] == "There are 400."
@@ -153,8 +153,8 @@ def test_an_agents_answer_has_the_form_that_was_asked_for(
         "properties": {"letters": {"type": "integer"}},
     }
     # Where nothing forces it to answer by the output tool, a model chooses that tool among the others.
-    last = calling("answer", letters=400) if wire == "messages" else structured({"letters": 400})
-    server.answer(calling("list_letters", year=1999), last)
+    last = calling_tool("answer", letters=400) if wire == "messages" else structured({"letters": 400})
+    server.answer(calling_tool("list_letters", year=1999), last)
 
     output, _ = made(server, tmp_path, wire, agent, {"task": "How many?", "output_schema": schema})
 

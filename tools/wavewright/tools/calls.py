@@ -15,14 +15,14 @@ from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 
 
 @dataclass(frozen=True, slots=True)
-class TextPiece:
+class TextChunk:
     """A piece of a long output, shown while the rest is still to come."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class LoopCall:
+class AgentToolCall:
     """A call of a tool that an agent made inside its step."""
 
     tool: str
@@ -33,11 +33,11 @@ class LoopCall:
     """Why it failed or was refused."""
 
 
-Emission: TypeAlias = ModelUse | RungRecord | TextPiece | LoopCall
+Emission: TypeAlias = ModelUse | RungRecord | TextChunk | AgentToolCall
 """What a tool lets be known while it works; each becomes an event of the run."""
 
 
-def emit_nothing(emission: Emission) -> None:
+def ignore_emission(emission: Emission) -> None:
     """Let nothing be known: for calls outside a run."""
 
 
@@ -63,7 +63,7 @@ class ToolCall:
     """Name of the job that the run answers."""
     budget: Budget | None = None
     """What the step may spend on models."""
-    emit: Callable[[Emission], None] = emit_nothing
+    emit: Callable[[Emission], None] = ignore_emission
     """Lets something be known while the tool works; never waits."""
 
 

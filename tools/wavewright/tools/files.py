@@ -118,7 +118,7 @@ def _check_component(path: str, part: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FolderEntry:
     """One name in a folder."""
 
     name: str
@@ -159,11 +159,11 @@ class Folder:
             PathRefused: the path leaves the folder, meets a link, or is no regular file.
         """
         *folders, name = path_parts(path)
-        with self._walk(path, folders, create=False) as parent:
+        with self._open_parent(path, folders, create=False) as parent:
             try:
                 fd = os.open(name, _OPEN_FILE, dir_fd=parent)
             except OSError as error:
-                _refuse(path, error)
+                _raise_refused(path, error)
         mode = os.fstat(fd).st_mode
         if not stat.S_ISREG(mode):
             os.close(fd)
@@ -192,7 +192,7 @@ class Folder:
             PathRefused: the path leaves the folder, meets a link, or there is something else than a file.
         """
         *folders, name = path_parts(path)
-        with self._walk(path, folders, create=True) as parent:
+        with self._open_parent(path, folders, create=True) as parent:
             _require_file_or_nothing(path, name, parent)
             draft = f".{secrets.token_hex(8)}.part"
             try:
@@ -203,7 +203,7 @@ class Folder:
                     dir_fd=parent,
                 )
             except OSError as error:
-                _refuse(path, error)
+                _raise_refused(path, error)
             try:
                 with os.fdopen(fd, "wb") as file:
                     file.write(content)
@@ -212,22 +212,22 @@ class Folder:
                 with suppress(FileNotFoundError):  # somebody may have taken the folder away meanwhile
                     os.unlink(draft, dir_fd=parent)
                 if isinstance(error, OSError):
-                    _refuse(path, error)
+                    _raise_refused(path, error)
                 raise
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[FolderEntry, ...]:
         """Return what stands directly in the folder, by name, without links, dot files and special files."""
-        found: list[Entry] = []
+        found: list[FolderEntry] = []
         with os.scandir(self._fd) as items:
             for item in items:
                 status = item.stat(follow_symlinks=False)
                 is_file = stat.S_ISREG(status.st_mode)
                 if not item.name.startswith(".") and (is_file or stat.S_ISDIR(status.st_mode)):
-                    found.append(Entry(item.name, is_file, status.st_size))
+                    found.append(FolderEntry(item.name, is_file, status.st_size))
         return tuple(sorted(found, key=lambda entry: entry.name))
 
     @contextmanager
-    def _walk(self, path: str, folders: list[str], *, create: bool) -> Generator[int]:
+    def _open_parent(self, path: str, folders: list[str], *, create: bool) -> Generator[int]:
         """Yield the open folder that the components lead to, never through a link."""
         current = os.dup(self._fd)
         try:
@@ -238,7 +238,7 @@ class Folder:
                             os.mkdir(name, 0o700, dir_fd=current)
                     following = os.open(name, _OPEN_FOLDER, dir_fd=current)
                 except OSError as error:
-                    _refuse(path, error)
+                    _raise_refused(path, error)
                 os.close(current)
                 current = following
             yield current
@@ -257,7 +257,7 @@ def _require_file_or_nothing(path: str, name: str, parent: int) -> None:
         raise PathRefused(path, "there is something else than a regular file")
 
 
-def _refuse(path: str, error: OSError) -> NoReturn:
+def _raise_refused(path: str, error: OSError) -> NoReturn:
     """Raise what an operating system's refusal means."""
     reasons = {
         errno.ELOOP: "it meets a symbolic link",

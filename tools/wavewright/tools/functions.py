@@ -20,8 +20,8 @@ from pydantic_core import PydanticSerializationError
 
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.calls import ToolError
-from wavewright.tools.schemas import UNSCHEMABLE, model_schema, schema_of
-from wavewright.tools.typed_dicts import portable
+from wavewright.tools.schemas import SCHEMA_ERRORS, model_schema, schema_of
+from wavewright.tools.typed_dicts import portable_annotation
 
 RESERVED_PARAMETERS = frozenset({"config", "now", "idempotency_key"})
 """Keyword-only parameters that the engine fills; they never show in a tool's input schema."""
@@ -62,7 +62,7 @@ class Contract:
         try:
             bound = self.arguments.model_validate(params)
         except ValidationError as error:
-            raise ToolError(f"the parameters do not fit: {_first_faults(error)}") from error
+            raise ToolError(f"the parameters do not fit: {_validation_messages(error)}") from error
         return {self.fields[name]: getattr(bound, name) for name in bound.model_fields_set}
 
     def to_json(self, result: object) -> Json:
@@ -97,12 +97,12 @@ def read_contract(function: UserFunction, name: str) -> Contract:
     Raises:
         ToolDefinitionError: the function cannot be called with named JSON values.
     """
-    place = _place_of(function)
+    place = _source_location(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ToolDefinitionError(
             f"tool {name!r}: {place} is a generator", hint="return a list with everything in it"
         )
-    parameters, hints = _signature_of(function, name, place)
+    parameters, hints = _read_signature(function, name, place)
     docs = docstring_parser.parse(inspect.getdoc(function) or "")
     meanings = {item.arg_name: item.description for item in docs.params if item.description}
     open_parameters = [item for item in parameters if not _is_reserved(item)]
@@ -118,9 +118,9 @@ def read_contract(function: UserFunction, name: str) -> Contract:
     )
     input_schema = model_schema(arguments)
     input_schema.setdefault("properties", {})
-    result, output_schema = _result_of(hints, name, place)
+    result, output_schema = _result_schema(hints, name, place)
     return Contract(
-        description=_description_of(docs),
+        description=_tool_description(docs),
         input_schema=input_schema,
         output_schema=output_schema,
         reserved=frozenset(item.name for item in parameters if _is_reserved(item)),
@@ -131,13 +131,13 @@ def read_contract(function: UserFunction, name: str) -> Contract:
     )
 
 
-def _signature_of(
+def _read_signature(
     function: UserFunction, name: str, place: str
 ) -> tuple[list[inspect.Parameter], dict[str, Any]]:
     try:
         parameters = list(inspect.signature(function).parameters.values())
         hints = typing.get_type_hints(_annotated_part(function), include_extras=True)
-        hints = {part: portable(hint) for part, hint in hints.items()}
+        hints = {part: portable_annotation(hint) for part, hint in hints.items()}
     except NameError as error:
         raise ToolDefinitionError(
             f"tool {name!r}: an annotation of {place} names {error.name!r}, which is not there at run time",
@@ -179,20 +179,22 @@ def _check_parameter(parameter: inspect.Parameter, hints: dict[str, Any], name: 
         )
     try:
         schema_of(TypeAdapter(hints[parameter.name]), mode="validation")
-    except UNSCHEMABLE as error:
+    except SCHEMA_ERRORS as error:
         raise ToolDefinitionError(
             f"{where} has the type {_type_name(hints[parameter.name])}, which has no JSON form",
             hint=_schemable_hint("take", error),
         ) from error
 
 
-def _result_of(hints: dict[str, Any], name: str, place: str) -> tuple[TypeAdapter[object] | None, JsonSchema]:
+def _result_schema(
+    hints: dict[str, Any], name: str, place: str
+) -> tuple[TypeAdapter[object] | None, JsonSchema]:
     if "return" not in hints:
         return None, {}
     try:
         adapter: TypeAdapter[object] = TypeAdapter(hints["return"])
         return adapter, schema_of(adapter, mode="serialization")
-    except UNSCHEMABLE as error:
+    except SCHEMA_ERRORS as error:
         raise ToolDefinitionError(
             f"tool {name!r}: {place} returns {_type_name(hints['return'])}, which has no JSON form",
             hint=_schemable_hint("return", error),
@@ -205,7 +207,7 @@ def _schemable_hint(verb: str, error: Exception) -> str:
     return f"{verb} text, numbers, lists, dicts, dates, dataclasses, TypedDicts or pydantic models"
 
 
-def _description_of(docs: docstring_parser.Docstring) -> str:
+def _tool_description(docs: docstring_parser.Docstring) -> str:
     parts = (_one_paragraph(docs.short_description), docs.long_description)
     return "\n\n".join(part for part in parts if part)
 
@@ -218,7 +220,7 @@ def _type_name(annotation: object) -> str:
     return repr(annotation.__name__ if isinstance(annotation, type) else str(annotation))
 
 
-def _place_of(function: UserFunction) -> str:
+def _source_location(function: UserFunction) -> str:
     """Return the function's name with file and line, as far as it has them."""
     shown = getattr(function, "__qualname__", None) or type(function).__qualname__
     code = getattr(inspect.unwrap(function), "__code__", None)
@@ -227,7 +229,7 @@ def _place_of(function: UserFunction) -> str:
     return f"{shown}() ({code.co_filename}:{code.co_firstlineno})"
 
 
-def _first_faults(error: ValidationError) -> str:
+def _validation_messages(error: ValidationError) -> str:
     shown = [
         f"{'.'.join(str(part) for part in fault['loc']) or 'the whole'}: {fault['msg'].lower()}"
         for fault in error.errors(include_url=False, include_context=False, include_input=False)[:3]

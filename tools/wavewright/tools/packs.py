@@ -60,12 +60,12 @@ class PackError(Exception):
 
 def pack_names() -> tuple[str, ...]:
     """Return the names of the installed packs, without importing one."""
-    return tuple(sorted(_entries()))
+    return tuple(sorted(_entry_points()))
 
 
 def is_listed(name: str, settings: Mapping[str, object]) -> bool:
     """Return whether a pack's tools are listed: it has settings, or the extras of its entry point are installed."""
-    extras = _entries()[name].extras  # those of another distribution are its own business
+    extras = _entry_points()[name].extras  # those of another distribution are its own business
     return name in settings or all(extra not in EXTRAS or is_installed(extra) for extra in extras)
 
 
@@ -75,7 +75,7 @@ def load_pack(name: str, settings: JsonObject | None = None, root: Path | None =
     Raises:
         PackError: no such pack, it cannot be imported, or it refuses its settings.
     """
-    entries = _entries()
+    entries = _entry_points()
     if name not in entries:
         known = ", ".join(repr(known) for known in sorted(entries)) or "none"
         raise PackError(f"no pack is called {name!r}", hint=f"installed packs: {known}")
@@ -121,12 +121,12 @@ def find_template(name: str, settings: Mapping[str, JsonObject], root: Path | No
     return None
 
 
-def _entries() -> Mapping[str, EntryPoint]:
-    return _entries_on(tuple(sys.path))
+def _entry_points() -> Mapping[str, EntryPoint]:
+    return _entry_points_on(tuple(sys.path))
 
 
 @lru_cache(maxsize=8)
-def _entries_on(places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+def _entry_points_on(places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     """Return the entry points of what is installed; it reads some hundred files, and a daemon asks for each job."""
     from importlib.metadata import entry_points  # loads the parser of e-mail: only for whoever asks for packs
 

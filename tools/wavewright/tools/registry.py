@@ -23,7 +23,7 @@ from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema
 from wavewright.tools.calls import Tool, ToolCall, ToolError, ToolFunction
 from wavewright.tools.functions import Contract, ToolDefinitionError, UserFunction, read_contract
-from wavewright.tools.threads import threads_of
+from wavewright.tools.threads import thread_limiter
 
 
 class Registry(Mapping[str, Tool]):
@@ -124,7 +124,7 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
         "untrusted_output": untrusted_output,
         "needs_approval": needs_approval,
     }
-    return Tool(_signature(shown, fields), _caller(function, contract), code_hash(function))
+    return Tool(_signature(shown, fields), _bind_function(function, contract), code_hash(function))
 
 
 def contract_version(contract: Contract, effects: frozenset[Effect], settings: Json = None) -> str:
@@ -148,15 +148,15 @@ def code_hash(function: UserFunction) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     if not isinstance(code, CodeType):
         return ""
-    return hashlib.sha256("\n".join(_code_texts(code)).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return hashlib.sha256("\n".join(_code_parts(code)).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _code_texts(code: CodeType) -> Iterator[str]:
+def _code_parts(code: CodeType) -> Iterator[str]:
     yield code.co_code.hex()
     yield repr((code.co_names, code.co_varnames, code.co_freevars))
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _code_texts(constant)
+            yield from _code_parts(constant)
         elif isinstance(constant, frozenset):
             # Its order changes from process to process.
             yield repr(sorted(map(repr, cast("frozenset[object]", constant))))
@@ -176,7 +176,7 @@ def _signature(name: str, fields: dict[str, object]) -> ToolSignature:
         ) from error
 
 
-def _caller(function: UserFunction, contract: Contract) -> ToolFunction:
+def _bind_function(function: UserFunction, contract: Contract) -> ToolFunction:
     """Return the code behind a tool: bind the parameters, call, and turn the result into JSON."""
     reserved = contract.reserved
     called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
@@ -190,9 +190,9 @@ def _caller(function: UserFunction, contract: Contract) -> ToolFunction:
             result = await function(**arguments)
         else:
             result = await anyio.to_thread.run_sync(
-                partial(_in_thread, function, arguments),
+                partial(_run_in_thread, function, arguments),
                 abandon_on_cancel=True,
-                limiter=threads_of(request.run),
+                limiter=thread_limiter(request.run),
             )
             if inspect.isawaitable(result):  # a plain function that hands back a coroutine
                 result = await result
@@ -201,7 +201,7 @@ def _caller(function: UserFunction, contract: Contract) -> ToolFunction:
     return call
 
 
-def _in_thread(function: UserFunction, arguments: Mapping[str, object]) -> object:
+def _run_in_thread(function: UserFunction, arguments: Mapping[str, object]) -> object:
     """Call a plain function in a worker thread.
 
     Raises:

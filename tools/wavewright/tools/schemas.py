@@ -15,7 +15,7 @@ from pydantic_core import core_schema
 
 from wavewright.planner.types import Json, JsonSchema
 
-UNSCHEMABLE = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, NameError)
+SCHEMA_ERRORS = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, NameError)
 """What pydantic raises for a type that has no JSON form, or whose names cannot be found."""
 
 _MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
@@ -23,10 +23,10 @@ _LISTS_OF_SCHEMAS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SCHEMAS = frozenset(
     {"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"}
 )
-_DROPPED = frozenset({"$defs", "$ref", "discriminator"})
+_DROPPED_KEYWORDS = frozenset({"$defs", "$ref", "discriminator"})
 
 
-class _Quiet(GenerateJsonSchema):
+class _SchemaGenerator(GenerateJsonSchema):
     """Leaves out a default that is no JSON value, without a warning."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
@@ -44,23 +44,25 @@ class _Quiet(GenerateJsonSchema):
 
 def schema_of(adapter: TypeAdapter[object], *, mode: JsonSchemaMode) -> JsonSchema:
     """Return the plain schema of a type: of what it takes (`validation`) or gives (`serialization`)."""
-    raw = adapter.json_schema(mode=mode, schema_generator=_Quiet)
+    raw = adapter.json_schema(mode=mode, schema_generator=_SchemaGenerator)
     return plain_schema(cast("JsonSchema", raw))
 
 
 def model_schema(model: type[BaseModel]) -> JsonSchema:
     """Return the plain schema of what a model takes, by alias."""
-    return plain_schema(cast("JsonSchema", model.model_json_schema(schema_generator=_Quiet)))
+    return plain_schema(cast("JsonSchema", model.model_json_schema(schema_generator=_SchemaGenerator)))
 
 
 def plain_schema(schema: JsonSchema) -> JsonSchema:
     """Return the schema with every definition in place and without generated titles."""
     definitions = schema.get("$defs")
     found = definitions if isinstance(definitions, dict) else {}
-    return _plain(schema, cast("dict[str, JsonSchema]", found), ())
+    return _inline_definitions(schema, cast("dict[str, JsonSchema]", found), ())
 
 
-def _plain(schema: JsonSchema, definitions: dict[str, JsonSchema], inside: tuple[str, ...]) -> JsonSchema:
+def _inline_definitions(
+    schema: JsonSchema, definitions: dict[str, JsonSchema], inside: tuple[str, ...]
+) -> JsonSchema:
     reference = schema.get("$ref")
     base: JsonSchema = {}
     if isinstance(reference, str):
@@ -69,25 +71,28 @@ def _plain(schema: JsonSchema, definitions: dict[str, JsonSchema], inside: tuple
             kind = definitions.get(name, {}).get("type")
             base = {} if kind is None else {"type": kind}
         else:
-            base = _plain(definitions[name], definitions, (*inside, name))
+            base = _inline_definitions(definitions[name], definitions, (*inside, name))
     own: JsonSchema = {}
     for key, value in schema.items():
-        if key in _DROPPED or (key == "title" and isinstance(value, str)):
+        if key in _DROPPED_KEYWORDS or (key == "title" and isinstance(value, str)):
             continue
-        own[key] = _plain_member(key, value, definitions, inside)
+        own[key] = _inline_member(key, value, definitions, inside)
     return {**base, **own}
 
 
-def _plain_member(key: str, value: Json, definitions: dict[str, JsonSchema], inside: tuple[str, ...]) -> Json:
+def _inline_member(
+    key: str, value: Json, definitions: dict[str, JsonSchema], inside: tuple[str, ...]
+) -> Json:
     if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
         return {
-            name: _plain(member, definitions, inside) if isinstance(member, dict) else member
+            name: _inline_definitions(member, definitions, inside) if isinstance(member, dict) else member
             for name, member in value.items()
         }
     if key in _LISTS_OF_SCHEMAS and isinstance(value, list):
         return [
-            _plain(member, definitions, inside) if isinstance(member, dict) else member for member in value
+            _inline_definitions(member, definitions, inside) if isinstance(member, dict) else member
+            for member in value
         ]
     if key in _SCHEMAS and isinstance(value, dict):
-        return _plain(value, definitions, inside)
+        return _inline_definitions(value, definitions, inside)
     return value

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import RootModel
 
 from wavewright.config.documents import read_document_file
-from wavewright.planner.diagnostics import Diagnostic, PlanError, place
+from wavewright.planner.diagnostics import Diagnostic, PlanError, locate_diagnostics
 from wavewright.planner.reader import read_model
 from wavewright.planner.signatures import Tools, ToolSignature
 
@@ -39,5 +39,5 @@ def read_tools_file(path: Path) -> Tools:
             )
         found[signature.name] = signature
     if repeated:
-        raise PlanError(tuple(place(repeated, document)), document.source)
+        raise PlanError(tuple(locate_diagnostics(repeated, document)), document.source)
     return found

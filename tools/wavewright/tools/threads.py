@@ -14,18 +14,18 @@ from anyio.lowlevel import RunVar
 
 from wavewright.planner.types import RunId
 
-THREADS_A_RUN: Final = 40
+THREADS_PER_RUN: Final = 40
 
-_KNOWN: Final = RunVar[WeakValueDictionary[RunId, CapacityLimiter]]("threads of runs")
+_LIMITERS: Final = RunVar[WeakValueDictionary[RunId, CapacityLimiter]]("threads of runs")
 
 
-def threads_of(run: RunId) -> CapacityLimiter:
+def thread_limiter(run: RunId) -> CapacityLimiter:
     """Return what limits the threads of a run; it is known for as long as some call holds it."""
-    known = _KNOWN.get(None)
+    known = _LIMITERS.get(None)
     if known is None:
         known = WeakValueDictionary[RunId, CapacityLimiter]()
-        _KNOWN.set(known)
+        _LIMITERS.set(known)
     limiter = known.get(run)
     if limiter is None:
-        limiter = known[run] = CapacityLimiter(THREADS_A_RUN)
+        limiter = known[run] = CapacityLimiter(THREADS_PER_RUN)
     return limiter

@@ -17,7 +17,7 @@ import typing_extensions
 _COPIED = ("__doc__", "__module__", "__qualname__", "__pydantic_config__", "__required_keys__")
 
 
-def portable(annotation: Any, rebuilt: dict[object, Any] | None = None) -> Any:
+def portable_annotation(annotation: Any, rebuilt: dict[object, Any] | None = None) -> Any:
     """Return an annotation in which every TypedDict is one that pydantic takes on this Python.
 
     `rebuilt` holds the TypedDicts that are rebuilt already, by their originals: one may contain itself.
@@ -26,16 +26,16 @@ def portable(annotation: Any, rebuilt: dict[object, Any] | None = None) -> Any:
         return annotation
     known: dict[object, Any] = {} if rebuilt is None else rebuilt
     if typing.is_typeddict(annotation):
-        return known.get(annotation) or _rebuilt(annotation, known)
+        return known.get(annotation) or _rebuild_annotation(annotation, known)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if not arguments or origin is typing.Literal:
         return annotation
     if origin is Annotated:
         first, *rest = arguments
         rebuild: Any = Annotated  # subscribed at run time: checkers take it for a type being written
-        return rebuild[(portable(first, known), *rest)]
-    generic = portable(origin, known)
-    parts = tuple(portable(part, known) for part in arguments)
+        return rebuild[(portable_annotation(first, known), *rest)]
+    generic = portable_annotation(origin, known)
+    parts = tuple(portable_annotation(part, known) for part in arguments)
     if generic is origin and all(new is old for new, old in zip(parts, arguments, strict=True)):
         return annotation
     if origin in (Union, types.UnionType):
@@ -44,7 +44,7 @@ def portable(annotation: Any, rebuilt: dict[object, Any] | None = None) -> Any:
     return generic[parts[0]] if len(arguments) == 1 else generic[parts]
 
 
-def _rebuilt(annotation: Any, known: dict[object, Any]) -> Any:
+def _rebuild_annotation(annotation: Any, known: dict[object, Any]) -> Any:
     bases: list[Any] = [typing_extensions.TypedDict]
     if parameters := getattr(annotation, "__parameters__", ()):
         generic: Any = Generic  # subscribed at run time, like Annotated
@@ -55,5 +55,5 @@ def _rebuilt(annotation: Any, known: dict[object, Any]) -> Any:
         if hasattr(annotation, name):
             setattr(new, name, getattr(annotation, name))
     hints = typing.get_type_hints(annotation, include_extras=True)
-    new.__annotations__ = {name: portable(hint, known) for name, hint in hints.items()}
+    new.__annotations__ = {name: portable_annotation(hint, known) for name, hint in hints.items()}
     return new

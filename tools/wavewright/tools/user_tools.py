@@ -24,17 +24,17 @@ from typing import Annotated, Any, cast
 from pydantic import BeforeValidator, Field, ValidationError
 
 from wavewright.config.durations import Seconds
-from wavewright.config.shape import shape_faults
-from wavewright.planner.models import Model, Retry
+from wavewright.config.shape import model_faults
+from wavewright.planner.models import DocumentModel, Retry
 from wavewright.planner.types import Effect, Json
 from wavewright.tools.calls import Tool
 from wavewright.tools.functions import ToolDefinitionError, UserFunction
 from wavewright.tools.registry import make_tool
 
-_ENTRY = "write a path, a dotted name, or {path: tools/mine.py, functions: [fetch_invoice]}"
+_ENTRY_HINT = "write a path, a dotted name, or {path: tools/mine.py, functions: [fetch_invoice]}"
 
 
-class ToolOptions(Model):
+class ToolOptions(DocumentModel):
     """What the settings say of one function; what is absent has the registry's default."""
 
     name: str | None = None
@@ -61,7 +61,7 @@ def _as_mapping(value: object) -> object:
     return value
 
 
-class UserModule(Model):
+class UserModule(DocumentModel):
     """One entry of the settings: a module, and which of its functions are tools."""
 
     path: str | None = None
@@ -86,16 +86,16 @@ def load_user_tools(entries: Sequence[Json], root: Path, *, first: int = 0) -> t
     for position, entry in enumerate(entries, first):
         user_module, where = _read_entry(entry, f"tools[{position}]"), f"tools[{position}]"
         if user_module.module is not None:
-            with _searched_last(root):
-                found += _tools_of(_imported(user_module.module, root), user_module)
+            with _appended_to_path(root):
+                found += _tools_of(_import_module(user_module.module, root), user_module)
             continue
-        for file in _files_of(user_module, root, where):
+        for file in _module_files(user_module, root, where):
             found += _tools_in(file, user_module)
     return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ImportedFile:
     """What a file brought when it was imported."""
 
     entry: UserModule
@@ -105,18 +105,18 @@ class _Known:
     tools: tuple[Tool, ...]
 
 
-_KNOWN: dict[Path, _Known] = {}
+_IMPORTED_FILES: dict[Path, _ImportedFile] = {}
 
 
 def _tools_in(file: Path, entry: UserModule) -> tuple[Tool, ...]:
     stat = file.stat()
     state = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-    known = _KNOWN.get(file)
+    known = _IMPORTED_FILES.get(file)
     if known is not None and (known.state, known.entry) == (state, entry):
         return known.tools
-    module = known.module if known is not None and known.state == state else _imported_file(file)
+    module = known.module if known is not None and known.state == state else _import_file(file)
     tools = tuple(_tools_of(module, entry))
-    _KNOWN[file] = _Known(entry, state, module, tools)
+    _IMPORTED_FILES[file] = _ImportedFile(entry, state, module, tools)
     return tools
 
 
@@ -126,9 +126,11 @@ def _read_entry(entry: Json, where: str) -> UserModule:
     try:
         read = UserModule.model_validate(entry)
     except ValidationError as error:
-        fault = shape_faults(error, entry, UserModule)[0]
+        fault = model_faults(error, entry, UserModule)[0]
         place = where + fault.pointer.replace("/", ".")
-        raise ToolDefinitionError(f"setting {place!r}: {fault.message}", hint=fault.hint or _ENTRY) from error
+        raise ToolDefinitionError(
+            f"setting {place!r}: {fault.message}", hint=fault.hint or _ENTRY_HINT
+        ) from error
     if (read.path is None) == (read.module is None):
         raise ToolDefinitionError(
             f"setting {where!r} has {'neither' if read.path is None else 'both'} 'path' and 'module'",
@@ -137,7 +139,7 @@ def _read_entry(entry: Json, where: str) -> UserModule:
     return read
 
 
-def _files_of(entry: UserModule, root: Path, where: str) -> list[Path]:
+def _module_files(entry: UserModule, root: Path, where: str) -> list[Path]:
     path = (root / str(entry.path)).resolve()
     if path.is_dir():
         return sorted(file for file in path.glob("*.py") if not file.name.startswith("_"))
@@ -149,21 +151,21 @@ def _files_of(entry: UserModule, root: Path, where: str) -> list[Path]:
     )
 
 
-def _imported(name: str, root: Path) -> ModuleType:
+def _import_module(name: str, root: Path) -> ModuleType:
     importlib.invalidate_caches()
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
-            raise _import_fault(name, error) from error
+            raise _import_error(name, error) from error
         raise ToolDefinitionError(
             f"there is no module {error.name!r}", hint=f"install it, or put it under {root}"
         ) from error
     except (Exception, SystemExit) as error:
-        raise _import_fault(name, error) from error
+        raise _import_error(name, error) from error
 
 
-def _imported_file(file: Path) -> ModuleType:
+def _import_file(file: Path) -> ModuleType:
     """Import a file under a name of its own, which no other module can have."""
     name = f"wavewright_user_tools_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, file)
@@ -172,16 +174,16 @@ def _imported_file(file: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pydantic look their module up while it is being run
     try:
-        with _searched_last(file.parent):
+        with _appended_to_path(file.parent):
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise _import_fault(str(file), error) from error
+        raise _import_error(str(file), error) from error
     return module
 
 
 @contextmanager
-def _searched_last(folder: Path) -> Generator[None]:
+def _appended_to_path(folder: Path) -> Generator[None]:
     """Let modules beside the user's be found, after everything that is installed."""
     entry = str(folder)
     sys.path.append(entry)
@@ -193,7 +195,7 @@ def _searched_last(folder: Path) -> Generator[None]:
             del sys.path[len(sys.path) - 1 - sys.path[::-1].index(entry)]
 
 
-def _import_fault(name: str, error: BaseException) -> ToolDefinitionError:
+def _import_error(name: str, error: BaseException) -> ToolDefinitionError:
     """Return what went wrong in the user's own module, with the place where it did."""
     if isinstance(error, SyntaxError):
         place = f"{error.filename}:{error.lineno}"

@@ -24,7 +24,7 @@ _LONGEST_HEARTBEAT: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class BrokerAddress:
     """Where the broker is and who we are there."""
 
     url: str = field(repr=False)
@@ -35,7 +35,7 @@ class Address:
     is_loopback: bool
 
 
-def read_address(url: str) -> Address:
+def read_address(url: str) -> BrokerAddress:
     """Return the address of a URL such as `amqps://user:password@host/vhost?cafile=ca.pem`.
 
     Raises:
@@ -53,7 +53,7 @@ def read_address(url: str) -> Address:
             place=shown,
             mend="make a user at the broker (rabbitmqctl add_user) and name it: amqps://user:password@host/vhost",
         )
-    return Address(
+    return BrokerAddress(
         url=parts._replace(query=urlencode(_options(parts, shown))).geturl(),
         shown=shown,
         user=user or "guest",

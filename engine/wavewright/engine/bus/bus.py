@@ -13,23 +13,23 @@ from typing import Final
 
 import anyio
 
-from wavewright.engine.bus.address import Address, read_address
+from wavewright.engine.bus.address import BrokerAddress, read_address
 from wavewright.engine.bus.declaring import declare_topology
 from wavewright.engine.bus.errors import BusDown
-from wavewright.engine.bus.intake import Intake
-from wavewright.engine.bus.line import Line
-from wavewright.engine.bus.notices import Notice, unnoticed
-from wavewright.engine.bus.outlet import Outlet
-from wavewright.engine.bus.relay import PUBLISH_SECONDS, LastingOutbox, Outbox, Relay
-from wavewright.engine.bus.rights import check_writing
+from wavewright.engine.bus.intake import IntakeQueue
+from wavewright.engine.bus.line import BrokerConnection
+from wavewright.engine.bus.notices import BrokerEventHandler, ignore_event
+from wavewright.engine.bus.outlet import Publisher
+from wavewright.engine.bus.relay import PUBLISH_SECONDS, Outbox, Relay, RetryableOutbox
+from wavewright.engine.bus.rights import check_write_rights
 from wavewright.engine.bus.topology import Topology
-from wavewright.engine.bus.trouble import Trouble
-from wavewright.engine.bus.watcher import Watcher
+from wavewright.engine.bus.trouble import BrokerHealth
+from wavewright.engine.bus.watcher import Subscription
 from wavewright.engine.bus.wire import dead_letter_of, message_of
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.executor.job_store.records import Outgoing
+from wavewright.executor.job_store.records import OutgoingMessage
 
-PAUSE: Final = 0.2
+RECONNECT_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,19 @@ class BusSettings:
     """How long a broker that does not answer is waited for at the start."""
     name: str = "wavewright"
     """What the broker shows the connections as."""
-    checks_writing: bool = False
+    checks_write_rights: bool = False
     """Whether the right to write to every outlet and to the dead letters is looked for at the start."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
+class _Connections:
     """The two connections; one that is slowed down by the broker does not slow down the other."""
 
-    address: Address
-    inward: Line
-    outward: Line
+    address: BrokerAddress
+    incoming: BrokerConnection
+    outgoing: BrokerConnection
 
-    async def open(self, settings: BusSettings, notice: Notice) -> None:
+    async def open(self, settings: BusSettings, notice: BrokerEventHandler) -> None:
         seconds = settings.connect_seconds
         is_first = True
         away = BusDown(f"no broker answered within {seconds:g} s", place=self.address.shown)
@@ -67,24 +67,28 @@ class _Lines:
                     if is_first:
                         notice("broker_away", {"broker": self.address.shown, "error": error.message})
                     away, is_first = error, False
-                await anyio.sleep(PAUSE)
+                await anyio.sleep(RECONNECT_SECONDS)
         raise away
 
     async def _open_once(self, settings: BusSettings) -> None:
-        for line in (self.inward, self.outward):
+        for line in (self.incoming, self.outgoing):
             if not line.is_up:
                 await line.open()
-        connection, topology, place = await self.outward.connection(), settings.topology, self.address.shown
+        connection, topology, place = (
+            await self.outgoing.wait_connected(),
+            settings.topology,
+            self.address.shown,
+        )
         await declare_topology(connection, topology, place=place)
-        if settings.checks_writing:
-            await check_writing(connection, topology.routes(), user=self.address.user, place=place)
+        if settings.checks_write_rights:
+            await check_write_rights(connection, topology.routes(), user=self.address.user, place=place)
 
     @asynccontextmanager
-    async def kept(self) -> AsyncGenerator[None]:
+    async def kept_connected(self) -> AsyncGenerator[None]:
         try:
             async with anyio.create_task_group() as keeping:
-                keeping.start_soon(self.inward.keep)
-                keeping.start_soon(self.outward.keep)
+                keeping.start_soon(self.incoming.keep_connected)
+                keeping.start_soon(self.outgoing.keep_connected)
                 yield
                 keeping.cancel_scope.cancel()
         except BaseExceptionGroup as group:
@@ -92,34 +96,34 @@ class _Lines:
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
     async def close(self) -> None:
-        for line in (self.inward, self.outward):
+        for line in (self.incoming, self.outgoing):
             await line.close()
 
 
 class Bus:
     """The way to and from the broker."""
 
-    def __init__(self, lines: _Lines, topology: Topology, notice: Notice) -> None:
+    def __init__(self, lines: _Connections, topology: Topology, notice: BrokerEventHandler) -> None:
         self._user = lines.address.user
-        self._lines = lines
+        self._connections = lines
         self._topology = topology
-        self._notice = notice
-        self._outlet = Outlet(lines.outward, topology)
-        self._trouble = Trouble(notice)
-        self._intake = Intake(lines.inward, topology, self.bury, self._trouble)
-        self._relay = Relay(self._outlet, self._user, notice, self._trouble)
+        self._on_event = notice
+        self._publisher = Publisher(lines.outgoing, topology)
+        self._health = BrokerHealth(notice)
+        self._intake = IntakeQueue(lines.incoming, topology, self.dead_letter, self._health)
+        self._relay = Relay(self._publisher, self._user, notice, self._health)
 
     @property
     def is_up(self) -> bool:
         """Whether both connections stand at this moment: for a health check, not for asking before a call."""
-        return self._lines.inward.is_up and self._lines.outward.is_up
+        return self._connections.incoming.is_up and self._connections.outgoing.is_up
 
     @property
     def fault(self) -> str | None:
         """What keeps messages from coming in or going out at this moment; none where nothing is known to."""
         if not self.is_up:
             return "there is no connection to the broker"
-        return self._trouble.reason or self._relay.full_queues.reason
+        return self._health.reason or self._relay.full_queues.reason
 
     async def take(self) -> Delivery:
         """Return the next message of the intake, waiting for it, through losses of the connection, too.
@@ -131,7 +135,7 @@ class Bus:
         """
         return await self._intake.take()
 
-    async def bury(self, delivery: Delivery, kind: str, reason: str) -> None:
+    async def dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
         """Lay a message aside as a dead letter with the reason, and settle it once the broker has that.
 
         Raises:
@@ -139,11 +143,11 @@ class Bus:
         """
         topology = self._topology
         letter = dead_letter_of(delivery, kind, reason, topology.intake, self._user)
-        await self._outlet.publish(letter, topology.dead_exchange, delivery.routing_key, PUBLISH_SECONDS)
+        await self._publisher.publish(letter, topology.dead_exchange, delivery.routing_key, PUBLISH_SECONDS)
         await delivery.ack()
-        self._notice("message_buried", {"kind": kind, "reason": reason, "message_id": delivery.message_id})
+        self._on_event("message_buried", {"kind": kind, "reason": reason, "message_id": delivery.message_id})
 
-    async def publish(self, outgoing: Outgoing, timeout: float = PUBLISH_SECONDS) -> None:  # noqa: ASYNC109 - as the outlet says
+    async def publish(self, outgoing: OutgoingMessage, timeout: float = PUBLISH_SECONDS) -> None:  # noqa: ASYNC109 - as the outlet says
         """Send a message and return once the broker has confirmed it.
 
         Raises:
@@ -153,9 +157,9 @@ class Bus:
             BusDown: it was not confirmed in time; it may have arrived nevertheless.
         """
         message = message_of(outgoing, self._user)
-        await self._outlet.publish(message, outgoing.exchange, outgoing.routing_key, timeout)
+        await self._publisher.publish(message, outgoing.exchange, outgoing.routing_key, timeout)
 
-    async def relay(self, outbox: LastingOutbox) -> None:
+    async def relay(self, outbox: RetryableOutbox) -> None:
         """Send whatever lies in the outbox, for as long as this is not cancelled."""
         await self._relay.run(outbox)
 
@@ -167,7 +171,7 @@ class Bus:
                 return
 
     @asynccontextmanager
-    async def watch(self, *routing_keys: str, sees_dead: bool = False) -> AsyncGenerator[Watcher]:
+    async def subscribe(self, *routing_keys: str, sees_dead: bool = False) -> AsyncGenerator[Subscription]:
         """Look on at the messages that are sent under these keys: `async for delivery in watcher`.
 
         With `sees_dead` dead letters of the intake come as well, whatever their keys.
@@ -176,20 +180,20 @@ class Bus:
             BusMisconfigured: this user may not.
             BusDown: the connection was lost before it began.
         """
-        watcher = Watcher(self._lines.inward, self._topology, routing_keys, sees_dead=sees_dead)
+        watcher = Subscription(self._connections.incoming, self._topology, routing_keys, sees_dead=sees_dead)
         try:
-            await watcher.begin()
+            await watcher.open()
             yield watcher
         finally:
             await watcher.close()
 
-    def nudge(self) -> None:
+    def wake_relay(self) -> None:
         """Say that something was put into the outbox; else it goes out half a second later."""
-        self._relay.nudge()
+        self._relay.wake()
 
 
 @asynccontextmanager
-async def open_bus(settings: BusSettings, notice: Notice = unnoticed) -> AsyncGenerator[Bus]:
+async def open_bus(settings: BusSettings, notice: BrokerEventHandler = ignore_event) -> AsyncGenerator[Bus]:
     """Connect to the broker, see that every queue is there, and keep the connections.
 
     Raises:
@@ -199,12 +203,14 @@ async def open_bus(settings: BusSettings, notice: Notice = unnoticed) -> AsyncGe
     address = read_address(settings.url)
     if not address.is_encrypted and not address.is_loopback:
         notice("broker_unencrypted", {"broker": address.shown})
-    lines = _Lines(
-        address, Line(address, f"{settings.name} in", notice), Line(address, f"{settings.name} out", notice)
+    lines = _Connections(
+        address,
+        BrokerConnection(address, f"{settings.name} in", notice),
+        BrokerConnection(address, f"{settings.name} out", notice),
     )
     try:
         await lines.open(settings, notice)
-        async with lines.kept():
+        async with lines.kept_connected():
             yield Bus(lines, settings.topology, notice)
     finally:
         await lines.close()

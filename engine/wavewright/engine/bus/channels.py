@@ -12,7 +12,7 @@ from aio_pika.abc import AbstractChannel, AbstractConnection
 from aio_pika.exceptions import AMQPChannelError
 
 from wavewright.engine.bus.errors import BusDown
-from wavewright.engine.bus.guard import GONE, answered, describe, guarded
+from wavewright.engine.bus.guard import CHANNEL_ERRORS, await_reply, describe_error, translate_errors
 
 CLOSE_SECONDS: Final = 3.0
 """How long the broker has to agree; after that the channel goes when its connection goes."""
@@ -28,9 +28,9 @@ async def open_channel(
     """
     # `connection.channel()` looks at the connection before anything can be awaited.
     try:
-        return await answered(_opened(connection, on_return_raises), place=place)
+        return await await_reply(_open_translated(connection, on_return_raises), place=place)
     except AMQPChannelError as error:
-        raise BusDown(f"no channel could be opened: {describe(error)}", place=place) from error
+        raise BusDown(f"no channel could be opened: {describe_error(error)}", place=place) from error
 
 
 async def close_channel(channel: AbstractChannel, place: str) -> None:
@@ -39,10 +39,10 @@ async def close_channel(channel: AbstractChannel, place: str) -> None:
         return
     with anyio.move_on_after(CLOSE_SECONDS, shield=True):
         try:
-            await guarded(channel.close(), place=place)
-        except GONE:
+            await translate_errors(channel.close(), place=place)
+        except CHANNEL_ERRORS:
             return
 
 
-async def _opened(connection: AbstractConnection, on_return_raises: bool) -> AbstractChannel:  # noqa: FBT001
+async def _open_translated(connection: AbstractConnection, on_return_raises: bool) -> AbstractChannel:  # noqa: FBT001
     return await connection.channel(on_return_raises=on_return_raises).__aenter__()

@@ -14,8 +14,13 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from wavewright.engine.bus.channels import CLOSE_SECONDS, close_channel
 from wavewright.engine.bus.errors import BusDown
-from wavewright.engine.bus.guard import GONE, answered, guarded, judged
-from wavewright.engine.bus.wire import BrokerSettling
+from wavewright.engine.bus.guard import (
+    CHANNEL_ERRORS,
+    await_reply,
+    error_from_channel_close,
+    translate_errors,
+)
+from wavewright.engine.bus.wire import BrokerSettlement
 
 
 class Consumer:
@@ -25,7 +30,7 @@ class Consumer:
         self._channel = channel
         self._queue = queue
         self._place = place
-        self._most = most
+        self._prefetch = most
         self._send: MemoryObjectSendStream[AbstractIncomingMessage]
         self._arrived: MemoryObjectReceiveStream[AbstractIncomingMessage]
         self._send, self._arrived = anyio.create_memory_object_stream[AbstractIncomingMessage](most)
@@ -40,14 +45,16 @@ class Consumer:
             BusDown: the channel is gone, or the queue is.
         """
         try:
-            wire = await guarded(self._channel.get_underlay_channel(), place=self._place)
-            self._channel.close_callbacks.add(self._end)
-            wire.on_consumer_cancel_callbacks.add(self._end)
+            wire = await translate_errors(self._channel.get_underlay_channel(), place=self._place)
+            self._channel.close_callbacks.add(self._close_stream)
+            wire.on_consumer_cancel_callbacks.add(self._close_stream)
             self._wire = wire
-            await answered(self._channel.set_qos(prefetch_count=self._most), place=self._place)
-            self._tag = await answered(self._queue.consume(self._arrive), place=self._place)
+            await await_reply(self._channel.set_qos(prefetch_count=self._prefetch), place=self._place)
+            self._tag = await await_reply(self._queue.consume(self._on_message), place=self._place)
         except AMQPChannelError as error:
-            raise judged(error, "the queue cannot be taken from", place=self._place) from error
+            raise error_from_channel_close(
+                error, "the queue cannot be taken from", place=self._place
+            ) from error
 
     async def next(self) -> AbstractIncomingMessage:
         """Return the next message, waiting for it.
@@ -60,14 +67,14 @@ class Consumer:
         except anyio.EndOfStream:
             raise BusDown("the broker stopped to send from the queue", place=self._place) from None
 
-    async def last(self) -> AbstractIncomingMessage | None:
+    async def stop_and_drain(self) -> AbstractIncomingMessage | None:
         """Have no more messages sent, and return the one that came nevertheless, if any.
 
         Raises:
             BusDown: the channel is gone.
         """
         if self._tag is not None:
-            await answered(self._queue.cancel(self._tag), place=self._place)
+            await await_reply(self._queue.cancel(self._tag), place=self._place)
             self._tag = None
         try:
             return self._arrived.receive_nowait()
@@ -76,36 +83,36 @@ class Consumer:
 
     async def stop(self) -> None:
         """Have no more messages sent, also while this is being cancelled, and give back what nobody asked for."""
-        self._channel.close_callbacks.discard(self._end)
+        self._channel.close_callbacks.discard(self._close_stream)
         if self._wire is not None:
             # The channel stays, for the next consumer; what it holds on to would stay with it.
-            self._wire.on_consumer_cancel_callbacks.discard(self._end)
+            self._wire.on_consumer_cancel_callbacks.discard(self._close_stream)
         with self._send, self._arrived, anyio.move_on_after(CLOSE_SECONDS, shield=True) as patience:
             try:
                 if self._tag is not None and not self._channel.is_closed:
-                    await guarded(self._queue.cancel(self._tag), place=self._place)
-                await self._give_back()
-            except GONE:
+                    await translate_errors(self._queue.cancel(self._tag), place=self._place)
+                await self._requeue_unclaimed()
+            except CHANNEL_ERRORS:
                 # The channel is gone, and what was on its way goes back to the queue.
                 return
         if patience.cancelled_caught:
             # The broker does not answer: closing the channel says the same, and says it for sure.
             await close_channel(self._channel, self._place)
 
-    async def _give_back(self) -> None:
+    async def _requeue_unclaimed(self) -> None:
         while True:
             try:
                 message = self._arrived.receive_nowait()
             except (anyio.WouldBlock, anyio.EndOfStream):
                 return
-            await BrokerSettling(message).requeue()
+            await BrokerSettlement(message).requeue()
 
-    async def _arrive(self, message: AbstractIncomingMessage) -> None:
+    async def _on_message(self, message: AbstractIncomingMessage) -> None:
         try:
             self._send.send_nowait(message)
         except anyio.ClosedResourceError:
             # It crossed the word that no more are wanted.
-            await BrokerSettling(message).requeue()
+            await BrokerSettlement(message).requeue()
 
-    def _end(self, *_: object) -> None:
+    def _close_stream(self, *_: object) -> None:
         self._send.close()

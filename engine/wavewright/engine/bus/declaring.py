@@ -15,12 +15,14 @@ from aiormq.exceptions import ChannelAccessRefused
 
 from wavewright.engine.bus.channels import close_channel, open_channel
 from wavewright.engine.bus.errors import BusMisconfigured
-from wavewright.engine.bus.guard import answered, describe
-from wavewright.engine.bus.topology import QueueForm, Topology
+from wavewright.engine.bus.guard import await_reply, describe_error
+from wavewright.engine.bus.topology import QueueDeclaration, Topology
 
 _Declaration = Callable[[AbstractChannel], Awaitable[object]]
 
-_MAY: Final = "let the broker's administrator make it, or let the user: rabbitmqctl set_permissions"
+_RIGHTS_TO_DECLARE_HINT: Final = (
+    "let the broker's administrator make it, or let the user: rabbitmqctl set_permissions"
+)
 
 
 async def declare_topology(connection: AbstractConnection, topology: Topology, *, place: str) -> None:
@@ -43,10 +45,10 @@ async def _declare_exchange(connection: AbstractConnection, name: str, place: st
     async def look(channel: AbstractChannel) -> object:
         return await channel.declare_exchange(name, ExchangeType.TOPIC, passive=True)
 
-    await _attempt(connection, declare, look, f"exchange {name!r}", place)
+    await _declare_or_verify(connection, declare, look, f"exchange {name!r}", place)
 
 
-async def _declare_queue(connection: AbstractConnection, form: QueueForm, place: str) -> None:
+async def _declare_queue(connection: AbstractConnection, form: QueueDeclaration, place: str) -> None:
     async def declare(channel: AbstractChannel) -> object:
         queue = await channel.declare_queue(form.name, durable=True, arguments=dict(form.arguments))
         return await queue.bind(form.exchange, form.binding)
@@ -54,36 +56,36 @@ async def _declare_queue(connection: AbstractConnection, form: QueueForm, place:
     async def look(channel: AbstractChannel) -> object:
         return await channel.declare_queue(form.name, passive=True)
 
-    await _attempt(connection, declare, look, f"queue {form.name!r}", place)
+    await _declare_or_verify(connection, declare, look, f"queue {form.name!r}", place)
 
 
-async def _attempt(
+async def _declare_or_verify(
     connection: AbstractConnection, declare: _Declaration, look: _Declaration, what: str, place: str
 ) -> None:
     try:
         await _on_channel(connection, declare, place)
     except ChannelAccessRefused:
-        await _look(connection, look, what, place)
+        await _verify_exists(connection, look, what, place)
     except ChannelPreconditionFailed as error:
         raise BusMisconfigured(
-            f"{what} is there in another form: {describe(error)}",
+            f"{what} is there in another form: {describe_error(error)}",
             place=place,
             mend="the broker never changes one: delete it once it is empty, or set another name under daemon.queues",
         ) from error
     except AMQPChannelError as error:
-        raise BusMisconfigured(f"{what} cannot be made: {describe(error)}", place=place) from error
+        raise BusMisconfigured(f"{what} cannot be made: {describe_error(error)}", place=place) from error
 
 
-async def _look(connection: AbstractConnection, look: _Declaration, what: str, place: str) -> None:
+async def _verify_exists(connection: AbstractConnection, look: _Declaration, what: str, place: str) -> None:
     try:
         await _on_channel(connection, look, place)
     except ChannelNotFoundEntity as error:
         raise BusMisconfigured(
-            f"{what} is not there, and this user may not make it", place=place, mend=_MAY
+            f"{what} is not there, and this user may not make it", place=place, mend=_RIGHTS_TO_DECLARE_HINT
         ) from error
     except AMQPChannelError as error:
         raise BusMisconfigured(
-            f"{what} may not be used: {describe(error)}", place=place, mend=_MAY
+            f"{what} may not be used: {describe_error(error)}", place=place, mend=_RIGHTS_TO_DECLARE_HINT
         ) from error
 
 
@@ -91,6 +93,6 @@ async def _on_channel(connection: AbstractConnection, declaration: _Declaration,
     """Declare on a channel of its own: the broker closes the one on which it refuses something."""
     channel = await open_channel(connection, place)
     try:
-        await answered(declaration(channel), place=place)
+        await await_reply(declaration(channel), place=place)
     finally:
         await close_channel(channel, place)

@@ -14,11 +14,11 @@ class BusError(Exception):
         self.message = message
         self.place = place
         """The broker's address, or the queue or exchange there."""
-        self.mend = mend
+        self.hint = mend
 
     def __str__(self) -> str:
         place = f"\n  --> {self.place}" if self.place else ""
-        mend = f"\n  = help: {self.mend}" if self.mend else ""
+        mend = f"\n  = help: {self.hint}" if self.hint else ""
         return f"{self.message}{place}{mend}"
 
 
@@ -38,5 +38,5 @@ class MessageReturned(BusError):
     """The message will never be delivered as it is: no queue wants it, or it is too large for the broker."""
 
 
-class MessageRefused(BusError):
+class MessageNacked(BusError):
     """The broker said no to the message, for now: its queue is full."""

@@ -20,17 +20,17 @@ from wavewright.engine.bus.errors import BusDown, BusError, RightsMissing
 
 T = TypeVar("T")
 
-ANSWER_SECONDS: Final = 10.0
+REPLY_SECONDS: Final = 10.0
 
-_RIGHTS: Final = (
+_RIGHTS_HINT: Final = (
     "let the user: rabbitmqctl set_permissions; `wavewright topology` prints what each user needs"
 )
 
-GONE: Final = (BusError, AMQPError)
+CHANNEL_ERRORS: Final = (BusError, AMQPError)
 """How a guarded call ends on a channel or a connection that is gone: nothing is left there to be closed or settled."""
 
 
-async def guarded(call: Awaitable[T], *, place: str = "") -> T:
+async def translate_errors(call: Awaitable[T], *, place: str = "") -> T:
     """Await a call of the library.
 
     Raises:
@@ -52,7 +52,9 @@ async def guarded(call: Awaitable[T], *, place: str = "") -> T:
     except (DeliveryError, AMQPChannelError):
         raise
     except (*CONNECTION_EXCEPTIONS, TimeoutError, EOFError) as error:
-        raise BusDown(f"the connection to the broker was lost: {describe(error)}", place=place) from error
+        raise BusDown(
+            f"the connection to the broker was lost: {describe_error(error)}", place=place
+        ) from error
     except Exception as error:
         # What waits on a channel that is closed without a reason ends in the bare class.
         # https://github.com/mosquito/aiormq, FutureStore.reject_all: `exception or Exception`
@@ -61,7 +63,7 @@ async def guarded(call: Awaitable[T], *, place: str = "") -> T:
         raise
 
 
-async def answered(call: Awaitable[T], *, place: str = "") -> T:
+async def await_reply(call: Awaitable[T], *, place: str = "") -> T:
     """Await a guarded call that the broker answers at once when it is well.
 
     A quorum queue without a leader lets whoever asks wait for a minute; then its channel had better be another.
@@ -70,20 +72,20 @@ async def answered(call: Awaitable[T], *, place: str = "") -> T:
         BusDown: as a guarded call, and where no answer came.
     """
     try:
-        with anyio.fail_after(ANSWER_SECONDS):
-            return await guarded(call, place=place)
+        with anyio.fail_after(REPLY_SECONDS):
+            return await translate_errors(call, place=place)
     except TimeoutError as error:
-        raise BusDown(f"the broker gave no answer within {ANSWER_SECONDS:g} s", place=place) from error
+        raise BusDown(f"the broker gave no answer within {REPLY_SECONDS:g} s", place=place) from error
 
 
-def judged(error: AMQPChannelError, message: str, *, place: str) -> BusError:
+def error_from_channel_close(error: AMQPChannelError, message: str, *, place: str) -> BusError:
     """Return what it means that the broker has closed a channel: with a mend where the user has too few rights."""
     if isinstance(error, ChannelAccessRefused):
-        return RightsMissing(f"{message}: {describe(error)}", place=place, mend=_RIGHTS)
-    return BusDown(f"{message}: {describe(error)}", place=place)
+        return RightsMissing(f"{message}: {describe_error(error)}", place=place, mend=_RIGHTS_HINT)
+    return BusDown(f"{message}: {describe_error(error)}", place=place)
 
 
-def describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return what an exception of the library says, in one line."""
     said = " ".join(str(error).split())
     return said or type(error).__name__

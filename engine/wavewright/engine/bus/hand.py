@@ -16,14 +16,14 @@ from aio_pika.exceptions import AMQPChannelError
 
 from wavewright.engine.bus.channels import close_channel
 from wavewright.engine.bus.consumer import Consumer
-from wavewright.engine.bus.guard import answered, judged
+from wavewright.engine.bus.guard import await_reply, error_from_channel_close
 
-LOOK_SECONDS: Final = 15.0
+CONSUME_SECONDS: Final = 15.0
 """How long a hand waits before another one looks. RabbitMQ says nothing to a consumer whose quorum queue is deleted and
 declared again at once, and the consumer's channel finds the new queue empty for ever."""
 
 
-class Hand:
+class PullConsumer:
     """One channel to one queue; it takes a message at a time, and is thrown away when its channel ends."""
 
     def __init__(self, channel: AbstractChannel, queue: AbstractQueue, place: str) -> None:
@@ -32,7 +32,7 @@ class Hand:
         self._place = place
 
     @property
-    def is_alive(self) -> bool:
+    def is_open(self) -> bool:
         """Whether the channel can still be used."""
         return not self._channel.is_closed
 
@@ -44,21 +44,23 @@ class Hand:
             BusDown: the channel ended, and what was on its way goes back to the queue.
         """
         try:
-            waiting = await answered(self._queue.get(fail=False, timeout=None), place=self._place)
+            waiting = await await_reply(self._queue.get(fail=False, timeout=None), place=self._place)
         except AMQPChannelError as error:
-            raise judged(error, "the queue cannot be taken from", place=self._place) from error
-        return waiting or await self._await_one()
+            raise error_from_channel_close(
+                error, "the queue cannot be taken from", place=self._place
+            ) from error
+        return waiting or await self._consume_one()
 
     async def close(self) -> None:
         """Give up the channel."""
         await close_channel(self._channel, self._place)
 
-    async def _await_one(self) -> AbstractIncomingMessage | None:
+    async def _consume_one(self) -> AbstractIncomingMessage | None:
         consumer = Consumer(self._channel, self._queue, self._place, most=1)
         try:
             await consumer.start()
-            with anyio.move_on_after(LOOK_SECONDS):
+            with anyio.move_on_after(CONSUME_SECONDS):
                 return await consumer.next()
-            return await consumer.last()
+            return await consumer.stop_and_drain()
         finally:
             await consumer.stop()

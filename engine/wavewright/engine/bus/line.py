@@ -23,10 +23,10 @@ from aio_pika.exceptions import (
 )
 from aiormq.exceptions import ConnectionClosed, ConnectionNotAllowed
 
-from wavewright.engine.bus.address import Address
+from wavewright.engine.bus.address import BrokerAddress
 from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
-from wavewright.engine.bus.guard import GONE, describe, guarded
-from wavewright.engine.bus.notices import Notice
+from wavewright.engine.bus.guard import CHANNEL_ERRORS, describe_error, translate_errors
+from wavewright.engine.bus.notices import BrokerEventHandler
 
 # Whoever sets up logging sees what the library says; nobody else finds its tracebacks among a command's output.
 for _library in ("aio_pika", "aiormq"):
@@ -37,26 +37,26 @@ CLOSE_SECONDS: Final = 3.0
 FIRST_PAUSE: Final = 0.05
 """Seconds before the first attempt to connect again; a broker that is there is met at once."""
 LONGEST_PAUSE: Final = 1.0
-TOLD_SECONDS: Final = 60.0
+REPORT_SECONDS: Final = 60.0
 """How often it is told for the same reason that a broker is still away."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
+class _LiveConnection:
     """One connection, and word of its end."""
 
     connection: AbstractConnection
     ended: anyio.Event
 
 
-class Line:
+class BrokerConnection:
     """One connection at a time; `keep` sees to it that there is one."""
 
-    def __init__(self, address: Address, name: str, notice: Notice) -> None:
+    def __init__(self, address: BrokerAddress, name: str, notice: BrokerEventHandler) -> None:
         self._address = address
         self._name = name
         self._notice = notice
-        self._session: _Session | None = None
+        self._session: _LiveConnection | None = None
         self._changed = anyio.Event()
 
     @property
@@ -69,7 +69,7 @@ class Line:
         """Whether there is a connection now that has not ended."""
         return self._session is not None and not self._session.ended.is_set()
 
-    async def connection(self) -> AbstractConnection:
+    async def wait_connected(self) -> AbstractConnection:
         """Return the connection, waiting for one where there is none."""
         while (session := self._session) is None:
             await self._changed.wait()
@@ -83,16 +83,16 @@ class Line:
             BusDown: no broker answers.
         """
         if self._session is not None:
-            await self._end(self._session)
-        await self._begin(await self._connect())
+            await self._detach(self._session)
+        await self._attach(await self._connect())
 
-    async def keep(self) -> None:
+    async def keep_connected(self) -> None:
         """Connect again whenever the connection ends, for as long as this is not cancelled."""
         while True:
             session = self._session
             assert session is not None, "a line is opened before it is kept"
             await session.ended.wait()
-            await self._end(session)
+            await self._detach(session)
             await self._reconnect()
 
     async def drop(self, connection: AbstractConnection) -> None:
@@ -104,18 +104,18 @@ class Line:
     async def close(self) -> None:
         """End the connection there is; the line must not be kept any more."""
         if self._session is not None:
-            await self._end(self._session, is_lost=False)
+            await self._detach(self._session, is_lost=False)
 
     async def _reconnect(self) -> None:
         pause, told, due = FIRST_PAUSE, "", 0.0
         while True:
             await anyio.sleep(pause)
             try:
-                await self._begin(await self._connect())
+                await self._attach(await self._connect())
             except BusError as error:
                 if error.message != told or anyio.current_time() >= due:
                     self._notice("broker_away", self._fields() | {"error": error.message})
-                    told, due = error.message, anyio.current_time() + TOLD_SECONDS
+                    told, due = error.message, anyio.current_time() + REPORT_SECONDS
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
                 return
@@ -124,19 +124,21 @@ class Line:
         connection: AbstractConnection | None = None
         try:
             with anyio.fail_after(CONNECT_SECONDS):
-                connection = await guarded(
+                connection = await translate_errors(
                     aio_pika.connect(self._address.url, client_properties={"connection_name": self._name}),
                     place=self.place,
                 )
         except TimeoutError as error:
             raise BusDown(
-                f"the broker did not answer within {CONNECT_SECONDS:g} s", place=self.place, mend=_IS_IT_THERE
+                f"the broker did not answer within {CONNECT_SECONDS:g} s",
+                place=self.place,
+                mend=_UNREACHABLE_HINT,
             ) from error
         except BusDown as error:
-            raise _judged(error, self._address) from error
+            raise _classify_failure(error, self._address) from error
         return connection
 
-    async def _begin(self, connection: AbstractConnection) -> None:
+    async def _attach(self, connection: AbstractConnection) -> None:
         ended = anyio.Event()
 
         def end(*_: object) -> None:
@@ -146,23 +148,23 @@ class Line:
         transport = connection.transport
         if transport is None or transport.connection.is_closed:
             ended.set()
-        self._session = _Session(connection, ended)
-        self._tell_all()
+        self._session = _LiveConnection(connection, ended)
+        self._wake_waiters()
         self._notice("broker_connected", self._fields())
 
-    async def _end(self, session: _Session, *, is_lost: bool = True) -> None:
+    async def _detach(self, session: _LiveConnection, *, is_lost: bool = True) -> None:
         self._session = None
-        self._tell_all()
+        self._wake_waiters()
         if is_lost:
             self._notice("broker_lost", self._fields() | {"error": "the connection ended"})
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             try:
-                await guarded(session.connection.close(), place=self.place)
-            except GONE:
+                await translate_errors(session.connection.close(), place=self.place)
+            except CHANNEL_ERRORS:
                 # It is gone already: nothing is left to be closed.
                 return
 
-    def _tell_all(self) -> None:
+    def _wake_waiters(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
 
@@ -170,12 +172,12 @@ class Line:
         return {"broker": self.place, "connection": self._name}
 
 
-_OTHER_NAME: Final = frozenset({62, 64})
+_WRONG_HOSTNAME_CODES: Final = frozenset({62, 64})
 """OpenSSL's codes of a certificate that is sound and another host's: by its name, by its address."""
-_IS_IT_THERE: Final = "is the broker running, and is this its address? it is set by WAVEWRIGHT_AMQP_URL"
+_UNREACHABLE_HINT: Final = "is the broker running, and is this its address? it is set by WAVEWRIGHT_AMQP_URL"
 
 
-def _judged(error: BusDown, address: Address) -> BusError:
+def _classify_failure(error: BusDown, address: BrokerAddress) -> BusError:
     """Tell an address that will never work from a broker that is away."""
     cause = error.__cause__
     place = address.shown
@@ -197,7 +199,7 @@ def _judged(error: BusDown, address: Address) -> BusError:
             f"the broker's certificate is not trusted: {root.verify_message}",
             place=place,
             mend="name the broker in the address as its certificate does"
-            if root.verify_code in _OTHER_NAME
+            if root.verify_code in _WRONG_HOSTNAME_CODES
             else "name the authority that signed it: amqps://…?cafile=ca.pem",
         )
     if isinstance(root, ssl.SSLError):
@@ -207,7 +209,7 @@ def _judged(error: BusDown, address: Address) -> BusError:
             mend="is this the port for amqps? it is 5671 unless the broker was told otherwise",
         )
     if isinstance(root, CONNECTION_EXCEPTIONS):
-        return BusDown(f"no broker answers: {describe(root)}", place=place, mend=_IS_IT_THERE)
+        return BusDown(f"no broker answers: {describe_error(root)}", place=place, mend=_UNREACHABLE_HINT)
     return error
 
 

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
-NoticeName: TypeAlias = Literal[
+BrokerEvent: TypeAlias = Literal[
     "broker_away",
     "broker_connected",
     "broker_lost",
@@ -25,14 +25,14 @@ NoticeName: TypeAlias = Literal[
 ]
 
 
-class Notice(Protocol):
+class BrokerEventHandler(Protocol):
     """Takes a notice, and does not wait."""
 
-    def __call__(self, name: NoticeName, fields: Mapping[str, JsonValue], /) -> None:
+    def __call__(self, name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
         """Take one."""
         ...
 
 
-def unnoticed(name: NoticeName, fields: Mapping[str, JsonValue], /) -> None:
+def ignore_event(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
     """Tell nobody."""
     del name, fields

@@ -16,33 +16,33 @@ from typing import Final, Protocol
 import anyio
 from aio_pika.abc import AbstractConnection
 
-from wavewright.engine.bus.errors import BusError, BusMisconfigured, MessageRefused, MessageReturned
+from wavewright.engine.bus.errors import BusError, BusMisconfigured, MessageNacked, MessageReturned
 from wavewright.engine.bus.full_queues import FullQueues
-from wavewright.engine.bus.notices import Notice
-from wavewright.engine.bus.outlet import Outlet
-from wavewright.engine.bus.shipment import Parcel, Sending, is_too_large
-from wavewright.engine.bus.trouble import Trouble
+from wavewright.engine.bus.notices import BrokerEventHandler
+from wavewright.engine.bus.outlet import Publisher
+from wavewright.engine.bus.shipment import PublishBatch, RoutedMessage, is_too_large
+from wavewright.engine.bus.trouble import BrokerHealth
 from wavewright.engine.bus.wire import message_of
-from wavewright.executor.job_store.records import MessageId, Outgoing
+from wavewright.executor.job_store.records import MessageId, OutgoingMessage
 from wavewright.executor.journal_errors import JournalError
 
-BATCH: Final = 100
-IDLE_SECONDS: Final = 0.5
+BATCH_SIZE: Final = 100
+POLL_SECONDS: Final = 0.5
 """How often the outbox is looked into when nobody says that there is something."""
 PUBLISH_SECONDS: Final = 10.0
 RENEW_SECONDS: Final = 1.5
 """How often the leases of what is on its way are renewed; a fraction of what one lasts."""
-MOST_HELD: Final = 900
+MAX_HELD: Final = 900
 """Messages for full queues that are looked past to find others."""
 MARK_SECONDS: Final = 5.0
-FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 5.0
+FIRST_RETRY_PAUSE: Final = 0.1
+MAX_RETRY_PAUSE: Final = 5.0
 
 
 class Outbox(Protocol):
     """The part of the job store that the relay needs."""
 
-    async def pending(self, most: int = 100) -> list[Outgoing]:
+    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
         """Return messages in their order, and lease them to this owner for a few seconds."""
         ...
 
@@ -59,10 +59,10 @@ class Outbox(Protocol):
         ...
 
 
-class LastingOutbox(Outbox, Protocol):
+class RetryableOutbox(Outbox, Protocol):
     """An outbox that keeps what could not be delivered."""
 
-    async def list_refused(self) -> list[Outgoing]:
+    async def list_refused(self) -> list[OutgoingMessage]:
         """Return the messages that could not be delivered, in their order."""
         ...
 
@@ -74,75 +74,77 @@ class LastingOutbox(Outbox, Protocol):
 class Relay:
     """Sends what lies in one outbox."""
 
-    def __init__(self, outlet: Outlet, user: str, notice: Notice, trouble: Trouble) -> None:
-        self._outlet = outlet
+    def __init__(
+        self, outlet: Publisher, user: str, notice: BrokerEventHandler, trouble: BrokerHealth
+    ) -> None:
+        self._publisher = outlet
         self._user = user
-        self._notice = notice
-        self._trouble = trouble
+        self._on_event = notice
+        self._health = trouble
         self.full_queues = FullQueues(notice)
         self._held = 0
         """Messages that wait for a full queue."""
-        self._nudged = anyio.Event()
-        self._on_its_way: list[MessageId] = []
+        self._woken = anyio.Event()
+        self._in_flight: list[MessageId] = []
         self._released_on: AbstractConnection | None = None
         """The connection on which what was refused was tried again last."""
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Say that something was put into the outbox, so that it goes out at once."""
-        self._nudged.set()
+        self._woken.set()
 
-    async def run(self, outbox: LastingOutbox) -> None:
+    async def run(self, outbox: RetryableOutbox) -> None:
         """Send whatever lies in the outbox, for as long as this is not cancelled."""
         async with anyio.create_task_group() as beside:
-            beside.start_soon(self._renew, outbox)
-            await self._send_on(outbox)
+            beside.start_soon(self._renew_leases, outbox)
+            await self._send_loop(outbox)
 
-    async def _renew(self, outbox: Outbox) -> None:
+    async def _renew_leases(self, outbox: Outbox) -> None:
         while True:
             await anyio.sleep(RENEW_SECONDS)
             # Whoever has no store to say so in loses the lease, and another daemon sends the same again.
             with suppress(JournalError):
-                if self._on_its_way:
-                    await outbox.renew(self._on_its_way)
+                if self._in_flight:
+                    await outbox.renew(self._in_flight)
 
-    async def _send_on(self, outbox: LastingOutbox) -> None:
-        pause = FIRST_PAUSE
+    async def _send_loop(self, outbox: RetryableOutbox) -> None:
+        pause = FIRST_RETRY_PAUSE
         while True:
-            await self._outlet.ready()
-            found, sent = await self._send_some(outbox)
+            await self._publisher.wait_connected()
+            found, sent = await self._send_next(outbox)
             if sent:
-                pause = FIRST_PAUSE
+                pause = FIRST_RETRY_PAUSE
             elif found:
                 await anyio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                pause = min(pause * 2, MAX_RETRY_PAUSE)
             else:
-                await self._rest()
+                await self._wait_for_work()
 
-    async def _send_some(self, outbox: LastingOutbox) -> tuple[int, int]:
+    async def _send_next(self, outbox: RetryableOutbox) -> tuple[int, int]:
         try:
-            connection = await self._outlet.open()
+            connection = await self._publisher.ensure_topology()
             if connection is not self._released_on:
-                await self._release(outbox, is_first=self._released_on is None)
+                await self._release_refused(outbox, is_first=self._released_on is None)
                 self._released_on = connection
         except BusMisconfigured as error:
-            self._trouble.meet("out", error)
+            self._health.report_fault("out", error)
             return 1, 0
         except BusError:
             # Whether the line is to be given up, too, shows when something is sent by it.
             pass
         except JournalError as error:
-            self._notice("outbox_unreachable", {"error": error.message})
+            self._on_event("outbox_unreachable", {"error": error.message})
             return 1, 0
         return await self.send_batch(outbox)
 
-    async def _release(self, outbox: LastingOutbox, *, is_first: bool) -> None:
+    async def _release_refused(self, outbox: RetryableOutbox, *, is_first: bool) -> None:
         """Have what no queue was bound for go out again; at first what is too large for the broker is told of anew."""
         mendable = list[MessageId]()
         for outgoing in await outbox.list_refused():
             if not is_too_large(outgoing.refused or ""):
                 mendable.append(outgoing.message)
             elif is_first:
-                self._notice("message_returned", _fields(outgoing) | {"error": outgoing.refused})
+                self._on_event("message_returned", _fields(outgoing) | {"error": outgoing.refused})
         if mendable:
             await outbox.release(mendable)
 
@@ -153,51 +155,53 @@ class Relay:
             How many messages were found that can be sent now, and how many settled.
         """
         try:
-            waiting = await outbox.pending(BATCH + self._held)
+            waiting = await outbox.pending(BATCH_SIZE + self._held)
         except JournalError as error:
-            self._notice("outbox_unreachable", {"error": error.message})
+            self._on_event("outbox_unreachable", {"error": error.message})
             return 1, 0
-        due = [*self.full_queues.due(waiting)][:BATCH]
+        due = [*self.full_queues.due(waiting)][:BATCH_SIZE]
         # Those held back for a full queue leave room for as many others.
-        self._held, waiting = min(len(waiting) - len(due), MOST_HELD), due
+        self._held, waiting = min(len(waiting) - len(due), MAX_HELD), due
         settled = 0
-        self._on_its_way = [outgoing.message for outgoing in waiting]
-        sending = Sending([self._parcel(outgoing) for outgoing in waiting])
+        self._in_flight = [outgoing.message for outgoing in waiting]
+        sending = PublishBatch([self._routed(outgoing) for outgoing in waiting])
         try:
-            await self._outlet.publish_all(sending, PUBLISH_SECONDS)
+            await self._publisher.publish_all(sending, PUBLISH_SECONDS)
         finally:
             # Also when this is cancelled: what the broker has confirmed need not go out twice.
             with anyio.move_on_after(MARK_SECONDS, shield=True):
-                settled = await self._mark(outbox, waiting, sending)
-            self._on_its_way = []
+                settled = await self._mark_results(outbox, waiting, sending)
+            self._in_flight = []
         return len(waiting), settled
 
-    def _parcel(self, outgoing: Outgoing) -> Parcel:
-        return Parcel(message_of(outgoing, self._user), outgoing.exchange, outgoing.routing_key)
+    def _routed(self, outgoing: OutgoingMessage) -> RoutedMessage:
+        return RoutedMessage(message_of(outgoing, self._user), outgoing.exchange, outgoing.routing_key)
 
-    async def _rest(self) -> None:
-        with anyio.move_on_after(IDLE_SECONDS):
-            await self._nudged.wait()
-        self._nudged = anyio.Event()
+    async def _wait_for_work(self) -> None:
+        with anyio.move_on_after(POLL_SECONDS):
+            await self._woken.wait()
+        self._woken = anyio.Event()
 
-    async def _mark(self, outbox: Outbox, waiting: Sequence[Outgoing], sending: Sending) -> int:
+    async def _mark_results(
+        self, outbox: Outbox, waiting: Sequence[OutgoingMessage], sending: PublishBatch
+    ) -> int:
         """Note what the broker has said of the messages; return how many are settled."""
-        sent, returned = list[MessageId](), list[tuple[Outgoing, str]]()
-        if not any(isinstance(fate, BusMisconfigured) for fate in sending.fates.values()):
-            self._trouble.leave("out")
-        for number, fate in sending.fates.items():
+        sent, returned = list[MessageId](), list[tuple[OutgoingMessage, str]]()
+        if not any(isinstance(fate, BusMisconfigured) for fate in sending.results.values()):
+            self._health.clear_fault("out")
+        for number, fate in sending.results.items():
             outgoing = waiting[number]
             match fate:
                 case None:
-                    self.full_queues.confirm(outgoing)
+                    self.full_queues.note_confirmed(outgoing)
                     sent.append(outgoing.message)
                 case MessageReturned():
                     returned.append((outgoing, fate.message))
-                case MessageRefused():
+                case MessageNacked():
                     # A full queue is emptied some day: the message stays in the outbox and is tried again.
-                    self.full_queues.refuse(outgoing, fate.message)
+                    self.full_queues.note_refused(outgoing, fate.message)
                 case BusMisconfigured():
-                    self._trouble.meet("out", fate)
+                    self._health.report_fault("out", fate)
                 case _:
                     # The line tells of its loss itself; a notice for each message would say the same a hundred times.
                     pass
@@ -206,11 +210,11 @@ class Relay:
                 await outbox.mark_sent(sent)
             for outgoing, reason in returned:
                 await outbox.mark_refused(outgoing.message, reason)
-                self._notice("message_returned", _fields(outgoing) | {"error": reason})
+                self._on_event("message_returned", _fields(outgoing) | {"error": reason})
         except JournalError as error:
-            self._notice("outbox_unreachable", {"error": error.message})
+            self._on_event("outbox_unreachable", {"error": error.message})
         return len(sent) + len(returned)
 
 
-def _fields(outgoing: Outgoing) -> dict[str, str]:
+def _fields(outgoing: OutgoingMessage) -> dict[str, str]:
     return {"message_id": outgoing.message, "kind": outgoing.kind, "routing_key": outgoing.routing_key}

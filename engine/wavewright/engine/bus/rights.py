@@ -17,12 +17,12 @@ from pamqp.commands import Basic
 
 from wavewright.engine.bus.channels import close_channel, open_channel
 from wavewright.engine.bus.errors import BusDown, RightsMissing
-from wavewright.engine.bus.guard import answered, describe
+from wavewright.engine.bus.guard import await_reply, describe_error
 
 _INVALID: Final = Basic.Properties(expiration="not a number")
 
 
-async def check_writing(
+async def check_write_rights(
     connection: AbstractConnection, routes: Iterable[tuple[str, str]], *, user: str, place: str
 ) -> None:
     """Return where the user may send to every exchange under its routing key; nothing is delivered.
@@ -42,20 +42,20 @@ async def _check_route(
 ) -> None:
     channel = await open_channel(connection, place)
     try:
-        await answered(_publish(channel, exchange, routing_key), place=place)
+        await await_reply(_publish(channel, exchange, routing_key), place=place)
     except (ChannelPreconditionFailed, ChannelNotFoundEntity):
         # The message or the name was refused, so the right is there.
         return
     except ChannelAccessRefused as error:
         raise RightsMissing(
             f"the user {user!r} may not write to the exchange {exchange!r} with the routing key {routing_key!r}: "
-            f"{describe(error)}",
+            f"{describe_error(error)}",
             place=place,
             mend=f"let {user!r} write there: rabbitmqctl set_permissions, and set_topic_permissions where the user "
             "has any; `wavewright topology` prints what each user needs",
         ) from error
     except AMQPChannelError as error:
-        raise BusDown(f"the broker closed the channel: {describe(error)}", place=place) from error
+        raise BusDown(f"the broker closed the channel: {describe_error(error)}", place=place) from error
     finally:
         await close_channel(channel, place)
 

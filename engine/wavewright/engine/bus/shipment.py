@@ -27,23 +27,25 @@ from pamqp.frame import FrameTypes
 from pamqp.frame import marshal as bytes_of_frame
 from pamqp.header import ContentHeader
 
-from wavewright.engine.bus.errors import BusDown, BusError, MessageRefused, MessageReturned
-from wavewright.engine.bus.guard import describe, judged
+from wavewright.engine.bus.errors import BusDown, BusError, MessageNacked, MessageReturned
+from wavewright.engine.bus.guard import describe_error, error_from_channel_close
 
-LARGEST: Final = 1024 * 1024
+MAX_WRITE_BYTES: Final = 1024 * 1024
 """Bytes of bodies that are put together for one write."""
 
-_TOO_LARGE_TOLD: Final = re.compile("the message has [0-9]+ bytes, and the broker takes at most [0-9]+")
-_TOO_LARGE: Final = re.compile(r"message size [0-9]+ is larger than configured max size (?P<most>[0-9]+)")
+_TOO_LARGE_REASON: Final = re.compile("the message has [0-9]+ bytes, and the broker takes at most [0-9]+")
+_TOO_LARGE_REPLY: Final = re.compile(
+    r"message size [0-9]+ is larger than configured max size (?P<most>[0-9]+)"
+)
 
-Fate: TypeAlias = BusError | None
+PublishResult: TypeAlias = BusError | None
 """None where the broker has confirmed the message; `BusDown` where nobody knows."""
 
 _Confirmation: TypeAlias = "asyncio.Future[Any]"
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class RoutedMessage:
     """A message and where it goes."""
 
     message: Message
@@ -52,18 +54,18 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class Sending:
+class PublishBatch:
     """Parcels on their way, and what is known of their fates: also where the sending was cut short."""
 
-    parcels: Sequence[Parcel]
-    fates: dict[int, Fate] = field(default_factory=dict[int, Fate])
+    messages: Sequence[RoutedMessage]
+    results: dict[int, PublishResult] = field(default_factory=dict[int, PublishResult])
     """By the parcel's number."""
 
-    def groups(self) -> list[list[int]]:
+    def write_groups(self) -> list[list[int]]:
         """Return the parcels' numbers in their order, in groups whose bodies are not too much for one write."""
-        groups, size = list[list[int]](), LARGEST
-        for number, parcel in enumerate(self.parcels):
-            if size >= LARGEST:
+        groups, size = list[list[int]](), MAX_WRITE_BYTES
+        for number, parcel in enumerate(self.messages):
+            if size >= MAX_WRITE_BYTES:
                 groups.append([])
                 size = 0
             groups[-1].append(number)
@@ -71,19 +73,19 @@ class Sending:
         return groups
 
 
-async def ship(channel: Channel, sending: Sending, numbers: Sequence[int], place: str) -> None:
+async def publish_group(channel: Channel, sending: PublishBatch, numbers: Sequence[int], place: str) -> None:
     """Send these parcels in one piece and wait until the fate of each is known.
 
     Where the channel ends first, or this is cancelled, those that were confirmed by then are noted as such.
     Whatever the library raises on a channel that is gone is raised: nothing was sent then.
     """
-    parcels = [sending.parcels[number] for number in numbers]
+    parcels = [sending.messages[number] for number in numbers]
     # Not of the channel's own making: each of those costs four calls of the event loop, and one can tell of the end.
     confirmations: list[_Confirmation] = [channel.loop.create_future() for _ in parcels]
-    payload = b"".join(_pieces(channel, parcels))
-    with _told_of_the_end(channel, confirmations) as end:
+    payload = b"".join(_payloads(channel, parcels))
+    with _confirmations_ended(channel, confirmations) as end:
         async with channel.lock:
-            with _expected(channel, parcels, confirmations):
+            with _confirmations_registered(channel, parcels, confirmations):
                 await channel.write_queue.put(ChannelFrame(payload, should_close=False))
         try:
             await asyncio.wait(confirmations)
@@ -92,12 +94,12 @@ async def ship(channel: Channel, sending: Sending, numbers: Sequence[int], place
                 channel.message_id_delivery_tag.pop(str(parcel.message.message_id), None)
             for number, parcel, confirmation in zip(numbers, parcels, confirmations, strict=True):
                 if confirmation.done():
-                    sending.fates[number] = _fate(parcel, confirmation, end, place)
+                    sending.results[number] = _result(parcel, confirmation, end, place)
 
 
 @contextmanager
-def _expected(
-    channel: Channel, parcels: Sequence[Parcel], confirmations: Sequence[_Confirmation]
+def _confirmations_registered(
+    channel: Channel, parcels: Sequence[RoutedMessage], confirmations: Sequence[_Confirmation]
 ) -> Generator[None]:
     """Give each message its number, as the broker counts them, where the block sends them."""
     numbered = dict(enumerate(confirmations, channel.delivery_tag + 1))
@@ -117,7 +119,9 @@ def _expected(
 
 
 @contextmanager
-def _told_of_the_end(channel: Channel, confirmations: Sequence[_Confirmation]) -> Generator[_Confirmation]:
+def _confirmations_ended(
+    channel: Channel, confirmations: Sequence[_Confirmation]
+) -> Generator[_Confirmation]:
     """Let nobody wait for confirmations of a channel that has ended, or of a block that was left."""
     end = channel.create_future()
 
@@ -132,7 +136,7 @@ def _told_of_the_end(channel: Channel, confirmations: Sequence[_Confirmation]) -
         end.cancel()
 
 
-def _pieces(channel: Channel, parcels: Sequence[Parcel]) -> Generator[bytes]:
+def _payloads(channel: Channel, parcels: Sequence[RoutedMessage]) -> Generator[bytes]:
     ways = dict[tuple[str, str], bytes]()
     for parcel in parcels:
         key = parcel.exchange, parcel.routing_key
@@ -140,11 +144,11 @@ def _pieces(channel: Channel, parcels: Sequence[Parcel]) -> Generator[bytes]:
             publish = Basic.Publish(exchange=key[0], routing_key=key[1], mandatory=True)
             way = ways[key] = bytes_of_frame(publish, channel.number)
         yield way
-        for frame in _content(parcel.message, channel.max_content_size):
+        for frame in _frames(parcel.message, channel.max_content_size):
             yield bytes_of_frame(frame, channel.number)
 
 
-def _content(message: Message, most: int) -> Generator[FrameTypes]:
+def _frames(message: Message, most: int) -> Generator[FrameTypes]:
     body = message.body
     yield ContentHeader(properties=message.properties, body_size=len(body))
     for start in range(0, len(body), most):
@@ -153,12 +157,12 @@ def _content(message: Message, most: int) -> Generator[FrameTypes]:
 
 def is_too_large(reason: str) -> bool:
     """Return whether a message was returned because it is too large for the broker, by what was told of it."""
-    return bool(_TOO_LARGE_TOLD.fullmatch(reason))
+    return bool(_TOO_LARGE_REASON.fullmatch(reason))
 
 
-def _too_large(parcel: Parcel, cause: AMQPChannelError, place: str) -> Fate:
+def _too_large_result(parcel: RoutedMessage, cause: AMQPChannelError, place: str) -> PublishResult:
     """Return the fate of the message for which the broker closed the channel to all; the others' is not known."""
-    said = _TOO_LARGE.search(describe(cause))
+    said = _TOO_LARGE_REPLY.search(describe_error(cause))
     size = len(parcel.message.body)
     if said is None or size <= int(said["most"]):
         return None
@@ -169,20 +173,22 @@ def _too_large(parcel: Parcel, cause: AMQPChannelError, place: str) -> Fate:
     )
 
 
-def _fate(parcel: Parcel, confirmation: _Confirmation, end: _Confirmation, place: str) -> Fate:
+def _result(
+    parcel: RoutedMessage, confirmation: _Confirmation, end: _Confirmation, place: str
+) -> PublishResult:
     if not confirmation.cancelled() and confirmation.exception() is None:
         return None
     place = f"{place}, exchange {parcel.exchange!r}, routing key {parcel.routing_key!r}"
     if confirmation.cancelled():
         cause = end.exception() if end.done() and not end.cancelled() else None
         if isinstance(cause, AMQPChannelError):
-            if (too_large := _too_large(parcel, cause, place)) is not None:
+            if (too_large := _too_large_result(parcel, cause, place)) is not None:
                 return too_large
-            return judged(cause, "the broker closed the channel", place=place)
-        said = "" if cause is None else f": {describe(cause)}"
+            return error_from_channel_close(cause, "the broker closed the channel", place=place)
+        said = "" if cause is None else f": {describe_error(cause)}"
         return BusDown(f"the broker closed the channel{said}", place=place)
     if isinstance(confirmation.exception(), PublishError):
         mend = "bind a queue there, then send it again"
         return MessageReturned("no queue is bound for the message", place=place, mend=mend)
     # The library says nothing else of a message.
-    return MessageRefused("the broker refused the message: its queue is full", place=place)
+    return MessageNacked("the broker refused the message: its queue is full", place=place)

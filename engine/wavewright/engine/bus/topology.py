@@ -26,12 +26,12 @@ ATTEMPTS_HEADER: Final = "x-wavewright-attempts"
 SENDER_HEADER: Final = "x-wavewright-user-id"
 """Of a dead letter: the broker's user who sent it."""
 
-_FOR_EVER: Final = 2**31 - 1
+_MAX_MESSAGE_TTL: Final = 2**31 - 1
 """Deliveries of a dead letter: newer brokers drop a message after 20 unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
-class QueueForm:
+class QueueDeclaration:
     """A queue as it is declared; the broker refuses to have it declared in two ways."""
 
     name: str
@@ -62,16 +62,16 @@ class Topology:
         """Return the exchanges that whoever takes from the intake writes to, each with a routing key."""
         return (*((self.exchange, name) for name in self.outlets), (self.dead_exchange, self.intake))
 
-    def queues(self) -> Iterator[QueueForm]:
+    def queues(self) -> Iterator[QueueDeclaration]:
         """Return the queues, each with its binding; all are durable quorum queues."""
-        yield QueueForm(
+        yield QueueDeclaration(
             self.dead_queue,
             self.dead_exchange,
             "#",
-            {"x-queue-type": "quorum", "x-delivery-limit": _FOR_EVER},
+            {"x-queue-type": "quorum", "x-delivery-limit": _MAX_MESSAGE_TTL},
         )
         for name in dict.fromkeys((self.intake, *self.outlets)):
-            yield QueueForm(name, self.exchange, name, self._arguments())
+            yield QueueDeclaration(name, self.exchange, name, self._arguments())
 
     def _arguments(self) -> dict[str, str | int]:
         return {

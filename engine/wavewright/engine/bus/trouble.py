@@ -11,39 +11,39 @@ from typing import Final, Literal, TypeAlias
 import anyio
 
 from wavewright.engine.bus.errors import BusMisconfigured, RightsMissing
-from wavewright.engine.bus.notices import Notice, NoticeName
+from wavewright.engine.bus.notices import BrokerEvent, BrokerEventHandler
 
-Way: TypeAlias = Literal["in", "out"]
+Direction: TypeAlias = Literal["in", "out"]
 
-TOLD_SECONDS: Final = 60.0
+REPORT_SECONDS: Final = 60.0
 """How often the same is told."""
 
 
-class Trouble:
+class BrokerHealth:
     """What stands in the way, by the way."""
 
-    def __init__(self, notice: Notice) -> None:
-        self._notice = notice
-        self._now = dict[Way, str]()
-        self._due = dict[tuple[Way, str], float]()
+    def __init__(self, notice: BrokerEventHandler) -> None:
+        self._on_event = notice
+        self._faults = dict[Direction, str]()
+        self._report_due = dict[tuple[Direction, str], float]()
         """When it may be told again; also of what is over, for it may come and go."""
 
     @property
     def reason(self) -> str | None:
         """What stands in the way at this moment; none where nothing does."""
-        return next(iter(self._now.values()), None)
+        return next(iter(self._faults.values()), None)
 
-    def meet(self, way: Way, error: BusMisconfigured) -> None:
+    def report_fault(self, way: Direction, error: BusMisconfigured) -> None:
         """Note what was met on a way."""
-        self._now[way] = error.message
+        self._faults[way] = error.message
         now = anyio.current_time()
-        if now < self._due.get((way, error.message), now):
+        if now < self._report_due.get((way, error.message), now):
             return
-        self._due = {met: due for met, due in self._due.items() if due > now}
-        self._due[way, error.message] = now + TOLD_SECONDS
-        name: NoticeName = "rights_missing" if isinstance(error, RightsMissing) else "broker_misconfigured"
-        self._notice(name, {"error": error.message, "mend": error.mend})
+        self._report_due = {met: due for met, due in self._report_due.items() if due > now}
+        self._report_due[way, error.message] = now + REPORT_SECONDS
+        name: BrokerEvent = "rights_missing" if isinstance(error, RightsMissing) else "broker_misconfigured"
+        self._on_event(name, {"error": error.message, "mend": error.hint})
 
-    def leave(self, way: Way) -> None:
+    def clear_fault(self, way: Direction) -> None:
         """Note that a way is free."""
-        self._now.pop(way, None)
+        self._faults.pop(way, None)

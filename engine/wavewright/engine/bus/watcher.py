@@ -16,25 +16,30 @@ from aio_pika.exceptions import AMQPChannelError
 from wavewright.engine.bus.channels import close_channel, open_channel
 from wavewright.engine.bus.consumer import Consumer
 from wavewright.engine.bus.errors import BusDown, BusMisconfigured
-from wavewright.engine.bus.guard import describe, guarded
-from wavewright.engine.bus.line import Line
+from wavewright.engine.bus.guard import describe_error, translate_errors
+from wavewright.engine.bus.line import BrokerConnection
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.bus.wire import delivery_of
 from wavewright.engine.messages.delivery import Delivery
 
-MOST_WAITING: Final = 10_000
+MAX_QUEUE_LENGTH: Final = 10_000
 """Copies that wait for a watcher that is slow; then the oldest go."""
-AT_ONCE: Final = 200
-PAUSE: Final = 0.5
+PREFETCH: Final = 200
+RECONNECT_SECONDS: Final = 0.5
 
 
-class Watcher:
+class Subscription:
     """Copies of messages, as they pass: `async for delivery in watcher`."""
 
     def __init__(
-        self, line: Line, topology: Topology, routing_keys: tuple[str, ...], *, sees_dead: bool = False
+        self,
+        line: BrokerConnection,
+        topology: Topology,
+        routing_keys: tuple[str, ...],
+        *,
+        sees_dead: bool = False,
     ) -> None:
-        self._line = line
+        self._broker = line
         self._topology = topology
         self._bindings = [(topology.exchange, key) for key in routing_keys]
         if sees_dead:
@@ -49,39 +54,39 @@ class Watcher:
         while True:
             try:
                 if self._consumer is None:
-                    await self.begin()
+                    await self.open()
                 return await self._next()
             except BusDown:
                 await self.close()
-                await anyio.sleep(PAUSE)
+                await anyio.sleep(RECONNECT_SECONDS)
 
-    async def begin(self) -> None:
+    async def open(self) -> None:
         """Have copies made from now on.
 
         Raises:
             BusMisconfigured: this user may not have a queue of its own here.
             BusDown: the connection is gone.
         """
-        place = self._line.place
-        self._channel = await open_channel(await self._line.connection(), place)
+        place = self._broker.place
+        self._channel = await open_channel(await self._broker.wait_connected(), place)
         try:
-            queue = await guarded(
+            queue = await translate_errors(
                 self._channel.declare_queue(
-                    watching_name(self._topology.exchange),
+                    subscription_queue_name(self._topology.exchange),
                     exclusive=True,
-                    arguments={"x-max-length": MOST_WAITING},
+                    arguments={"x-max-length": MAX_QUEUE_LENGTH},
                 ),
                 place=place,
             )
             for exchange, key in self._bindings:
-                await guarded(queue.bind(exchange, key), place=place)
+                await translate_errors(queue.bind(exchange, key), place=place)
         except AMQPChannelError as error:
             raise BusMisconfigured(
-                f"nothing can be watched: {describe(error)}",
+                f"nothing can be watched: {describe_error(error)}",
                 place=place,
                 mend="let the user have queues that begin with the name of the exchange: rabbitmqctl set_permissions",
             ) from error
-        self._consumer = Consumer(self._channel, queue, place, most=AT_ONCE)
+        self._consumer = Consumer(self._channel, queue, place, most=PREFETCH)
         await self._consumer.start()
 
     async def close(self) -> None:
@@ -90,7 +95,7 @@ class Watcher:
         if consumer is not None:
             await consumer.stop()
         if self._channel is not None:
-            await close_channel(self._channel, self._line.place)
+            await close_channel(self._channel, self._broker.place)
 
     async def _next(self) -> Delivery:
         assert self._consumer is not None
@@ -99,6 +104,6 @@ class Watcher:
         return delivery
 
 
-def watching_name(exchange: str) -> str:
+def subscription_queue_name(exchange: str) -> str:
     """Return a name for a watcher's queue that nobody else has."""
     return f"{exchange}.watch.{uuid.uuid4().hex}"

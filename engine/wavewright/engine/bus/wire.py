@@ -18,39 +18,39 @@ from aio_pika.abc import AbstractIncomingMessage, DeliveryMode
 from pamqp.common import FieldValue
 from pamqp.encode import encode_table_value
 
-from wavewright.engine.bus.guard import GONE, guarded
+from wavewright.engine.bus.guard import CHANNEL_ERRORS, translate_errors
 from wavewright.engine.bus.topology import KIND_HEADER, QUEUE_HEADER, REASON_HEADER, SENDER_HEADER
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.executor.job_store.records import Outgoing
+from wavewright.executor.job_store.records import OutgoingMessage
 
 COUNT_HEADER: Final = "x-delivery-count"
 APP_ID: Final = "wavewright"
 
 _ROUTING_HEADERS: Final = frozenset({"cc", "bcc"})
 """With these a sender has the broker deliver copies elsewhere: a dead letter must not do that in our name."""
-_LONGEST_REASON: Final = 500
-_DEEPEST: Final = 8
+_MAX_REASON_LENGTH: Final = 500
+_MAX_DEPTH: Final = 8
 _HEADER_BYTES: Final = 32 * 1024
 """All properties of a message are one frame, and the broker breaks the connection over one that is too large."""
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerSettling:
+class BrokerSettlement:
     """Settles one message on the channel that it came by."""
 
     message: AbstractIncomingMessage
 
     async def ack(self) -> None:
         try:
-            await guarded(self.message.ack())
-        except GONE:
+            await translate_errors(self.message.ack())
+        except CHANNEL_ERRORS:
             # The channel is gone, and with it the right to settle: the broker delivers the message again.
             return
 
     async def requeue(self) -> None:
         try:
-            await guarded(self.message.nack(requeue=True))
-        except GONE:
+            await translate_errors(self.message.nack(requeue=True))
+        except CHANNEL_ERRORS:
             return
 
 
@@ -72,18 +72,18 @@ def delivery_of(message: AbstractIncomingMessage) -> Delivery:
         app_id=message.app_id,
         user_id=message.user_id,
         headers=headers,
-        delivery_count=_count(headers) if message.redelivered else 0,
-        settling=BrokerSettling(message),
+        delivery_count=_delivery_count(headers) if message.redelivered else 0,
+        settlement=BrokerSettlement(message),
     )
 
 
-def _count(headers: Mapping[str, object]) -> int:
+def _delivery_count(headers: Mapping[str, object]) -> int:
     """Return how often the broker delivered a message before; of a first delivery the header is a sender's word."""
     count = headers.get(COUNT_HEADER)
     return count if isinstance(count, int) and not isinstance(count, bool) else 0
 
 
-def message_of(outgoing: Outgoing, user: str) -> Message:
+def message_of(outgoing: OutgoingMessage, user: str) -> Message:
     """Return the message that carries an outgoing one: the same bytes and the same id each time."""
     return Message(
         outgoing.body,
@@ -102,9 +102,9 @@ def message_of(outgoing: Outgoing, user: str) -> Message:
 
 def dead_letter_of(delivery: Delivery, kind: str, reason: str, queue: str, user: str) -> Message:
     """Return the message that lays a delivery aside: its bytes, its properties, and why."""
-    headers = _harmless(delivery.headers) | {
+    headers = _safe_headers(delivery.headers) | {
         KIND_HEADER: kind,
-        REASON_HEADER: f"{kind}: {reason}"[:_LONGEST_REASON],
+        REASON_HEADER: f"{kind}: {reason}"[:_MAX_REASON_LENGTH],
         QUEUE_HEADER: queue,
         SENDER_HEADER: delivery.user_id,
     }
@@ -128,14 +128,14 @@ def _date(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(max(0, int(seconds)), tz=UTC)
 
 
-def _harmless(headers: Mapping[str, object]) -> dict[str, FieldValue]:
+def _safe_headers(headers: Mapping[str, object]) -> dict[str, FieldValue]:
     """Return headers that can be sent again and route nothing, as many as fit beside the reason."""
     kept = dict[str, FieldValue]()
     room = _HEADER_BYTES
     for name, value in headers.items():
         if name.lower() in _ROUTING_HEADERS:
             continue
-        field = _sendable(value)
+        field = _sendable_value(value)
         size = len(name.encode()) + len(encode_table_value(field))
         if size <= room:
             kept[name] = field
@@ -143,17 +143,17 @@ def _harmless(headers: Mapping[str, object]) -> dict[str, FieldValue]:
     return kept
 
 
-def _sendable(value: object) -> FieldValue:
+def _sendable_value(value: object) -> FieldValue:
     """Return a header's value as it is, or as text where it could be received and cannot be sent."""
-    field = _field(value, _DEEPEST)
+    field = _field_value(value, _MAX_DEPTH)
     try:
         encode_table_value(field)
     except (TypeError, ValueError, OverflowError, struct.error):
-        return repr(value)[:_LONGEST_REASON]
+        return repr(value)[:_MAX_REASON_LENGTH]
     return field
 
 
-def _field(value: object, depth: int) -> FieldValue:
+def _field_value(value: object, depth: int) -> FieldValue:
     match value:
         case bytes() | bytearray():
             return bytearray(value)
@@ -161,8 +161,8 @@ def _field(value: object, depth: int) -> FieldValue:
             return value
         case Mapping() if depth:
             table = cast("Mapping[str, object]", value)
-            return {str(name): _field(inner, depth - 1) for name, inner in table.items()}
+            return {str(name): _field_value(inner, depth - 1) for name, inner in table.items()}
         case Sequence() if depth:
-            return [_field(inner, depth - 1) for inner in cast("Sequence[object]", value)]
+            return [_field_value(inner, depth - 1) for inner in cast("Sequence[object]", value)]
         case _:
-            return repr(value)[:_LONGEST_REASON]
+            return repr(value)[:_MAX_REASON_LENGTH]

@@ -20,7 +20,7 @@ from wavewright.engine.cli.commands import decisions, planning, project, records
 from wavewright.engine.version import __version__
 
 
-class _Commands(TyperGroup):
+class _OrderedGroup(TyperGroup):
     """Commands in the order in which the reference has them; Typer puts groups of commands before all others."""
 
     def __init__(self, **options: Any) -> None:
@@ -33,7 +33,7 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     name="wavewright",
-    cls=_Commands,
+    cls=_OrderedGroup,
     help=(
         "Typed plans: checked before anything runs, executed in parallel waves, reviewed, repaired, packaged.\n\n"
         "Exit codes: 0 yes, 1 no (faults found, goal not achieved), 2 misuse, 3 journal or disk failed, "
@@ -53,7 +53,7 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback()
-def common(
+def global_options(
     context: typer.Context,
     directory: Annotated[
         list[Path] | None,
@@ -86,7 +86,7 @@ for _group in (running, planning, records, project, service, decisions):
 app.add_typer(records.runs_group, name="runs")
 
 
-def _only(name: str) -> typer.Typer:
+def _app_with_command(name: str) -> typer.Typer:
     """Return the application with one command, or whole where that is none: making all of them takes 8 ms."""
     commands = [info for info in app.registered_commands if (info.name or _name_of(info.callback)) == name]
     groups = [info for info in app.registered_groups if info.name == name]
@@ -108,7 +108,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
     with report_failures() as outcome:
         if "_WAVEWRIGHT_COMPLETE" in os.environ:
             get_command(app)(prog_name="wavewright")  # answers the shell, and raises SystemExit
-        command = get_command(_only(arguments[0]) if arguments else app)
+        command = get_command(_app_with_command(arguments[0]) if arguments else app)
         # Not `command()`: it makes exit codes of its own of Ctrl-C and of a reader that went away.
         with command.make_context("wavewright", list(arguments)) as context:
             command.invoke(context)

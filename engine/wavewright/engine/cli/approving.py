@@ -11,12 +11,12 @@ import anyio.to_thread
 from wavewright.engine.context import ApprovalRequest, Approver
 
 if TYPE_CHECKING:
-    from wavewright.engine.cli.interrupting import Interruption
+    from wavewright.engine.cli.interrupting import InterruptHandler
     from wavewright.engine.cli.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
-class FixedAnswer:
+class FixedApprover:
     """Answers every request alike, and says so."""
 
     answer: bool
@@ -26,7 +26,7 @@ class FixedAnswer:
     async def approve(self, request: ApprovalRequest) -> bool:
         """Return the fixed answer."""
         word = "approved" if self.answer else "not approved"
-        self.progress.say(f"{request.subject} {word} ({self.because}): {'; '.join(request.needs)}")
+        self.progress.print_line(f"{request.subject} {word} ({self.because}): {'; '.join(request.needs)}")
         return self.answer
 
 
@@ -35,40 +35,40 @@ class TerminalApprover:
     """Asks the person at the terminal."""
 
     progress: Progress
-    interruption: Interruption
+    interruption: InterruptHandler
 
     async def approve(self, request: ApprovalRequest) -> bool:
         """Show what is asked and return the answer."""
-        with self.progress.paused(), self.interruption.at_once():
-            return await anyio.to_thread.run_sync(_ask, request, abandon_on_cancel=True)
+        with self.progress.paused(), self.interruption.first_signal_exits():
+            return await anyio.to_thread.run_sync(_ask_approval, request, abandon_on_cancel=True)
 
 
 @dataclass(frozen=True, slots=True)
-class LaterAnswer:
+class DeferringApprover:
     """Answers nothing: the run waits until somebody does."""
 
     progress: Progress
 
     async def approve(self, request: ApprovalRequest) -> bool | None:
         """Say what a person is asked, and that nobody has answered."""
-        self.progress.say(f"{request.subject} waits for a person's word: {'; '.join(request.needs)}")
+        self.progress.print_line(f"{request.subject} waits for a person's word: {'; '.join(request.needs)}")
         return None
 
 
-def approver_of(choice: str, progress: Progress, interruption: Interruption) -> Approver:
+def approver_for(choice: str, progress: Progress, interruption: InterruptHandler) -> Approver:
     """Return who answers for `--approve`; where nobody can be asked, nothing is approved."""
     if choice == "wait":
-        return LaterAnswer(progress)
+        return DeferringApprover(progress)
     if choice != "ask":
-        return FixedAnswer(choice == "always", f"--approve {choice}", progress)
+        return FixedApprover(choice == "always", f"--approve {choice}", progress)
     if sys.stdin.isatty() and sys.stderr.isatty():
         return TerminalApprover(progress, interruption)
-    return FixedAnswer(
+    return FixedApprover(
         answer=False, because="nobody can be asked here; --approve always says yes", progress=progress
     )
 
 
-def _ask(request: ApprovalRequest) -> bool:
+def _ask_approval(request: ApprovalRequest) -> bool:
     needs = "".join(f"  - {need}\n" for need in request.needs)
     sys.stderr.write(f"\n{request.text}\nApprove this {request.subject}?\n{needs}[y/N] ")
     sys.stderr.flush()

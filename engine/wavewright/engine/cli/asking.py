@@ -17,7 +17,7 @@ import anyio.to_thread
 from wavewright.planner.rendering import printable
 
 if TYPE_CHECKING:
-    from wavewright.engine.cli.interrupting import Interruption
+    from wavewright.engine.cli.interrupting import InterruptHandler
     from wavewright.engine.cli.progress import Progress
     from wavewright.planner.planning import UserQuestion
 
@@ -28,9 +28,9 @@ HOW_TO_ANSWER = "give the answer with --answer TEXT, once for each question"
 class CommandLineAsker:
     """Answers with what the command line gave, then with what somebody types."""
 
-    given: Sequence[str]
-    say: Callable[[str], None]
-    free_terminal: Callable[[], AbstractContextManager[object]]
+    given_answers: Sequence[str]
+    show_line: Callable[[str], None]
+    suspend_progress: Callable[[], AbstractContextManager[object]]
     """Makes room for a question on the terminal."""
     is_attended: bool
     """Whether somebody sits at the terminal."""
@@ -38,28 +38,30 @@ class CommandLineAsker:
 
     async def ask(self, question: UserQuestion) -> str | None:
         """Return the answer, or nothing where there is none."""
-        if self._answered < len(self.given):
-            answer = chosen(question, self.given[self._answered])
+        if self._answered < len(self.given_answers):
+            answer = chosen_option(question, self.given_answers[self._answered])
             self._answered += 1
-            self.say(f"the planner asks: {printable(question.question)} (--answer {printable(answer)!r})")
+            self.show_line(
+                f"the planner asks: {printable(question.question)} (--answer {printable(answer)!r})"
+            )
             return answer
         if not self.is_attended:
             for line in question_lines(question):
-                self.say(line)
+                self.show_line(line)
             return None
-        with self.free_terminal():
-            return await anyio.to_thread.run_sync(_ask, question, abandon_on_cancel=True)
+        with self.suspend_progress():
+            return await anyio.to_thread.run_sync(_ask_question, question, abandon_on_cancel=True)
 
 
-def asker_of(given: Sequence[str], progress: Progress, interruption: Interruption) -> CommandLineAsker:
+def asker_for(given: Sequence[str], progress: Progress, interruption: InterruptHandler) -> CommandLineAsker:
     """Return who answers the questions of a run's planner."""
 
     @contextmanager
     def free_terminal() -> Generator[None]:
-        with progress.paused(), interruption.at_once():
+        with progress.paused(), interruption.first_signal_exits():
             yield
 
-    return CommandLineAsker(given, progress.say, free_terminal, is_attended=can_ask())
+    return CommandLineAsker(given, progress.print_line, free_terminal, is_attended=can_ask())
 
 
 def can_ask() -> bool:
@@ -73,7 +75,7 @@ def question_lines(question: UserQuestion) -> list[str]:
     return [f"the planner asks: {printable(question.question)}", *options]
 
 
-def chosen(question: UserQuestion, answer: str) -> str:
+def chosen_option(question: UserQuestion, answer: str) -> str:
     """Return the option that an answer names by its number, or the answer as it was given."""
     if answer in question.options or not answer.isdecimal():
         return answer
@@ -81,9 +83,9 @@ def chosen(question: UserQuestion, answer: str) -> str:
     return question.options[number - 1] if 1 <= number <= len(question.options) else answer
 
 
-def _ask(question: UserQuestion) -> str | None:
+def _ask_question(question: UserQuestion) -> str | None:
     """Show a question and return what is typed; an empty line, or the end of the input, is no answer."""
     sys.stderr.write("\n".join(["", *question_lines(question), "> "]))
     sys.stderr.flush()
     typed = sys.stdin.readline().strip()
-    return chosen(question, typed) if typed else None
+    return chosen_option(question, typed) if typed else None

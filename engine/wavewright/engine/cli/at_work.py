@@ -16,21 +16,25 @@ if TYPE_CHECKING:
     from wavewright.executor.state import RunState
     from wavewright.planner.types import JsonObject
 
-Phase: TypeAlias = Literal["planner", "reviewer", "recovery"]
+ModelPhase: TypeAlias = Literal["planner", "reviewer", "recovery"]
 """Roles of the phases above the executor."""
 
-AtWork: TypeAlias = "Callable[[JsonObject, Phase], str | None]"
+ModelLookup: TypeAlias = "Callable[[JsonObject, ModelPhase], str | None]"
 """Returns the model that such a phase asks for a goal; nothing where none is configured."""
 
-_DOING: dict[Phase, str] = {"planner": "planning", "reviewer": "reviewing", "recovery": "recovering"}
+_ACTIVITY_WORDS: dict[ModelPhase, str] = {
+    "planner": "planning",
+    "reviewer": "reviewing",
+    "recovery": "recovering",
+}
 
 
-def models_at_work(settings: Settings) -> AtWork | None:
+def model_lookup(settings: Settings) -> ModelLookup | None:
     """Return who tells which model a phase asks; nothing where no model is configured."""
     if settings.model is None:
         return None
 
-    def model_of(goal: JsonObject, phase: Phase) -> str | None:
+    def model_of(goal: JsonObject, phase: ModelPhase) -> str | None:
         from wavewright.planner.model_port import ModelError
         from wavewright.tools.models import choose_model
 
@@ -44,20 +48,24 @@ def models_at_work(settings: Settings) -> AtWork | None:
     return model_of
 
 
-def phase_words(state: RunState, at_work: AtWork | None, *, has_executed: bool) -> str | None:
+def activity_text(state: RunState, at_work: ModelLookup | None, *, has_executed: bool) -> str | None:
     """Return what a phase above the executor does now, and with which model; nothing while steps run."""
     if state.started is None or state.finished is not None:
         return None
     if state.plan is None:
         drafts = [noted.body for noted in state.notes if noted.topic == "draft"]
         is_given = any(draft.get("rung") == "given" or draft.get("is_sealed") is True for draft in drafts)
-        return None if is_given else _asked(state.started.goal, "planner", at_work)
+        return None if is_given else _activity_with_model(state.started.goal, "planner", at_work)
     verdict = next((noted.body for noted in reversed(state.notes) if noted.topic == "review"), None)
     if verdict is not None and verdict.get("round") == state.round:
-        return None if verdict.get("goal_achieved") else _asked(state.started.goal, "recovery", at_work)
-    return _asked(state.started.goal, "reviewer", at_work) if has_executed else None
+        return (
+            None
+            if verdict.get("goal_achieved")
+            else _activity_with_model(state.started.goal, "recovery", at_work)
+        )
+    return _activity_with_model(state.started.goal, "reviewer", at_work) if has_executed else None
 
 
-def _asked(goal: JsonObject, phase: Phase, at_work: AtWork | None) -> str | None:
+def _activity_with_model(goal: JsonObject, phase: ModelPhase, at_work: ModelLookup | None) -> str | None:
     model = at_work(goal, phase) if at_work is not None else None
-    return f"{_DOING[phase]} with {printable(model)}" if model is not None else None
+    return f"{_ACTIVITY_WORDS[phase]} with {printable(model)}" if model is not None else None

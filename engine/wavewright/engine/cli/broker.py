@@ -16,38 +16,38 @@ from wavewright.config.daemon_settings import DaemonSection
 from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.bus import Bus, open_bus
 from wavewright.engine.bus.errors import BusDown, BusError, BusMisconfigured
-from wavewright.engine.bus.line import Line
-from wavewright.engine.bus.notices import Notice, NoticeName, unnoticed
+from wavewright.engine.bus.line import BrokerConnection
+from wavewright.engine.bus.notices import BrokerEvent, BrokerEventHandler, ignore_event
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.daemon.daemon import bus_settings_of, daemon_bus_settings
+from wavewright.engine.daemon.daemon import bus_settings, daemon_bus_settings
 
-PATIENCE: Final = 10.0
+CONNECT_SECONDS: Final = 10.0
 """Seconds for a broker to answer somebody who sits and waits; a daemon waits longer."""
 
 
-def reached_bus(section: DaemonSection, name: str) -> AbstractAsyncContextManager[Bus]:
+def open_command_bus(section: DaemonSection, name: str) -> AbstractAsyncContextManager[Bus]:
     """Return the bus of the settings, to be entered; whoever waits for the broker is told so.
 
     Raises:
         BusError: when it is entered, as `open_bus` says.
     """
-    return open_bus(replace(bus_settings_of(section, name), connect_seconds=PATIENCE), _waiting())
+    return open_bus(replace(bus_settings(section, name), connect_seconds=CONNECT_SECONDS), _report_waiting())
 
 
-def reached_daemon_bus(section: DaemonSection) -> AbstractAsyncContextManager[Bus]:
+def open_daemon_bus(section: DaemonSection) -> AbstractAsyncContextManager[Bus]:
     """Return the bus as a daemon has it, to be entered: its user must be able to write.
 
     Raises:
         BusError: when it is entered, as `open_bus` says.
     """
-    return open_bus(replace(daemon_bus_settings(section), connect_seconds=PATIENCE), _waiting())
+    return open_bus(replace(daemon_bus_settings(section), connect_seconds=CONNECT_SECONDS), _report_waiting())
 
 
-def _waiting() -> Notice:
+def _report_waiting() -> BrokerEventHandler:
     told = set[str]()
 
-    def notice(name: NoticeName, fields: Mapping[str, JsonValue], /) -> None:
+    def notice(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
         if name == "broker_connected":
             told.clear()
         elif name in ("broker_away", "broker_lost") and (error := str(fields["error"])) not in told:
@@ -59,24 +59,24 @@ def _waiting() -> Notice:
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncGenerator[AbstractConnection]:
+async def open_connection(url: str) -> AsyncGenerator[AbstractConnection]:
     """Be connected with the broker while the block runs, and make nothing there.
 
     Raises:
         BusError: it cannot be reached, or will have none of it.
     """
-    line = Line(read_address(url), "wavewright doctor", unnoticed)
+    line = BrokerConnection(read_address(url), "wavewright doctor", ignore_event)
     try:
-        with anyio.move_on_after(PATIENCE) as patience:
+        with anyio.move_on_after(CONNECT_SECONDS) as patience:
             await line.open()
         if patience.cancelled_caught:
-            raise BusDown(f"no broker answered within {PATIENCE:g} s", place=line.place)
-        yield await line.connection()
+            raise BusDown(f"no broker answered within {CONNECT_SECONDS:g} s", place=line.place)
+        yield await line.wait_connected()
     finally:
         await line.close()
 
 
-def told_of_bus(error: BusError) -> CommandError:
+def command_error_of_bus(error: BusError) -> CommandError:
     """Return an error of the bus as a command ends with it: with exit code 2 where waiting is no use, with 3 else."""
     code = exit_codes.MISUSE if isinstance(error, BusMisconfigured) else exit_codes.ENVIRONMENT
-    return CommandError(error.message, hint=error.mend, place=error.place, code=code)
+    return CommandError(error.message, hint=error.hint, place=error.place, code=code)

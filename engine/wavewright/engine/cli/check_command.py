@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Literal
 
 from wavewright.config.documents import Source
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.cli.checking import Checked, CheckOptions, check_plan
+from wavewright.engine.cli.checking import CheckedDocument, CheckOptions, check_plan
 from wavewright.engine.cli.project import warn_of_foreign_job
 from wavewright.engine.document_kinds import is_template
 from wavewright.planner.graph import PlanGraph
 
 if TYPE_CHECKING:
-    from wavewright.engine.cli.mending import Mending
+    from wavewright.engine.cli.mending import PlanFixReport
 
-Fixing = Literal["nothing", "show", "write"]
+FixMode = Literal["nothing", "show", "write"]
 """What becomes of warnings that are safe to mend."""
 
 
-def check_files(options: Sequence[CheckOptions], *, output_format: str, fixing: Fixing = "nothing") -> int:
+def check_files(options: Sequence[CheckOptions], *, output_format: str, fixing: FixMode = "nothing") -> int:
     """Check plans, or the plans of jobs, print what was found, and return the exit code.
 
     Raises:
         CommandError, DocumentError: a file cannot be read, or cannot be mended.
     """
-    found: list[tuple[Checked, Mending | None]] = []
+    found: list[tuple[CheckedDocument, PlanFixReport | None]] = []
     for one in options:
         if one.tools is None:
             warn_of_foreign_job(one.file)
@@ -48,12 +48,12 @@ def check_files(options: Sequence[CheckOptions], *, output_format: str, fixing: 
     return exit_codes.NEGATIVE if is_faulty or is_mendable else exit_codes.OK
 
 
-def _check(options: CheckOptions, fixing: Fixing) -> tuple[Checked, Mending | None]:
+def _check(options: CheckOptions, fixing: FixMode) -> tuple[CheckedDocument, PlanFixReport | None]:
     if fixing == "nothing":
         return check_plan(options), None
-    from wavewright.engine.cli.mending import mend
+    from wavewright.engine.cli.mending import fix_document
 
-    return mend(options, writes=fixing == "write")
+    return fix_document(options, writes=fixing == "write")
 
 
 def _print_json(value: object) -> None:
@@ -62,7 +62,7 @@ def _print_json(value: object) -> None:
     sys.stdout.write(printable_json(value, indent=2) + "\n")
 
 
-def _print_text(checked: Checked, mending: Mending | None) -> None:
+def _print_text(checked: CheckedDocument, mending: PlanFixReport | None) -> None:
     source = checked.text.source
     if mending is not None:
         sys.stdout.write(mending.as_text())
@@ -71,10 +71,10 @@ def _print_text(checked: Checked, mending: Mending | None) -> None:
 
         shown = [render_text(one.diagnostics, one.text.source) for one in found]
         sys.stdout.write("\n\n".join(shown) + "\n")
-    sys.stdout.write(_verdict(checked, source) + "\n")
+    sys.stdout.write(_verdict_text(checked, source) + "\n")
 
 
-def _as_json(checked: Checked, mending: Mending | None) -> dict[str, object]:
+def _as_json(checked: CheckedDocument, mending: PlanFixReport | None) -> dict[str, object]:
     from wavewright.planner.rendering import render_json
 
     plan = checked.plan if not checked.errors else None
@@ -91,12 +91,12 @@ def _as_json(checked: Checked, mending: Mending | None) -> dict[str, object]:
     }
 
 
-def _verdict(checked: Checked, source: Source) -> str:
+def _verdict_text(checked: CheckedDocument, source: Source) -> str:
     warnings = sum(len(one.diagnostics) for one in checked.documents) - checked.errors
     counts = [
-        _count(checked.errors, "error"),
-        _count(warnings, "warning"),
-        _count(len(checked.text.repairs), "repair"),
+        _counted(checked.errors, "error"),
+        _counted(warnings, "warning"),
+        _counted(len(checked.text.repairs), "repair"),
     ]
     told = ", ".join(count for count in counts if count)
     if checked.errors:
@@ -108,9 +108,11 @@ def _verdict(checked: Checked, source: Source) -> str:
         what = checked.kind or what
         return f"{source.name}: sound: {what}" + (f" ({told})" if told else "")
     graph = PlanGraph.of(checked.plan)
-    shape = f"{_count(len(checked.plan.steps), 'step')} in {_count(graph.depth, 'wave')}, width {graph.width}"
+    shape = (
+        f"{_counted(len(checked.plan.steps), 'step')} in {_counted(graph.depth, 'wave')}, width {graph.width}"
+    )
     return f"{source.name}: sound: {shape}" + (f" ({told})" if told else "")
 
 
-def _count(number: int, word: str) -> str:
+def _counted(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}" if number else ""

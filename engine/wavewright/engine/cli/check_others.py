@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.documents import Document, DocumentError
 from wavewright.config.settings import read_settings
-from wavewright.config.shape import read_shape
-from wavewright.planner.diagnostics import Diagnostic, diagnostic_of, place
+from wavewright.config.shape import read_as_model
+from wavewright.planner.diagnostics import Diagnostic, diagnostic_from_fault, locate_diagnostics
 from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.packs import PackError
 
@@ -26,14 +26,14 @@ def check_settings(document: Document, load: Callable[[], Settings]) -> tuple[Di
     try:
         read_settings(document)
     except DocumentError as error:
-        return tuple(diagnostic_of(fault) for fault in error.faults)
+        return tuple(diagnostic_from_fault(fault) for fault in error.faults)
     settings = load()
     if settings.file is None or settings.file != Path(document.source.name).absolute():
         return ()
-    return tuple(place(_project_faults(settings), document))
+    return tuple(locate_diagnostics(_settings_diagnostics(settings), document))
 
 
-def _project_faults(settings: Settings) -> Iterator[Diagnostic]:
+def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
     from wavewright.engine.toolbox import all_tools
     from wavewright.planner.ladders import read_ladders
 
@@ -46,7 +46,7 @@ def _project_faults(settings: Settings) -> Iterator[Diagnostic]:
     try:
         read_ladders(settings.ladders, settings.document)
     except DocumentError as error:
-        yield from (diagnostic_of(fault) for fault in error.faults)
+        yield from (diagnostic_from_fault(fault) for fault in error.faults)
 
 
 def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ...]:
@@ -54,14 +54,14 @@ def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ..
     from wavewright.tools.workers.specs import WorkerSpec
 
     try:
-        spec = read_shape(document, WorkerSpec)
+        spec = read_as_model(document, WorkerSpec)
     except DocumentError as error:
-        return tuple(diagnostic_of(fault) for fault in error.faults)
-    return tuple(place(_worker_faults(spec, settings), document))
+        return tuple(diagnostic_from_fault(fault) for fault in error.faults)
+    return tuple(locate_diagnostics(_worker_diagnostics(spec, settings), document))
 
 
-def _worker_faults(spec: WorkerSpec, settings: Settings) -> Iterator[Diagnostic]:
-    from wavewright.engine.prompt_faults import prompt_fault
+def _worker_diagnostics(spec: WorkerSpec, settings: Settings) -> Iterator[Diagnostic]:
+    from wavewright.engine.prompt_faults import find_prompt_defect
     from wavewright.prompts import Prompts
     from wavewright.tools.workers.making import make_worker
     from wavewright.tools.workers.services import make_services
@@ -73,7 +73,7 @@ def _worker_faults(spec: WorkerSpec, settings: Settings) -> Iterator[Diagnostic]
     except ToolDefinitionError as error:
         yield Diagnostic("E107", str(error), "", error.hint)
         return
-    found = prompt_fault(spec.prompt, Prompts(settings.prompts), (worker,))
+    found = find_prompt_defect(spec.prompt, Prompts(settings.prompts), (worker,))
     if found is not None:
         yield Diagnostic(
             "E207", f"the prompt cannot be rendered: {found.place}: {found.message}", "/prompt", found.hint

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.documents import Document, DocumentError, ReadLimits, read_bytes, read_document
 from wavewright.engine.document_kinds import is_job, is_settings, is_template, is_worker
-from wavewright.engine.input_changes import InputChanges
+from wavewright.engine.input_changes import InputOverrides
 from wavewright.planner.check_readiness import Obstacle, check_readiness
 from wavewright.planner.checker import check, check_partial, in_file_order
-from wavewright.planner.diagnostics import Diagnostic, PlanError, place
+from wavewright.planner.diagnostics import Diagnostic, PlanError, locate_diagnostics
 from wavewright.planner.limits import Limits
 from wavewright.planner.models import Plan
-from wavewright.planner.reader import MODEL_LIMITS, PlanText, plan_of, read_model_answer, read_plan
+from wavewright.planner.reader import MODEL_LIMITS, PlanText, read_model_answer, read_plan, read_plan_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wavewright.config.settings import Settings
-    from wavewright.engine.jobs import Order, PlanDraft, PlanJudge
+    from wavewright.engine.jobs import DraftChecker, PlanDraft, ResolvedJob
     from wavewright.planner.allowance import Allowance
     from wavewright.planner.goals import Goal
     from wavewright.planner.signatures import ToolSignature
@@ -40,12 +40,12 @@ class CheckOptions:
     max_waves: int | None = None
     max_bytes: int | None = None
     max_depth: int | None = None
-    inputs: InputChanges = field(default_factory=InputChanges)
+    inputs: InputOverrides = field(default_factory=InputOverrides)
     """What takes the place of the inputs of a job, or of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class CheckBasis:
     """A plan as its author wrote it, with what it is held against."""
 
     plan: Plan
@@ -62,7 +62,7 @@ class Basis:
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict[str, "Obstacle"])
     """What keeps its tools from working in the project, by their names."""
 
-    def judge(self, plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
+    def check(self, plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
         """Return a plan as the goal has it, and what is found in it."""
         if self.goal is not None:
             from wavewright.planner.binding import bind_plan
@@ -73,22 +73,22 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedDocument:
     """A plan with everything that was found."""
 
     text: PlanText
     plan: Plan | None
     """The plan as it was checked: bound to its goal where there is one."""
     diagnostics: tuple[Diagnostic, ...]
-    basis: Basis | None = None
+    basis: CheckBasis | None = None
     """What the plan was held against, where it was."""
     kind: str | None = None
     """What the document is, where it is neither a plan, a job nor a goal template."""
-    others: tuple[Checked, ...] = ()
+    others: tuple[CheckedDocument, ...] = ()
     """Further documents of a job that have faults."""
 
     @property
-    def documents(self) -> tuple[Checked, ...]:
+    def documents(self) -> tuple[CheckedDocument, ...]:
         """Everything that was found, document by document."""
         return (self, *self.others)
 
@@ -98,7 +98,7 @@ class Checked:
         return sum(found.severity == "error" for one in self.documents for found in one.diagnostics)
 
 
-def check_plan(options: CheckOptions) -> Checked:
+def check_plan(options: CheckOptions) -> CheckedDocument:
     """Check a plan, the plan of a job or a goal template, or a goal template without one.
 
     Raises:
@@ -117,59 +117,59 @@ def check_plan(options: CheckOptions) -> Checked:
             if is_settings(document) or is_worker(document):
                 return _check_other(document, options)
             if is_job(document) or is_template(document):
-                return _check_order(document, options, _settings(options))
-            text = plan_of(document)
+                return _check_job(document, options, _settings(options))
+            text = read_plan_document(document)
     plan = text.plan or (text.partial.plan if text.partial is not None else None)
     if plan is None:
-        return Checked(text, None, text.diagnostics)
-    plan = options.inputs.of_plan(plan)
+        return CheckedDocument(text, None, text.diagnostics)
+    plan = options.inputs.applied_to_plan(plan)
     try:
         goal = _goal(options, plan, text.document)
     except PlanError as error:
-        return Checked(text, None, (*text.diagnostics, *error.diagnostics))
+        return CheckedDocument(text, None, (*text.diagnostics, *error.diagnostics))
     tools = _tools(options, plan, goal)
     if text.plan is None:
         return _check_partial(text, goal, tools, options)
     return _check_plan(text, plan, goal, tools, options)
 
 
-def _check_other(document: Document, options: CheckOptions) -> Checked:
+def _check_other(document: Document, options: CheckOptions) -> CheckedDocument:
     """Check a settings file or a worker: a document without a plan."""
     from wavewright.engine.cli.check_others import check_settings, check_worker
 
     text = PlanText(None, document.source, document)
     if is_settings(document):
         found = check_settings(document, lambda: _settings(options))
-        return Checked(text, None, found, kind="settings")
-    return Checked(text, None, check_worker(document, _settings(options)), kind="a worker")
+        return CheckedDocument(text, None, found, kind="settings")
+    return CheckedDocument(text, None, check_worker(document, _settings(options)), kind="a worker")
 
 
-def _check_order(document: Document, options: CheckOptions, settings: Settings) -> Checked:
+def _check_job(document: Document, options: CheckOptions, settings: Settings) -> CheckedDocument:
     """Check the plan of a job or of a goal template; faults of these documents are found as a plan's are.
 
     A job without a plan is at fault only where there is no model to make one.
     """
-    from wavewright.engine.job_faults import no_plan
-    from wavewright.engine.jobs import order_of
+    from wavewright.engine.job_faults import no_plan_error
+    from wavewright.engine.jobs import resolve_job
 
     try:
-        order = order_of(
+        order = resolve_job(
             document,
             options.file,
             None,
             settings,
             inputs_follow=True,
-            judge=_judge_of(options),
+            judge=_draft_checker(options),
             inputs=options.inputs,
         )
         if is_template(document) and order.draft is None:
             return _check_template(document, options, order.goal)
         if order.draft is None and settings.model is None:
-            raise no_plan(order.goal, order.source)
+            raise no_plan_error(order.goal, order.source)
         if order.draft is None:
-            return Checked(PlanText(None, document.source, document), None, ())
+            return CheckedDocument(PlanText(None, document.source, document), None, ())
     except PlanError as error:
-        return _with_faults(error, document)
+        return _checked_with_errors(error, document)
     draft = order.draft
     origin = draft.origin
     text = PlanText(draft.plan, origin.document.source, origin.document)
@@ -177,7 +177,7 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
     limits = _limits(options, order.goal)
     allowance = _allowance(options, draft.plan, order.goal)
     obstacles = _obstacles(options, draft.plan, tools)
-    basis = Basis(
+    basis = CheckBasis(
         draft.plan,
         origin.document,
         origin.pointer,
@@ -188,30 +188,30 @@ def _check_order(document: Document, options: CheckOptions, settings: Settings) 
         allowance,
         obstacles,
     )
-    plan, found = basis.judge(draft.plan)
+    plan, found = basis.check(draft.plan)
     found = origin.place(found)
-    unfound = _faults_of_expansion(order, tools)
+    unfound = _expansion_diagnostics(order, tools)
     if unfound and order.expansion is not None and order.expansion.origin.document is not origin.document:
         # It stands in another document than the plan.
         beside = order.expansion.origin.document
-        others = (Checked(PlanText(None, beside.source, beside), None, unfound),)
-        return Checked(text, plan, found, basis, others=others)
+        others = (CheckedDocument(PlanText(None, beside.source, beside), None, unfound),)
+        return CheckedDocument(text, plan, found, basis, others=others)
     found = (*found, *unfound)
     if is_template(document):
         own = _check_template(document, options, order.goal).diagnostics
-        found = tuple(place([*own, *found], document))
-    return Checked(text, plan, found, basis)
+        found = tuple(locate_diagnostics([*own, *found], document))
+    return CheckedDocument(text, plan, found, basis)
 
 
-def _faults_of_expansion(order: Order, tools: Mapping[str, ToolSignature]) -> tuple[Diagnostic, ...]:
+def _expansion_diagnostics(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> tuple[Diagnostic, ...]:
     if order.expansion is None:
         return ()
-    from wavewright.engine.target_expansion import check_order
+    from wavewright.engine.target_expansion import check_expansion_of_job
 
-    return check_order(order, tools)
+    return check_expansion_of_job(order, tools)
 
 
-def _judge_of(options: CheckOptions) -> PlanJudge:
+def _draft_checker(options: CheckOptions) -> DraftChecker:
     """Return what finds the faults of a plan in a job that has others."""
 
     def judge(draft: PlanDraft, goal: Goal) -> tuple[Diagnostic, ...]:
@@ -219,21 +219,24 @@ def _judge_of(options: CheckOptions) -> PlanJudge:
         allowance = _allowance(options, draft.plan, goal)
         if draft.partial is not None:
             return tuple(check_partial(draft.partial, goal, tools, limits=limits, allowance=allowance))
-        _, found = Basis(draft.plan, None, "", goal, tools, limits, allowance=allowance).judge(draft.plan)
+        _, found = CheckBasis(draft.plan, None, "", goal, tools, limits, allowance=allowance).check(
+            draft.plan
+        )
         return tuple(each for each in found if each.severity == "error")
 
     return judge
 
 
-def _with_faults(error: PlanError, document: Document) -> Checked:
+def _checked_with_errors(error: PlanError, document: Document) -> CheckedDocument:
     """Return a job that cannot be used, document by document."""
     first, *others = (
-        Checked(PlanText(None, one.source, document), None, one.diagnostics) for one in (error, *error.others)
+        CheckedDocument(PlanText(None, one.source, document), None, one.diagnostics)
+        for one in (error, *error.others)
     )
     return replace(first, others=tuple(others))
 
 
-def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Checked:
+def _check_template(document: Document, options: CheckOptions, goal: Goal) -> CheckedDocument:
     """Check what a goal template says of tools, rules and gates; its plan, where it has one, is not looked at."""
     from wavewright.planner.goals import GoalTemplate
     from wavewright.planner.reader import read_model
@@ -241,30 +244,34 @@ def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Ch
 
     template = read_model(document, GoalTemplate)
     found = check_template(template, _tools(options, None, goal))
-    return Checked(PlanText(None, document.source, document), None, tuple(place(found, document)))
+    return CheckedDocument(
+        PlanText(None, document.source, document), None, tuple(locate_diagnostics(found, document))
+    )
 
 
 def _check_plan(
     text: PlanText, own: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature], options: CheckOptions
-) -> Checked:
+) -> CheckedDocument:
     document = None if text.repairs else text.document
     allowance = _allowance(options, own, goal)
     obstacles, limits = _obstacles(options, own, tools), _limits(options, goal)
-    basis = Basis(own, document, "", goal, tools, limits, allowance=allowance, obstacles=obstacles)
-    plan, found = basis.judge(own)
-    placed = tuple(place(found, text.document)) if text.document is not None else found
-    return Checked(text, plan, (*text.diagnostics, *placed), basis)
+    basis = CheckBasis(own, document, "", goal, tools, limits, allowance=allowance, obstacles=obstacles)
+    plan, found = basis.check(own)
+    placed = tuple(locate_diagnostics(found, text.document)) if text.document is not None else found
+    return CheckedDocument(text, plan, (*text.diagnostics, *placed), basis)
 
 
 def _check_partial(
     text: PlanText, goal: Goal | None, tools: Mapping[str, ToolSignature], options: CheckOptions
-) -> Checked:
+) -> CheckedDocument:
     """Check the valid part of a plan that has faults of shape."""
     assert text.partial is not None
     assert text.document is not None
     limits, allowance = _limits(options, goal), _allowance(options, text.partial.plan, goal)
     further = check_partial(text.partial, goal, tools, limits=limits, allowance=allowance)
-    return Checked(text, None, tuple(place([*text.diagnostics, *further], text.document)))
+    return CheckedDocument(
+        text, None, tuple(locate_diagnostics([*text.diagnostics, *further], text.document))
+    )
 
 
 def _settings(options: CheckOptions) -> Settings:
@@ -300,10 +307,12 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
     settings = _settings(options)
     if settings.model is None:
         return None
-    from wavewright.engine.jobs import stem
-    from wavewright.engine.unspent import unspent
+    from wavewright.engine.jobs import file_stem
+    from wavewright.engine.unspent import read_remaining_allowance
 
-    return unspent(plan, goal, settings, job=goal.job if goal is not None else stem(options.file))
+    return read_remaining_allowance(
+        plan, goal, settings, job=goal.job if goal is not None else file_stem(options.file)
+    )
 
 
 def _obstacles(
@@ -335,14 +344,14 @@ def _tools(options: CheckOptions, plan: Plan | None, goal: Goal | None) -> Mappi
         try:
             return read_tools_file(options.tools)
         except PlanError as error:
-            from wavewright.engine.job_faults import misuse_of
+            from wavewright.engine.job_faults import misuse_error
 
-            raise misuse_of(error) from error
-    from wavewright.engine.toolbox import gather_tools, signatures_to_check, tools_of_plan
+            raise misuse_error(error) from error
+    from wavewright.engine.toolbox import signatures_to_check, tools_of_goal, tools_of_plan
 
     settings = _settings(options)
     if goal is not None and plan is not None:
         return signatures_to_check(plan, goal, settings)
     if goal is not None:
-        return gather_tools(goal, settings).signatures
+        return tools_of_goal(goal, settings).signatures
     return tools_of_plan(plan, settings).signatures if plan is not None else {}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from wavewright.config.user_state import user_state_dir
 
-_MOST = 50
+_MAX_COMPLETIONS = 50
 _SETTINGS_FILES = ("wavewright.yaml", "wavewright.yml")
 
 
@@ -28,7 +28,7 @@ def run_ids(incomplete: str) -> list[str]:
         try:
             found = connection.execute(
                 "SELECT run FROM run WHERE substr(run, 1, ?) = ? ORDER BY run DESC LIMIT ?",
-                (len(incomplete), incomplete, _MOST),
+                (len(incomplete), incomplete, _MAX_COMPLETIONS),
             )
             return [str(row[0]) for row in found]
         finally:

@@ -7,7 +7,7 @@ import datetime as dt
 from wavewright.engine.cli.failures import CommandError
 
 
-def instant_of(text: str | None, name: str = "--as-of") -> dt.datetime | None:
+def parse_instant(text: str | None, name: str = "--as-of") -> dt.datetime | None:
     """Return the instant that an option names.
 
     Raises:
@@ -23,7 +23,7 @@ def instant_of(text: str | None, name: str = "--as-of") -> dt.datetime | None:
         raise CommandError(msg, hint="write it as 2010-03-01 or 2010-03-01T12:00:00+00:00") from error
 
 
-def seconds_of(text: str, name: str) -> float:
+def parse_seconds(text: str, name: str) -> float:
     """Return the duration that an option gives (`90`, `2h`, `30d`), in seconds.
 
     Raises:
@@ -39,18 +39,18 @@ def seconds_of(text: str, name: str) -> float:
     return float(found)
 
 
-def past_instant(text: str, name: str, now: float) -> float:
+def parse_past_instant(text: str, name: str, now: float) -> float:
     """Return the instant that an option names as a date or as the time since then, in seconds since the epoch.
 
     Raises:
         CommandError: it is neither.
     """
     try:
-        return now - seconds_of(text, name)
+        return now - parse_seconds(text, name)
     except CommandError:
         pass
     try:
-        instant = instant_of(text, name)
+        instant = parse_instant(text, name)
     except CommandError as error:
         msg = f"{name} {text!r} is neither a date nor a duration"
         raise CommandError(msg, hint="write it as 2010-03-01, or as 12h or 7d") from error

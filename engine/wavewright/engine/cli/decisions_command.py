@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING
 import anyio
 
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.cli.asking import chosen
+from wavewright.engine.cli.asking import chosen_option
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import has_journal, no_journal, project_settings
-from wavewright.engine.questions import NotAnswered, OpenQuestion, answer, find_question, list_questions
+from wavewright.engine.questions import (
+    AnswerRejected,
+    OpenQuestion,
+    answer_question,
+    find_question,
+    list_questions,
+)
 from wavewright.executor.stores import open_stores
 from wavewright.planner.planning import UserQuestion
 from wavewright.planner.rendering import printable, printable_json
@@ -24,7 +30,7 @@ from wavewright.planner.rendering import printable, printable_json
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
 
-_SHORT = 8
+_SHORT_ID = 8
 """Characters of a decision's id that people type."""
 
 
@@ -40,7 +46,7 @@ def list_decisions(wanted: str | None, *, output_format: str) -> int:
             raise no_journal(settings)
         found: list[OpenQuestion] = []
     else:
-        found = anyio.run(_found, settings, wanted)
+        found = anyio.run(_find_questions, settings, wanted)
     if output_format == "json":
         sys.stdout.write(printable_json([_as_json(question) for question in found], indent=2) + "\n")
     elif not found:
@@ -70,14 +76,14 @@ def give_answer(wanted: str, choice: str) -> int:
     return exit_codes.OK
 
 
-async def _found(settings: Settings, wanted: str | None) -> list[OpenQuestion]:
+async def _find_questions(settings: Settings, wanted: str | None) -> list[OpenQuestion]:
     async with open_stores(settings) as stores:
         if wanted is None:
             return await list_questions(stores.journal, stores.jobs, time.time())
         try:
             found = await find_question(stores.journal, stores.jobs, wanted, time.time())
-        except NotAnswered as fault:
-            raise _told(fault) from fault
+        except AnswerRejected as fault:
+            raise _command_error(fault) from fault
     if isinstance(found, OpenQuestion):
         return [found]
     raise CommandError(f"decision {found.id} was answered by {found.by}: {found.choice}")
@@ -90,27 +96,29 @@ async def _answer(settings: Settings, wanted: str, choice: str) -> tuple[OpenQue
             if not isinstance(found, OpenQuestion):
                 msg = f"decision {found.id} was answered before, by {found.by}: {found.choice}"
                 raise CommandError(msg, hint="that answer stands", code=exit_codes.NEGATIVE)
-            taken = chosen(UserQuestion(found.question, found.options), choice)
-            await answer(stores.journal, stores.jobs, found, taken, by=_whoever_types(), now=time.time())
-        except NotAnswered as fault:
-            raise _told(fault) from fault
+            taken = chosen_option(UserQuestion(found.question, found.options), choice)
+            await answer_question(
+                stores.journal, stores.jobs, found, taken, by=_local_user(), now=time.time()
+            )
+        except AnswerRejected as fault:
+            raise _command_error(fault) from fault
     return found, taken
 
 
-def _told(fault: NotAnswered) -> CommandError:
-    return CommandError(fault.message, hint=fault.mend, code=exit_codes.NEGATIVE)
+def _command_error(fault: AnswerRejected) -> CommandError:
+    return CommandError(fault.message, hint=fault.hint, code=exit_codes.NEGATIVE)
 
 
-def _whoever_types() -> str:
+def _local_user() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
-    name = question.id[:_SHORT] if question.is_of_job else question.id
+    name = question.id[:_SHORT_ID] if question.is_of_job else question.id
     what = "question" if question.subject == "question" else f"approval of a {question.subject}"
-    until = "" if question.expires is None else f", until {_instant(question.expires)}"
+    until = "" if question.expires is None else f", until {_instant_text(question.expires)}"
     whose = f"job {question.about} {question.job}" if question.is_of_job else f"run of {question.job}"
-    lines = [f"{name}  {what}, {printable(whose)}, asked {_instant(question.asked)}{until}"]
+    lines = [f"{name}  {what}, {printable(whose)}, asked {_instant_text(question.asked)}{until}"]
     lines.append(f"  {printable(question.question)}")
     lines += [f"  {number}. {printable(option)}" for number, option in enumerate(question.options, start=1)]
     if is_whole and question.context:
@@ -123,13 +131,13 @@ def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
 
 
 def _as_json(question: OpenQuestion) -> dict[str, object]:
-    expires = None if question.expires is None else _iso(question.expires)
-    return {**asdict(question), "asked": _iso(question.asked), "expires": expires}
+    expires = None if question.expires is None else _iso_instant(question.expires)
+    return {**asdict(question), "asked": _iso_instant(question.asked), "expires": expires}
 
 
-def _instant(seconds: float) -> str:
-    return _iso(seconds)[:16].replace("T", " ")
+def _instant_text(seconds: float) -> str:
+    return _iso_instant(seconds)[:16].replace("T", " ")
 
 
-def _iso(seconds: float) -> str:
+def _iso_instant(seconds: float) -> str:
     return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()

@@ -14,14 +14,14 @@ from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
 from wavewright.engine.document_kinds import is_job, is_template
-from wavewright.engine.job_faults import misuse_of
-from wavewright.engine.jobs import order_of, read_file
-from wavewright.engine.owned_runs import why_no_plan
+from wavewright.engine.job_faults import misuse_error
+from wavewright.engine.jobs import read_file, resolve_job
+from wavewright.engine.owned_runs import no_plan_reason
 from wavewright.engine.toolbox import tools_of_plan
 from wavewright.executor.events import Event
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.binding import bind_plan
-from wavewright.planner.diagnostics import PlanError, place
+from wavewright.planner.diagnostics import PlanError, locate_diagnostics
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan, PlanPatch
 from wavewright.planner.patches import PatchRefused, apply_patch
@@ -49,9 +49,9 @@ def diff(before: str, after: str | None, *, output_format: str) -> int:
         from wavewright.engine.cli.diff_rounds import diff_rounds
 
         return diff_rounds(_state_of_run(before, settings), settings, output_format=output_format)
-    first, goal = _plan(before, settings)
+    first, goal = _read_plan(before, settings)
     patched = _patched(first, after)
-    second, other = (patched, None) if patched is not None else _plan(after, settings)
+    second, other = (patched, None) if patched is not None else _read_plan(after, settings)
     goals: tuple[Goal, Goal] | None = None
     if goal is not None and other is not None:
         # Two jobs differ also in what they put into their plans, and ask for beside them.
@@ -70,7 +70,7 @@ def _signatures(first: Plan, second: Plan, settings: Settings) -> dict[str, Tool
     return {**tools_of_plan(first, settings).signatures, **tools_of_plan(second, settings).signatures}
 
 
-def _plan(name: str, settings: Settings) -> tuple[Plan, Goal | None]:
+def _read_plan(name: str, settings: Settings) -> tuple[Plan, Goal | None]:
     """Return the plan of a file or a run, with its goal where the file is a job."""
     if _is_file(name):
         path = Path(name)
@@ -94,7 +94,7 @@ def _state_of_run(name: str, settings: Settings) -> RunState:
         raise CommandError(msg, hint="name plans, jobs or runs", place=str(Path(name)))
     state = fold(anyio.run(_events, name, settings))
     if state.plan is None:
-        raise CommandError(why_no_plan(state, f"run {state.run!r} ended before it had a plan"))
+        raise CommandError(no_plan_reason(state, f"run {state.run!r} ended before it had a plan"))
     return state
 
 
@@ -106,7 +106,7 @@ async def _events(prefix: str, settings: Settings) -> Sequence[Event]:
 def _plan_of_document(document: Document, path: Path, settings: Settings) -> tuple[Plan, Goal | None]:
     if not (is_job(document) or is_template(document)):
         return read_model(document, Plan), None
-    order = order_of(document, path, None, settings)
+    order = resolve_job(document, path, None, settings)
     draft = order.draft
     if draft is None:
         msg = f"{str(path)!r} has no plan: neither the job nor its goal template carries one"
@@ -125,5 +125,5 @@ def _patched(plan: Plan, name: str) -> Plan | None:
     try:
         return apply_patch(plan, read_model(document, PlanPatch), finished=())
     except PatchRefused as error:
-        placed = place(error.diagnostics, document)
-        raise misuse_of(PlanError(placed, document.source)) from error
+        placed = locate_diagnostics(error.diagnostics, document)
+        raise misuse_error(PlanError(placed, document.source)) from error

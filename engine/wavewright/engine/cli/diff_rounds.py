@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
+class _RecoveryRound:
     """One round of recovery: its patch, who made it, and what it did to the plan."""
 
     number: int
@@ -43,47 +43,49 @@ def diff_rounds(state: RunState, settings: Settings, *, output_format: str) -> i
         CommandError: another version of the plan language wrote the run's plans.
     """
     try:
-        rounds = tuple(_rounds(state, settings))
-        ends = _plan(state.plans[0].plan), _plan(state.plans[-1].plan)
+        rounds = tuple(_recovery_rounds(state, settings))
+        ends = _journaled_plan(state.plans[0].plan), _journaled_plan(state.plans[-1].plan)
     except ValidationError as error:
         msg = f"the plans of run {state.run!r} were journaled by another version of wavewright"
         hint = f"`wavewright show {state.run} --format events` prints them as they are"
         raise CommandError(msg, hint=hint) from error
-    whole = _diff(*ends, settings) if rounds else None
+    whole = _diff_of_plans(*ends, settings) if rounds else None
     if output_format == "json":
         told: JsonObject = {
             "run": state.run,
-            "rounds": [_as_json(one) for one in rounds],
+            "rounds": [_round_json(one) for one in rounds],
             "whole": whole.to_json() if whole is not None else None,
         }
         sys.stdout.write(printable_json(told, indent=2) + "\n")
     else:
-        sys.stdout.writelines(f"{printable(line)}\n" for line in _lines(state, rounds, whole))
+        sys.stdout.writelines(f"{printable(line)}\n" for line in _round_lines(state, rounds, whole))
     return exit_codes.NEGATIVE if rounds else exit_codes.OK
 
 
-def _rounds(state: RunState, settings: Settings) -> Iterator[_Round]:
+def _recovery_rounds(state: RunState, settings: Settings) -> Iterator[_RecoveryRound]:
     for (before, after), made in zip(pairwise(state.plans), patch_rungs(state), strict=True):
         if after.patch is None:
             continue
-        yield _Round(
+        yield _RecoveryRound(
             after.round,
             PlanPatch.model_validate_json(json.dumps(after.patch)),
             made.rung if made is not None else None,
-            _diff(_plan(before.plan), _plan(after.plan), settings),
+            _diff_of_plans(_journaled_plan(before.plan), _journaled_plan(after.plan), settings),
         )
 
 
-def _plan(journaled: JsonObject) -> Plan:
+def _journaled_plan(journaled: JsonObject) -> Plan:
     return Plan.model_validate_json(json.dumps(journaled))
 
 
-def _diff(old: Plan, new: Plan, settings: Settings) -> PlanDiff:
+def _diff_of_plans(old: Plan, new: Plan, settings: Settings) -> PlanDiff:
     tools = {**tools_of_plan(old, settings).signatures, **tools_of_plan(new, settings).signatures}
     return diff_plans(old, new, tools)
 
 
-def _lines(state: RunState, rounds: tuple[_Round, ...], whole: PlanDiff | None) -> Iterator[str]:
+def _round_lines(
+    state: RunState, rounds: tuple[_RecoveryRound, ...], whole: PlanDiff | None
+) -> Iterator[str]:
     if whole is None:
         yield f"run {state.run} follows its first plan: no patch was applied"
         return
@@ -102,7 +104,7 @@ def _lines(state: RunState, rounds: tuple[_Round, ...], whole: PlanDiff | None) 
     yield f"the patched one is {whole.new.hash}"
 
 
-def _as_json(one: _Round) -> JsonObject:
+def _round_json(one: _RecoveryRound) -> JsonObject:
     return {
         "round": one.number,
         "reason": one.patch.reason,

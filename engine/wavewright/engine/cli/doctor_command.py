@@ -18,7 +18,7 @@ from wavewright.engine.cli.doctor_broker import broker_findings
 from wavewright.engine.cli.doctor_models import model_findings
 from wavewright.engine.cli.doctor_prompts import calibration_findings, ladder_findings, prompt_findings
 from wavewright.engine.cli.failures import without_secrets
-from wavewright.engine.cli.findings import Finding, finding_of_faulty_file
+from wavewright.engine.cli.findings import DoctorFinding, finding_of_faulty_file
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
 from wavewright.engine.jobs import read_file
 from wavewright.engine.named_templates import template_names
@@ -40,7 +40,7 @@ def examine(*, output_format: str, is_offline: bool) -> int:
     Unless `is_offline`, each language model that would be used is asked one short question, and the daemon's broker
     whether it lets the daemon in and lets it write.
     """
-    findings = [_shown(found) for found in _findings(is_offline=is_offline)]
+    findings = [_redacted(found) for found in _findings(is_offline=is_offline)]
     if output_format == "json":
         sys.stdout.write(printable_json([asdict(found) for found in findings], indent=2) + "\n")
     else:
@@ -50,13 +50,13 @@ def examine(*, output_format: str, is_offline: bool) -> int:
     return exit_codes.NEGATIVE if any(found.state == "fault" for found in findings) else exit_codes.OK
 
 
-def _shown(found: Finding) -> Finding:
+def _redacted(found: DoctorFinding) -> DoctorFinding:
     """Return a finding as it may be seen: settings and providers' words are quoted, keys in them are not."""
     return replace(found, detail=without_secrets(found.detail), mend=without_secrets(found.mend))
 
 
-def _findings(*, is_offline: bool) -> Iterator[Finding]:
-    yield Finding("version", "ok", f"wavewright {__version__}, Python {platform.python_version()}")
+def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
+    yield DoctorFinding("version", "ok", f"wavewright {__version__}, Python {platform.python_version()}")
     try:
         settings = project_settings()
     except (DocumentError, PlanError) as error:
@@ -67,13 +67,15 @@ def _findings(*, is_offline: bool) -> Iterator[Finding]:
     origin = (
         str(settings.file) if settings.file is not None else "defaults (no wavewright.yaml here or above)"
     )
-    yield Finding("settings", "ok", origin)
+    yield DoctorFinding("settings", "ok", origin)
     if settings.journal_url is not None and not is_installed("postgres"):
-        yield Finding("journal", "fault", "the extra 'postgres' is not installed", install_hint("postgres"))
+        yield DoctorFinding(
+            "journal", "fault", "the extra 'postgres' is not installed", install_hint("postgres")
+        )
         return
     yield _journal(settings)
     yield _tools(settings)
-    yield Finding("packs", "ok", ", ".join(pack_names()) or "none")
+    yield DoctorFinding("packs", "ok", ", ".join(pack_names()) or "none")
     yield from _templates(settings)
     yield from _extras()
     yield from prompt_findings(settings)
@@ -83,36 +85,36 @@ def _findings(*, is_offline: bool) -> Iterator[Finding]:
     yield from model_findings(settings, is_offline=is_offline)
 
 
-def _journal(settings: Settings) -> Finding:
+def _journal(settings: Settings) -> DoctorFinding:
     if not has_journal(settings):
         return _place_of_journal(settings)
     try:
         count = anyio.run(_count_runs, settings)
     except JournalError as error:
         place = error.place or place_of_journal(settings)
-        return Finding("journal", "fault", f"{place}: {error.message}", error.mend)
+        return DoctorFinding("journal", "fault", f"{place}: {error.message}", error.hint)
     runs = f"{count} run{'' if count == 1 else 's'}"
-    return Finding("journal", "ok", f"{place_of_journal(settings)} ({runs})")
+    return DoctorFinding("journal", "ok", f"{place_of_journal(settings)} ({runs})")
 
 
-def _place_of_journal(settings: Settings) -> Finding:
+def _place_of_journal(settings: Settings) -> DoctorFinding:
     """Look at where the first run will put its journal."""
     existing = next(place for place in settings.journal.parents if place.exists())
     if not existing.is_dir():
-        return Finding(
+        return DoctorFinding(
             "journal",
             "fault",
             f"{settings.journal} cannot be written: {existing} is no folder",
             "set 'state_dir' in wavewright.yaml, or WAVEWRIGHT_STATE, to a folder",
         )
     if not os.access(existing, os.W_OK | os.X_OK):
-        return Finding(
+        return DoctorFinding(
             "journal",
             "fault",
             f"{settings.journal} cannot be written: {existing} is read-only",
             "set 'state_dir' in wavewright.yaml, or WAVEWRIGHT_STATE, to a folder that can be written to",
         )
-    return Finding("journal", "ok", f"{settings.journal} (none yet; the first run makes it)")
+    return DoctorFinding("journal", "ok", f"{settings.journal} (none yet; the first run makes it)")
 
 
 async def _count_runs(settings: Settings) -> int:
@@ -120,15 +122,15 @@ async def _count_runs(settings: Settings) -> int:
         return len(await journal.list_runs())
 
 
-def _tools(settings: Settings) -> Finding:
+def _tools(settings: Settings) -> DoctorFinding:
     try:
         registry = all_tools(settings)
     except (ToolDefinitionError, PackError) as error:
-        return Finding("tools", "fault", str(error), error.hint or "")
-    return Finding("tools", "ok", ", ".join(sorted(registry)) or "none")
+        return DoctorFinding("tools", "fault", str(error), error.hint or "")
+    return DoctorFinding("tools", "ok", ", ".join(sorted(registry)) or "none")
 
 
-def _templates(settings: Settings) -> Iterator[Finding]:
+def _templates(settings: Settings) -> Iterator[DoctorFinding]:
     """Read every goal template of the project, for a faulty one fails only the jobs that name it."""
     faulty: set[str] = set()
     for path in sorted(
@@ -142,12 +144,14 @@ def _templates(settings: Settings) -> Iterator[Finding]:
                 "templates", error, "mend the file; `wavewright schema goal` says what it may hold"
             )
     if sound := [name for name in template_names(settings) if name not in faulty]:
-        yield Finding("templates", "ok", ", ".join(sound))
+        yield DoctorFinding("templates", "ok", ", ".join(sound))
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[DoctorFinding]:
     for name, extra in EXTRAS.items():
         if is_installed(name):
-            yield Finding("extra", "ok", f"{name}: {extra.purpose}")
+            yield DoctorFinding("extra", "ok", f"{name}: {extra.purpose}")
         else:
-            yield Finding("extra", "note", f"{name} is not installed: {extra.purpose}", install_hint(name))
+            yield DoctorFinding(
+                "extra", "note", f"{name} is not installed: {extra.purpose}", install_hint(name)
+            )

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.config.documents import DocumentError
-from wavewright.engine.cli.findings import Finding, finding_of_faulty_file
-from wavewright.engine.prompt_faults import prompt_fault
+from wavewright.engine.cli.findings import DoctorFinding, finding_of_faulty_file
+from wavewright.engine.prompt_faults import find_prompt_defect
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.ladders import read_ladders
 from wavewright.prompts import Prompts
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wavewright.tools.workers.specs import Worker
 
 
-def _workers(settings: Settings) -> Iterator[Worker]:
+def _valid_workers(settings: Settings) -> Iterator[Worker]:
     """Yield the workers of the project and of the packs, but for faulty ones, which are told elsewhere."""
     from wavewright.tools.workers.files import load_workers
 
@@ -38,28 +38,28 @@ def _workers(settings: Settings) -> Iterator[Worker]:
             yield from load_pack(name, given if isinstance(given, dict) else {}, settings.root).workers
 
 
-def prompt_findings(settings: Settings) -> Iterator[Finding]:
+def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
     """Yield what is to be said of the project's own prompt templates; nothing where it has none."""
     shipped = set(Prompts().names())
     own = Prompts(settings.prompts)
-    names = [name for name in own.names() if _is_own(own.file_of(name), settings)]
+    names = [name for name in own.names() if _is_project_file(own.file_of(name), settings)]
     if not names:
         return
-    workers = tuple(_workers(settings))
+    workers = tuple(_valid_workers(settings))
     used = shipped | {worker.spec.prompt for worker in workers}
-    faults = {name: _finding(name, own, workers) for name in names}
+    faults = {name: _prompt_finding(name, own, workers) for name in names}
     yield from dict.fromkeys(found for found in faults.values() if found is not None)
     sound = [name for name, found in faults.items() if found is None]
     if replacing := [name for name in sound if name in used]:
-        yield Finding("prompts", "ok", f"{', '.join(replacing)} of this project's own")
+        yield DoctorFinding("prompts", "ok", f"{', '.join(replacing)} of this project's own")
     for name in sound:
         if name not in used:
             near = get_close_matches(name, shipped, n=1)
             mend = f"did you mean {near[0]!r}?" if near else "workers and other templates may still use it"
-            yield Finding("prompts", "note", f"{own.file_of(name)} replaces no shipped prompt", mend)
+            yield DoctorFinding("prompts", "note", f"{own.file_of(name)} replaces no shipped prompt", mend)
 
 
-def ladder_findings(settings: Settings) -> Iterator[Finding]:
+def ladder_findings(settings: Settings) -> Iterator[DoctorFinding]:
     """Yield what is to be said of the project's own ladders; nothing where it has none."""
     try:
         read_ladders(settings.ladders, settings.document)
@@ -67,10 +67,10 @@ def ladder_findings(settings: Settings) -> Iterator[Finding]:
         yield finding_of_faulty_file("ladders", error, "mend `ladders` in wavewright.yaml")
         return
     if settings.ladders:
-        yield Finding("ladders", "ok", f"{', '.join(sorted(settings.ladders))} of this project's own")
+        yield DoctorFinding("ladders", "ok", f"{', '.join(sorted(settings.ladders))} of this project's own")
 
 
-def calibration_findings(settings: Settings) -> Iterator[Finding]:
+def calibration_findings(settings: Settings) -> Iterator[DoctorFinding]:
     """Yield what is to be said of the measured judges; nothing where the settings name no calibration."""
     if settings.calibration is None:
         return
@@ -84,15 +84,17 @@ def calibration_findings(settings: Settings) -> Iterator[Finding]:
         return
     count = len(calibration.gates)
     told = f"{settings.calibration} ({count} measurement{'' if count == 1 else 's'})"
-    yield Finding("calibration", "ok", told)
+    yield DoctorFinding("calibration", "ok", told)
 
 
-def _is_own(file: Path | None, settings: Settings) -> bool:
+def _is_project_file(file: Path | None, settings: Settings) -> bool:
     return file is not None and any(file.is_relative_to(folder) for folder in settings.prompts)
 
 
-def _finding(name: str, own: Prompts, workers: tuple[Worker, ...]) -> Finding | None:
-    fault = prompt_fault(name, own, workers)
+def _prompt_finding(name: str, own: Prompts, workers: tuple[Worker, ...]) -> DoctorFinding | None:
+    fault = find_prompt_defect(name, own, workers)
     return (
-        None if fault is None else Finding("prompts", "fault", f"{fault.place}: {fault.message}", fault.hint)
+        None
+        if fault is None
+        else DoctorFinding("prompts", "fault", f"{fault.place}: {fault.message}", fault.hint)
     )

@@ -14,13 +14,13 @@ from wavewright.config.documents import Source
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import has_journal, no_journal, open_journal
-from wavewright.engine.dry_run_rerun import Rerun, judge_standings
-from wavewright.engine.feedback import goal_after
-from wavewright.engine.jobs import Order, PlanDraft, PlanOrigin, read_file
-from wavewright.engine.owned_runs import why_no_plan
+from wavewright.engine.dry_run_rerun import BegunRunForecast, rerun_statuses
+from wavewright.engine.feedback import goal_with_feedback
+from wavewright.engine.jobs import PlanDraft, PlanOrigin, ResolvedJob, read_file
+from wavewright.engine.owned_runs import no_plan_reason
 from wavewright.engine.toolbox import signatures_to_check
 from wavewright.executor.state import RunState, fold
-from wavewright.planner.diagnostics import PlanError, place
+from wavewright.planner.diagnostics import PlanError, locate_diagnostics
 from wavewright.planner.goals import Goal
 from wavewright.planner.models import Plan, PlanPatch
 from wavewright.planner.patches import PatchCheck, check_patch
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 class BegunRun:
     """A run that has begun, with the plan that it would follow from here on."""
 
-    order: Order
+    resolved_job: ResolvedJob
     tools: Mapping[str, ToolSignature]
-    rerun: Rerun
+    rerun: BegunRunForecast
     now: dt.datetime
     """What the run takes for now."""
 
@@ -54,13 +54,13 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
         RunNotFound: no run, or more than one, starts so.
         PlanError: the patch cannot be applied.
     """
-    state = _state(prefix, settings)
+    state = _load_state(prefix, settings)
     assert state.started is not None
     assert state.run is not None
     if state.plan is None:
-        message = why_no_plan(state, f"run {state.run!r} ended before it had a plan")
+        message = no_plan_reason(state, f"run {state.run!r} ended before it had a plan")
         raise CommandError(message, hint="look at its job: `wavewright dry-run JOB`")
-    goal = goal_after(Goal.model_validate(state.started.goal), state)
+    goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
     plan = Plan.model_validate(state.plan)
     source = Source(f"the plan of run {state.run}", "")
     approvals: tuple[str, ...] = ()
@@ -78,25 +78,27 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
         message = f"run {state.run!r} has ended ({ended}); nothing of it would run again"
         raise CommandError(message, hint="--patch FILE shows what would run after a patch")
     tools = signatures_to_check(plan, goal, settings)
-    standings = judge_standings(plan, state, tools)
+    standings = rerun_statuses(plan, state, tools)
     outputs = {
         step: state.steps[step].output
         for step, standing in standings.items()
         if standing.kind == "kept" and state.is_present(step)
     }
-    draft = PlanDraft(plan, PlanOrigin.of_plan(plan, None), "patch" if patch else state.rung or "given")
+    draft = PlanDraft(
+        plan, PlanOrigin.with_plan_value(plan, None), "patch" if patch else state.rung or "given"
+    )
     return BegunRun(
-        Order(goal, draft, source),
+        ResolvedJob(goal, draft, source),
         tools,
-        Rerun(state.run, reason, standings, outputs, approvals),
+        BegunRunForecast(state.run, reason, standings, outputs, approvals),
         dt.datetime.fromtimestamp(state.started.now, dt.UTC),
     )
 
 
-def _state(prefix: str, settings: Settings) -> RunState:
+def _load_state(prefix: str, settings: Settings) -> RunState:
     if not has_journal(settings):
         raise no_journal(settings)
-    run, events = _begun(prefix, settings)
+    run, events = _load_from_file(prefix, settings)
     state = fold(events)
     if state.started is None:
         message = f"run {run!r} has not begun"
@@ -104,10 +106,10 @@ def _state(prefix: str, settings: Settings) -> RunState:
     return state
 
 
-def _begun(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
+def _load_from_file(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
     """Return a run and its events, and leave the journal as it is."""
     if settings.journal_url is not None:
-        return anyio.run(_begun_elsewhere, prefix, settings)
+        return anyio.run(_load_from_database, prefix, settings)
     from wavewright.executor.journal_reader import JournalReader
 
     with JournalReader.open(settings.journal) as reader:
@@ -115,7 +117,7 @@ def _begun(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
         return run, reader.load(run)
 
 
-async def _begun_elsewhere(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
+async def _load_from_database(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
     async with open_journal(settings) as journal:
         run = await journal.find_run(prefix)
         return run, await journal.load(run)
@@ -129,7 +131,7 @@ def _patched(
     state: RunState,
     document: Document,
 ) -> PatchCheck:
-    red = [gate.gate for gate in state.gates if gate.is_red]
+    red = [gate.gate for gate in state.gates if gate.has_failed]
     checked = check_patch(
         plan,
         patch,
@@ -140,7 +142,7 @@ def _patched(
         red_gates=red,
     )
     if checked.plan is None:
-        raise PlanError(tuple(place(checked.diagnostics, document)), document.source)
+        raise PlanError(tuple(locate_diagnostics(checked.diagnostics, document)), document.source)
     return checked
 
 

@@ -28,7 +28,7 @@ class CommandError(Exception):
         self.code = code
 
 
-class SeveralFaults(Exception):
+class SeveralErrors(Exception):
     """Everything that was found wrong at once; it is misuse where any of it is."""
 
     def __init__(self, faults: Sequence[Exception]) -> None:
@@ -36,7 +36,7 @@ class SeveralFaults(Exception):
         self.faults = tuple(faults)
 
 
-_CODES = {"denied": exit_codes.MISUSE, "over_budget": exit_codes.NEGATIVE}
+_EXIT_CODES = {"denied": exit_codes.MISUSE, "over_budget": exit_codes.NEGATIVE}
 """Exit codes by why a model gave no answer: settings that cannot work, a no, and else the surroundings."""
 
 
@@ -69,7 +69,7 @@ def report_failures() -> Generator[CommandOutcome]:
         yield outcome
     except BrokenPipeError:
         # The reader of our output went away, as `head` does: not worth a word.
-        _give_up_output()
+        _discard_output()
     except SystemExit as ended:
         # The command line library ends the process itself after it has answered a shell.
         outcome.code = ended.code if isinstance(ended.code, int) else exit_codes.OK
@@ -87,12 +87,12 @@ def _flush_output(outcome: CommandOutcome) -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _give_up_output()
+        _discard_output()
     except OSError as error:
-        outcome.code = _report_surroundings(error)
+        outcome.code = _report_os_error(error)
 
 
-def _give_up_output() -> None:
+def _discard_output() -> None:
     """Write nothing more to standard output, not even what is left in its buffer when the program ends."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
 
@@ -114,7 +114,7 @@ def _report(error: Exception) -> int:
     if isinstance(error, CommandError):
         print_error(str(error), error.hint, place=error.place)
         return error.code
-    if isinstance(error, SeveralFaults):
+    if isinstance(error, SeveralErrors):
         return _report_all(error.faults)
     return _report_known(error)
 
@@ -131,23 +131,23 @@ def _report_all(faults: Sequence[Exception]) -> int:
 def _report_known(error: Exception) -> int:
     from wavewright.config.documents import DocumentError
     from wavewright.config.extras import EXTRAS, extra_of, install_hint
-    from wavewright.engine.sealed_plan import SealError
+    from wavewright.engine.sealed_plan import SavedPlanError
     from wavewright.executor.journal_errors import JournalError, RunNotFound
-    from wavewright.planner.diagnostics import PlanError, diagnostic_of
+    from wavewright.planner.diagnostics import PlanError, diagnostic_from_fault
     from wavewright.planner.rendering import render_text
     from wavewright.tools.functions import ToolDefinitionError
     from wavewright.tools.packs import PackError
 
     if isinstance(error, DocumentError):
         for one in (error, *error.others):
-            found = tuple(diagnostic_of(fault) for fault in one.faults)
+            found = tuple(diagnostic_from_fault(fault) for fault in one.faults)
             sys.stderr.write(without_secrets(render_text(found, one.source)) + "\n")
         return exit_codes.MISUSE
     if isinstance(error, PlanError):
         shown = [render_text(one.diagnostics, one.source) for one in (error, *error.others)]
         sys.stderr.write(without_secrets("\n\n".join(shown)) + "\n")
         return exit_codes.NEGATIVE
-    if isinstance(error, SealError):
+    if isinstance(error, SavedPlanError):
         print_error(str(error), error.hint, place=error.place)
         return exit_codes.NEGATIVE
     if isinstance(error, JournalError):
@@ -160,20 +160,20 @@ def _report_known(error: Exception) -> int:
         print_error(str(error), error.hint, place=error.place)
         return exit_codes.MISUSE
     if isinstance(error, OSError):
-        return _report_surroundings(error)
+        return _report_os_error(error)
     if isinstance(error, ModuleNotFoundError) and (extra := extra_of(error.name or "")) is not None:
         print_error(
             f"the extra {extra!r} is not installed; it adds {EXTRAS[extra].purpose}", install_hint(extra)
         )
         return exit_codes.MISUSE
-    code = _report_of_models(error)
-    return code if code is not None else _report_unknown(error)
+    code = _report_model_error(error)
+    return code if code is not None else _report_internal_error(error)
 
 
-def _report_of_models(error: Exception) -> int | None:
+def _report_model_error(error: Exception) -> int | None:
     """Report what keeps a language model from being asked; nothing where the error is of another kind."""
     from wavewright.planner.model_port import ModelError
-    from wavewright.planner.spending import OverBudget
+    from wavewright.planner.spending import BudgetExceeded
     from wavewright.prompts import PromptError
     from wavewright.tools.models.cassette_errors import CassetteError
 
@@ -185,26 +185,26 @@ def _report_of_models(error: Exception) -> int | None:
         place = where if where is None or error.line is None else f"{where}:{error.line}"
         print_error(error.message, error.hint, place=place)
         return exit_codes.MISUSE
-    if isinstance(error, OverBudget):
+    if isinstance(error, BudgetExceeded):
         print_error(str(error), error.hint)
         return exit_codes.NEGATIVE
     if isinstance(error, ModelError):
         print_error(str(error), error.hint)
-        return _CODES.get(error.kind, exit_codes.ENVIRONMENT)
+        return _EXIT_CODES.get(error.kind, exit_codes.ENVIRONMENT)
     return None
 
 
-def _report_surroundings(error: OSError) -> int:
+def _report_os_error(error: OSError) -> int:
     """Report what the system refused; without a file's name it was the output that could not be written."""
     if error.filename is None:
-        _give_up_output()
+        _discard_output()
     subject = repr(str(error.filename)) if error.filename is not None else "the output"
     verb = "cannot be used" if error.filename is not None else "cannot be written"
     print_error(f"{subject} {verb}: {error.strerror or error}")
     return exit_codes.ENVIRONMENT
 
 
-def _report_unknown(error: Exception) -> int:
+def _report_internal_error(error: Exception) -> int:
     if os.environ.get("WAVEWRIGHT_TRACEBACK"):
         import traceback
 

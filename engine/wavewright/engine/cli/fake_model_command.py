@@ -11,7 +11,7 @@ from typing import NoReturn
 from wavewright.config.extras import install_hint, is_installed
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.fake_model.script import add_script, describe
+from wavewright.engine.fake_model.script import add_script, describe_exchange
 from wavewright.engine.fake_model.server import FakeModelServer
 
 
@@ -32,23 +32,23 @@ def serve_script(script: Path, *, port: int, quiet: bool) -> int:
         except OSError as error:
             msg = f"port {port} of 127.0.0.1 cannot be used: {error.strerror}"
             raise CommandError(msg, hint="name another with --port; 0 takes any that is free") from error
-        _print(f"a fake model, whose answers are the rules of {script}, listens on {server.openai_url}")
+        _print_line(f"a fake model, whose answers are the rules of {script}, listens on {server.openai_url}")
         try:
-            _follow(server, quiet=quiet)
+            _print_requests(server, quiet=quiet)
         except KeyboardInterrupt:
             return exit_codes.OK
 
 
-def _follow(server: FakeModelServer, *, quiet: bool) -> NoReturn:
+def _print_requests(server: FakeModelServer, *, quiet: bool) -> NoReturn:
     shown = 0
     while True:
         server.wait_for_requests(shown + 1, timeout=threading.TIMEOUT_MAX)
         for exchange in server.ledger[shown:]:
             shown += 1
             if not quiet:
-                _print(describe(exchange))
+                _print_line(describe_exchange(exchange))
 
 
-def _print(text: str) -> None:
+def _print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()

@@ -10,7 +10,7 @@ from wavewright.planner.diagnostics import PlanError
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One thing that was looked at."""
 
     subject: str
@@ -20,11 +20,13 @@ class Finding:
     mend: str = ""
 
 
-def finding_of_faulty_file(subject: str, error: DocumentError | PlanError, mend: str) -> Finding:
+def finding_of_faulty_file(subject: str, error: DocumentError | PlanError, mend: str) -> DoctorFinding:
     """Name the first fault with its place; its own mend, such as the word that was meant, goes before `mend`."""
     found = error.diagnostics if isinstance(error, PlanError) else error.faults
     first = found[0]
     has_place = first.span is not None and bool(error.source.text)
     line = f":{error.source.position(first.span.start)[0]}" if has_place and first.span is not None else ""
     more = "" if len(found) == 1 else f" (and {len(found) - 1} more)"
-    return Finding(subject, "fault", f"{error.source.name}{line}: {first.message}{more}", first.hint or mend)
+    return DoctorFinding(
+        subject, "fault", f"{error.source.name}{line}: {first.message}{more}", first.hint or mend
+    )

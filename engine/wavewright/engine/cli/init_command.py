@@ -20,7 +20,7 @@ SCHEMAS = Path("config", "schemas")
 """Where the written documents find the schemas that editors complete by: there is no network in between."""
 
 
-_KEPT = ("README.md", ".gitignore")
+_NOT_OVERWRITTEN = ("README.md", ".gitignore")
 """Files of a folder that are kept as they are: most have them, and no project needs the starter's."""
 
 
@@ -32,7 +32,7 @@ def write_project(folder: Path | None) -> int:
     """
     if folder is None:
         raise CommandError("no folder is named", hint="name a new one; --here writes into this one")
-    if _is_taken(folder):
+    if _has_content(folder):
         msg = f"{str(folder)!r} exists and is not an empty folder"
         raise CommandError(msg, hint="name a folder that does not exist yet, or give --here within one")
     return _write(folder, ())
@@ -51,13 +51,13 @@ def write_here(folder: Path | None) -> int:
         raise CommandError(message, hint="leave one of the two out")
     folder = Path()
     names = [*_names(files("wavewright.engine") / "starter"), str(SCHEMAS)]
-    taken = [name for name in names if name not in _KEPT and (folder / name).exists()]
+    taken = [name for name in names if name not in _NOT_OVERWRITTEN and (folder / name).exists()]
     if taken:
         raise CommandError(
             f"{', '.join(taken)} {'is' if len(taken) == 1 else 'are'} here already",
             hint="nothing was written; move that away, or name a new folder",
         )
-    kept = [name for name in _KEPT if (folder / name).exists()]
+    kept = [name for name in _NOT_OVERWRITTEN if (folder / name).exists()]
     if kept:
         sys.stdout.write(f"kept {' and '.join(kept)}\n")
     return _write(folder, kept)
@@ -78,7 +78,7 @@ def _write(folder: Path, kept: Sequence[str]) -> int:
     return exit_codes.OK
 
 
-def _is_taken(folder: Path) -> bool:
+def _has_content(folder: Path) -> bool:
     try:
         return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
     except OSError:

@@ -13,23 +13,23 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 
-from wavewright.engine.stopping import Stopper
+from wavewright.engine.stopping import CancellationToken
 from wavewright.executor.events import Event, Noted, PlanAccepted, RunStarted
 from wavewright.planner.types import RunId
 
 
-class Interruption:
+class InterruptHandler:
     """Takes the signals of one run."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self.stopper = Stopper()
+        self.cancellation = CancellationToken()
         self.run: RunId | None = None
         """The run, as soon as it is in the journal."""
-        self._say = say
+        self._show_line = say
         self._is_gentle = False
-        self._was_told = False
+        self._was_announced = False
 
-    def watch(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """Learn from an event how far the run is."""
         if isinstance(event, RunStarted):
             self.run = event.run
@@ -37,7 +37,7 @@ class Interruption:
             self._is_gentle = True
 
     @contextmanager
-    def at_once(self) -> Generator[None]:
+    def first_signal_exits(self) -> Generator[None]:
         """Open a context in which the first signal ends the command."""
         before, self._is_gentle = self._is_gentle, False
         try:
@@ -46,17 +46,17 @@ class Interruption:
             self._is_gentle = before
 
     @contextmanager
-    def taking_signals(self) -> Generator[None]:
+    def handle_signals(self) -> Generator[None]:
         """Open a context in which the signals come here; it is entered on the event loop."""
         # Neither anyio's receiver, whose task group would wrap every error of the run, nor the loop's own handlers,
         # which wait for the loop: a module of the user's that hangs in its import would never be interrupted.
         loop = asyncio.get_running_loop()
 
         def stop(_number: int, _frame: FrameType | None) -> None:
-            if self._was_told or not (self._is_gentle or self.stopper.has_work):
+            if self._was_announced or not (self._is_gentle or self.cancellation.has_open_scopes):
                 raise KeyboardInterrupt
-            self._was_told = True
-            loop.call_soon_threadsafe(self._stop)
+            self._was_announced = True
+            loop.call_soon_threadsafe(self._cancel)
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -65,6 +65,6 @@ class Interruption:
             for number, previous in before.items():
                 signal.signal(number, previous)
 
-    def _stop(self) -> None:
-        self._say("stopping; what is finished is journaled (once more to end at once)")
-        self.stopper.stop()
+    def _cancel(self) -> None:
+        self._show_line("stopping; what is finished is journaled (once more to end at once)")
+        self.cancellation.cancel()

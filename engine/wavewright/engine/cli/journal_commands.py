@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.cli.dates import past_instant
+from wavewright.engine.cli.dates import parse_past_instant
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import has_journal, open_journal, project_settings
 from wavewright.engine.cli.stored_runs import load_run
-from wavewright.engine.target_waves import Waves, waves_of
+from wavewright.engine.target_waves import TargetWaves, target_waves
 from wavewright.executor.codec import encode
-from wavewright.executor.journaled import told_events
+from wavewright.executor.journaled import redacted_events
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.goals import Goal
 from wavewright.planner.rendering import printable, printable_json
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wavewright.reviewer.records import Package
 
 
-_LONGEST_JOB = 40
+_MAX_JOB_LENGTH = 40
 """Columns of a job's name in the table."""
 _RUN_WIDTH = 24
 _STATUS_WIDTH = 14
@@ -47,7 +47,7 @@ def list_runs(
     Raises:
         CommandError: `since` is neither a date nor a duration.
     """
-    begun = 0.0 if since is None else past_instant(since, "--since", time.time())
+    begun = 0.0 if since is None else parse_past_instant(since, "--since", time.time())
     wanted = frozenset(name for status in statuses for name in _STATUSES.get(status, (status,)))
     rows = anyio.run(_rows, limit, wanted, begun)
     if output_format == "json":
@@ -69,12 +69,12 @@ def show_run(run: str | None, *, output_format: str) -> int:
     """
     _, events = anyio.run(load_run, project_settings(), run)
     if output_format == "events":
-        for event in told_events(events):
+        for event in redacted_events(events):
             kind, body = encode(event)
             sys.stdout.write(printable_json({"kind": kind, **json.loads(body)}) + "\n")
         return exit_codes.OK
     state = fold(events)
-    if (waves := waves_of(state)) is not None:
+    if (waves := target_waves(state)) is not None:
         return _show_targets(state, waves, output_format)
     package = _package(state)
     if output_format == "json":
@@ -87,9 +87,9 @@ def show_run(run: str | None, *, output_format: str) -> int:
         sys.stdout.write(render_report(package))
     else:
         from wavewright.engine.cli.result_view import summary_text
-        from wavewright.engine.cli.show_models import model_lines
+        from wavewright.engine.cli.show_models import model_summary_lines
 
-        lines = "".join(f"{line}\n" for line in model_lines(package))
+        lines = "".join(f"{line}\n" for line in model_summary_lines(package))
         sys.stdout.write(f"{summary_text(package)}{lines}\n")
     return exit_codes.OK
 
@@ -98,20 +98,20 @@ async def _rows(limit: int, statuses: frozenset[str], begun: float) -> list[RunR
     settings = project_settings()
     if not has_journal(settings):
         return []
-    from wavewright.engine.waiting_runs import with_waiting
+    from wavewright.engine.waiting_runs import mark_waiting_runs
 
     async with open_journal(settings) as journal:
         rows = [row for row in await journal.list_runs() if row.started >= begun]
         if not statuses:
-            return await with_waiting(journal, rows[:limit], time.time())
+            return await mark_waiting_runs(journal, rows[:limit], time.time())
         # Which runs wait is read from their events: the store knows them as interrupted.
         rows = [row for row in rows if row.status in {*statuses, "interrupted"}]
         if not statuses.isdisjoint({"interrupted", *_STATUSES["waiting"]}):
-            rows = await with_waiting(journal, rows, time.time())
+            rows = await mark_waiting_runs(journal, rows, time.time())
         return [row for row in rows if row.status in statuses][:limit]
 
 
-def _show_targets(state: RunState, waves: Waves, output_format: str) -> int:
+def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> int:
     """Print a run of several targets: each with its wave, its end and its own run."""
     rows: list[dict[str, object]] = []
     for target in waves.known():
@@ -166,8 +166,8 @@ def _row_json(row: RunRow) -> dict[str, object]:
         "run": row.run,
         "job": row.job,
         "status": row.status,
-        "started": _instant(row.started),
-        "finished": _instant(row.finished) if row.finished is not None else None,
+        "started": _instant_text(row.started),
+        "finished": _instant_text(row.finished) if row.finished is not None else None,
         "steps": row.steps,
         "ok": row.ok,
         "failed": row.failed,
@@ -178,7 +178,7 @@ def _row_json(row: RunRow) -> dict[str, object]:
 
 def runs_table(rows: Sequence[RunRow]) -> list[str]:
     """Return the lines of a table of runs, its head first."""
-    job_width = min(_LONGEST_JOB, max(len("job"), *(len(row.job) for row in rows)))
+    job_width = min(_MAX_JOB_LENGTH, max(len("job"), *(len(row.job) for row in rows)))
     costs = any(row.tokens for row in rows)
     status_width = max(_STATUS_WIDTH, *(len(row.status) + 2 for row in rows))
     run_width = max(_RUN_WIDTH, *(len(row.run) + 2 for row in rows))
@@ -188,7 +188,7 @@ def runs_table(rows: Sequence[RunRow]) -> list[str]:
     lines = [f"{head}{'tokens':>12}" if costs else head]
     for row in rows:
         status = row.status.replace("_", " ")
-        started = _instant(row.started)[:19].replace("T", " ")
+        started = _instant_text(row.started)[:19].replace("T", " ")
         steps = f"{row.ok:>3}/{row.steps}"
         job = f"{_cut(row.job, job_width):<{job_width + 2}}"
         line = f"{row.run:<{run_width}}{job}{status:<{status_width}}{started:<21}{steps}"
@@ -200,5 +200,5 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _instant(seconds: float) -> str:
+def _instant_text(seconds: float) -> str:
     return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()

@@ -22,9 +22,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from wavewright.engine.cli.at_work import AtWork, phase_words
+from wavewright.engine.cli.at_work import ModelLookup, activity_text
 from wavewright.engine.cli.model_lines import amount_words
-from wavewright.engine.cli.progress import frame_lines, gate_lines, lines_of, print_outcome, step_line
+from wavewright.engine.cli.progress import event_lines, frame_lines, gate_lines, print_package, step_line
 from wavewright.executor.events import (
     Event,
     Noted,
@@ -39,7 +39,7 @@ from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Plan
 from wavewright.planner.rendering import printable
 from wavewright.planner.types import StepId
-from wavewright.reviewer.costs import cost_of
+from wavewright.reviewer.costs import sum_costs
 
 if TYPE_CHECKING:
     from wavewright.reviewer.records import Package
@@ -59,7 +59,7 @@ STYLES: dict[RowStatus, str] = {
 }
 _HEAD = 5
 """Lines of the terminal that headline, figures, column titles and prompt take."""
-_MOST_GATE_LINES = 6
+_MAX_GATE_LINES = 6
 _BAR = 24
 """Columns of the bar."""
 _TAIL = 400
@@ -67,7 +67,7 @@ _TAIL = 400
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _StepRow:
     """A step of the plan in force."""
 
     step: StepId
@@ -83,7 +83,7 @@ class LiveProgress:
         self,
         console: Console | None = None,
         clock: Callable[[], float] = time.time,
-        at_work: AtWork | None = None,
+        at_work: ModelLookup | None = None,
     ) -> None:
         self._console = console or Console(stderr=True)
         self._clock = clock
@@ -91,7 +91,7 @@ class LiveProgress:
         self._streamed: dict[StepId, str] = {}
         """What is being written by steps that run, as far as it fits on a line; the latest writer stands last."""
         self._state = RunState()
-        self._rows: tuple[_Row, ...] = ()
+        self._rows: tuple[_StepRow, ...] = ()
         self._live = Live(
             console=self._console,
             get_renderable=self.drawing,
@@ -109,7 +109,7 @@ class LiveProgress:
     ) -> None:
         self._live.stop()
 
-    def recall(self, events: Sequence[Event]) -> None:
+    def replay(self, events: Sequence[Event]) -> None:
         """Take what a resumed run did before."""
         self._state = fold(events, self._state)
         self._rows = _rows_of(self._state)
@@ -125,12 +125,12 @@ class LiveProgress:
             self._streamed.pop(event.step, None)
             if event.error is not None and event.error.frames:
                 for line in (step_line(event), *frame_lines(event)):
-                    self.say(line)
+                    self.print_line(line)
         elif isinstance(event, (Noted, RungTaken)):
-            for line in lines_of(event):
-                self.say(line)
+            for line in event_lines(event):
+                self.print_line(line)
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print a line above the table."""
         self._console.print(Text(text))
 
@@ -142,11 +142,11 @@ class LiveProgress:
         # Not after an exception: the run has ended at the question, and no table is to follow it.
         self._live.start()
 
-    def conclude(self, package: Package, files: Sequence[Path]) -> None:
+    def print_result(self, package: Package, files: Sequence[Path]) -> None:
         """Print the outcome, which has a table of its own; where it goes elsewhere the live one stays."""
         self._live.transient = sys.stdout.isatty()
         self._live.stop()
-        print_outcome(package, files)
+        print_package(package, files)
 
     def drawing(self) -> Group:
         """Return what stands on the terminal now."""
@@ -157,23 +157,23 @@ class LiveProgress:
             ("run ", "dim"), (state.started.run, "bold"), ("  job ", "dim"), (state.started.job, "bold")
         )
         headline.no_wrap, headline.overflow = True, "ellipsis"
-        asked = self._asked(state)
-        below = [*self._gates(), *self._writing()]
+        asked = self._model_line(state)
+        below = [*self._gates(), *self._streamed_line()]
         parts: list[ConsoleRenderable] = [headline, self._figures(state), *asked]
         if self._rows:
             taken = _HEAD + len(asked) + len(below)
             parts.append(self._table(state, room=max(3, self._console.height - taken)))
         return Group(*parts, *below)
 
-    def _asked(self, state: RunState) -> list[Text]:
+    def _model_line(self, state: RunState) -> list[Text]:
         """Return one line with the model that is waited for and what models have cost, where there is any."""
         has_executed = bool(self._rows) and all(row.step in state.steps for row in self._rows)
-        doing = phase_words(state, self._at_work, has_executed=has_executed)
+        doing = activity_text(state, self._at_work, has_executed=has_executed)
         words = [doing] if doing is not None else []
-        words += [amount_words(cost_of(state.uses.values()))] if state.uses else []
+        words += [amount_words(sum_costs(state.uses.values()))] if state.uses else []
         return [_one_line(" · ".join(words), "blue")] if words else []
 
-    def _writing(self) -> list[Text]:
+    def _streamed_line(self) -> list[Text]:
         """Return one line with the end of what is being written, where something is."""
         if not self._streamed:
             return []
@@ -205,7 +205,7 @@ class LiveProgress:
             ("seconds", True),
         ):
             table.add_column(title, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
-        shown = self._chosen(state, room)
+        shown = self._visible_rows(state, room)
         for row in shown:
             status = self._status(row)
             table.add_row(
@@ -218,7 +218,7 @@ class LiveProgress:
         left = len(self._rows) - len(shown)
         return Group(table, Text(f"      and {left} more", style="dim")) if left else table
 
-    def _chosen(self, state: RunState, room: int) -> Sequence[_Row]:
+    def _visible_rows(self, state: RunState, room: int) -> Sequence[_StepRow]:
         """Return the rows that there is room for: what runs, then what went wrong, then what ended last."""
         if len(self._rows) <= room:
             return self._rows
@@ -229,12 +229,12 @@ class LiveProgress:
                 return (0, 0)
             if ended is None or ended.status == "cancelled":
                 return (3, place)
-            return (1 if _is_bad(ended) else 2, -ended.at)
+            return (1 if _is_failure(ended) else 2, -ended.at)
 
         best = sorted(range(len(self._rows)), key=weight)[: room - 1]
         return [self._rows[place] for place in sorted(best)]
 
-    def _status(self, row: _Row) -> RowStatus:
+    def _status(self, row: _StepRow) -> RowStatus:
         ended = self._state.steps.get(row.step)
         if ended is not None:
             return ended.status
@@ -242,7 +242,7 @@ class LiveProgress:
         is_free = all(before in self._state.steps for before in row.after)
         return "running" if begun or (not self._state.waves and is_free) else "waiting"
 
-    def _amounts(self, state: RunState, row: _Row, status: RowStatus) -> tuple[str, str]:
+    def _amounts(self, state: RunState, row: _StepRow, status: RowStatus) -> tuple[str, str]:
         ended = state.steps.get(row.step)
         if ended is None:
             done = len(state.items.get(row.step, ()))
@@ -257,18 +257,16 @@ class LiveProgress:
 
     def _gates(self) -> list[Text]:
         red = [line for step in self._state.steps.values() for line in gate_lines(step.gates)]
-        return [
-            Text(line, style="red" if " blocks" in line else "yellow") for line in red[-_MOST_GATE_LINES:]
-        ]
+        return [Text(line, style="red" if " blocks" in line else "yellow") for line in red[-_MAX_GATE_LINES:]]
 
 
-def _rows_of(state: RunState) -> tuple[_Row, ...]:
+def _rows_of(state: RunState) -> tuple[_StepRow, ...]:
     if state.plan is None:
         return ()
     plan = Plan.model_validate(state.plan)
     graph = PlanGraph.of(plan)
     waves = graph.wave_of()
-    rows = [_Row(step.id, step.tool, waves[step.id], graph.dependencies[step.id]) for step in plan.steps]
+    rows = [_StepRow(step.id, step.tool, waves[step.id], graph.dependencies[step.id]) for step in plan.steps]
     return tuple(sorted(rows, key=lambda row: row.wave))
 
 
@@ -278,5 +276,5 @@ def _one_line(text: str, style: str) -> Text:
     return line
 
 
-def _is_bad(ended: StepFinished) -> bool:
-    return ended.status in ("failed", "blocked") or any(gate.is_red for gate in ended.gates)
+def _is_failure(ended: StepFinished) -> bool:
+    return ended.status in ("failed", "blocked") or any(gate.has_failed for gate in ended.gates)

@@ -6,24 +6,24 @@ import difflib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wavewright.engine.cli.checking import Basis, Checked, CheckOptions, check_plan
+from wavewright.engine.cli.checking import CheckBasis, CheckedDocument, CheckOptions, check_plan
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.fixing.fix import Fixed, Judge, Judged, Left, fix_plan
-from wavewright.engine.fixing.mends import Mend
+from wavewright.engine.fixing.fix import CheckedPlan, FixedDocument, PlanChecker, UnfixedWarning, fix_plan
+from wavewright.engine.fixing.mends import Fix
 from wavewright.engine.fixing.writing import FileChanged, replace_text
 from wavewright.engine.jobs import PlanOrigin
-from wavewright.planner.diagnostics import place
+from wavewright.planner.diagnostics import locate_diagnostics
 from wavewright.planner.models import Plan
 from wavewright.planner.reader import PlanText
 from wavewright.planner.rendering import printable
 
 
 @dataclass(frozen=True, slots=True)
-class Mending:
+class PlanFixReport:
     """What was mended in one document, or would be."""
 
-    mends: tuple[Mend, ...] = ()
-    left: tuple[Left, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    left: tuple[UnfixedWarning, ...] = ()
     difference: str = ""
     """Of the text, as a unified diff; empty where nothing is mended."""
     is_written: bool = False
@@ -33,8 +33,11 @@ class Mending:
         word = "mended" if self.is_written else "would mend"
         lines = [
             *(printable(line) for line in self.difference.splitlines()),
-            *(printable(f"{word} {mend.found.code}: {mend.told}") for mend in self.mends),
-            *(printable(f"left {left.found.code}: {left.found.message}: {left.why}") for left in self.left),
+            *(printable(f"{word} {mend.warning.code}: {mend.message}") for mend in self.fixes),
+            *(
+                printable(f"left {left.warning.code}: {left.warning.message}: {left.why}")
+                for left in self.left
+            ),
         ]
         return "".join(f"{line}\n" for line in lines)
 
@@ -43,15 +46,15 @@ class Mending:
         return {
             "is_written": self.is_written,
             "difference": self.difference,
-            "mends": [{"code": mend.found.code, "told": mend.told} for mend in self.mends],
+            "mends": [{"code": mend.warning.code, "told": mend.message} for mend in self.fixes],
             "left": [
-                {"code": left.found.code, "message": left.found.message, "why": left.why}
+                {"code": left.warning.code, "message": left.warning.message, "why": left.why}
                 for left in self.left
             ],
         }
 
 
-def mend(options: CheckOptions, *, writes: bool) -> tuple[Checked, Mending]:
+def fix_document(options: CheckOptions, *, writes: bool) -> tuple[CheckedDocument, PlanFixReport]:
     """Check a plan and mend it; return the document as it is checked afterwards, and what was done.
 
     Raises:
@@ -62,21 +65,23 @@ def mend(options: CheckOptions, *, writes: bool) -> tuple[Checked, Mending]:
     checked = check_plan(options)
     basis = checked.basis
     if basis is None or basis.document is None or checked.errors:
-        return checked, Mending()
+        return checked, PlanFixReport()
     _refuse_toml(basis.document.source.name)
-    fixed = fix_plan(basis.plan, PlanOrigin(basis.document, basis.pointer), basis.tools, _judge_of(basis))
-    if fixed.mends:
+    fixed = fix_plan(basis.plan, PlanOrigin(basis.document, basis.pointer), basis.tools, _plan_checker(basis))
+    if fixed.fixes:
         _refuse_elsewhere(basis, options)
     before, after = basis.document.source, fixed.origin.document.source
-    if writes and fixed.mends:
+    if writes and fixed.fixes:
         _write(Path(before.name), before.text, after.text)
     name = printable(before.name)
     lines = difflib.unified_diff(
         before.text.splitlines(keepends=True), after.text.splitlines(keepends=True), name, f"{name} (mended)"
     )
     difference = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-    is_written = writes and bool(fixed.mends)
-    return _checked_again(checked, basis, fixed), Mending(fixed.mends, fixed.left, difference, is_written)
+    is_written = writes and bool(fixed.fixes)
+    return _checked_again(checked, basis, fixed), PlanFixReport(
+        fixed.fixes, fixed.unfixed, difference, is_written
+    )
 
 
 def _refuse_unwritable(options: CheckOptions) -> None:
@@ -91,7 +96,7 @@ def _refuse_toml(name: str) -> None:
         raise CommandError(msg, hint="leave out --fix; the warnings say what to change", place=name)
 
 
-def _refuse_elsewhere(basis: Basis, options: CheckOptions) -> None:
+def _refuse_elsewhere(basis: CheckBasis, options: CheckOptions) -> None:
     """Raise where the plan stands in a text that is not this command's to change."""
     assert basis.document is not None
     name = basis.document.source.name
@@ -100,9 +105,9 @@ def _refuse_elsewhere(basis: Basis, options: CheckOptions) -> None:
         raise CommandError(msg, hint=f"mend it there: wavewright check {name} --fix", place=name)
 
 
-def _judge_of(basis: Basis) -> Judge:
-    def judge(plan: Plan) -> Judged:
-        return Judged(*basis.judge(plan))
+def _plan_checker(basis: CheckBasis) -> PlanChecker:
+    def judge(plan: Plan) -> CheckedPlan:
+        return CheckedPlan(*basis.check(plan))
 
     return judge
 
@@ -115,9 +120,9 @@ def _write(path: Path, before: str, after: str) -> None:
         raise CommandError(msg, hint="run the command again", place=str(path)) from error
 
 
-def _checked_again(checked: Checked, basis: Basis, fixed: Fixed) -> Checked:
+def _checked_again(checked: CheckedDocument, basis: CheckBasis, fixed: FixedDocument) -> CheckedDocument:
     """Return the mended document as checked: the plan's diagnostics anew, and those of what stands around it."""
-    if not fixed.mends:
+    if not fixed.fixes:
         return checked
     document = fixed.origin.document
     around = [
@@ -125,6 +130,6 @@ def _checked_again(checked: Checked, basis: Basis, fixed: Fixed) -> Checked:
         for found in checked.diagnostics
         if not found.pointer.startswith(f"{basis.pointer}/")
     ]
-    found = place([*around, *fixed.origin.place(fixed.judged.found)], document)
+    found = locate_diagnostics([*around, *fixed.origin.place(fixed.checked.diagnostics)], document)
     text = PlanText(fixed.plan, document.source, document)
-    return replace(checked, text=text, plan=fixed.judged.bound, diagnostics=tuple(found))
+    return replace(checked, text=text, plan=fixed.checked.bound, diagnostics=tuple(found))

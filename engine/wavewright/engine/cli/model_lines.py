@@ -13,9 +13,9 @@ from wavewright.planner.ladder import RungRecord
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.rendering import printable
 from wavewright.reviewer.cost_records import Cost
-from wavewright.reviewer.costs import call_words, cost_of, money_words
+from wavewright.reviewer.costs import calls_text, money_text, sum_costs
 
-_LONGEST_REASON = 160
+_MAX_REASON_LENGTH = 160
 _OUTCOMES = {
     "refused": "refused",
     "truncated": "was cut off",
@@ -27,14 +27,14 @@ _OUTCOMES = {
 
 def cost_words(cost: Cost) -> str:
     """Return a cost on one line: calls, tokens, money, seconds."""
-    return f"{call_words(cost)}, {amount_words(cost)}, {cost.seconds:.2f} s"
+    return f"{calls_text(cost)}, {amount_words(cost)}, {cost.seconds:.2f} s"
 
 
 def amount_words(cost: Cost) -> str:
     """Return tokens and money."""
     about = "about " if cost.estimated else ""
     tokens = f"{about}{cost.tokens:,} token{'' if cost.tokens == 1 else 's'}"
-    return f"{tokens}, {money_words(cost)}" if cost.tokens else tokens
+    return f"{tokens}, {money_text(cost)}" if cost.tokens else tokens
 
 
 def use_line(use: ModelUse) -> str:
@@ -44,9 +44,9 @@ def use_line(use: ModelUse) -> str:
     place = f" for {use.step}" if use.step is not None else ""
     item = f"[{use.index}]" if use.index is not None else ""
     outcome = _OUTCOMES.get(use.outcome, "answered")
-    why = f": {short(use.message)}" if use.message else ""
+    why = f": {one_line(use.message)}" if use.message else ""
     attempts = f", {use.attempts} attempts" if use.attempts > 1 else ""
-    cost = cost_of([use])
+    cost = sum_costs([use])
     spent = f" ({amount_words(cost)}, {use.seconds:.2f} s{attempts})"
     return f"{asker}{place}{item}: {printable(use.model)} {outcome}{why}{spent}"
 
@@ -55,10 +55,10 @@ def rung_line(record: RungRecord) -> str:
     """Return one line on a rung that was tried."""
     words = f"{printable(record.ladder)}: rung {record.rung}"
     if record.outcome == "fallen":
-        return f"{words} gave nothing{f': {short(record.reason)}' if record.reason else ''}"
+        return f"{words} gave nothing{f': {one_line(record.reason)}' if record.reason else ''}"
     if record.ceiling >= 1:
         return f"{words} reached"
-    because = f": {short(record.because)}" if record.because else ""
+    because = f": {one_line(record.because)}" if record.because else ""
     return f"{words} reached, confidence at most {record.ceiling:g}{because}"
 
 
@@ -67,12 +67,12 @@ def models_of(uses: Sequence[ModelUse]) -> list[str]:
     return list(dict.fromkeys(printable(use.model) for use in uses))
 
 
-def telling_rungs(records: Iterable[RungRecord]) -> Iterator[RungRecord]:
+def noteworthy_rungs(records: Iterable[RungRecord]) -> Iterator[RungRecord]:
     """Yield the rungs that are worth a word: those that gave nothing, and those that cap what they gave."""
     return (record for record in records if record.outcome == "fallen" or record.ceiling < 1)
 
 
-def short(text: str) -> str:
+def one_line(text: str) -> str:
     """Return a text from elsewhere on one line of a terminal."""
     line = printable(" ".join(text.split()))
-    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1].rstrip()}…"
+    return line if len(line) <= _MAX_REASON_LENGTH else f"{line[: _MAX_REASON_LENGTH - 1].rstrip()}…"

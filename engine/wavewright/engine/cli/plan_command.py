@@ -13,17 +13,17 @@ import anyio
 from wavewright.config.documents import DocumentError, read_document_file
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.asking import CommandLineAsker, can_ask
-from wavewright.engine.cli.dates import instant_of
+from wavewright.engine.cli.dates import parse_instant
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.plan_progress import PlanProgress
-from wavewright.engine.cli.plan_report import report_json, report_text, sound_plan
+from wavewright.engine.cli.plan_report import report_json, report_text, valid_plan
 from wavewright.engine.cli.plan_text import plan_as_json, plan_as_yaml
 from wavewright.engine.cli.project import project_settings, warn_of_foreign_job
 from wavewright.engine.context import RunRequest
-from wavewright.engine.input_changes import InputChanges
-from wavewright.engine.planning_session import plan_request
+from wavewright.engine.input_changes import InputOverrides
+from wavewright.engine.planning_session import make_plan_for_request
 from wavewright.planner.rendering import printable_json
-from wavewright.reviewer.files import FileNotWrittenError, write_whole
+from wavewright.reviewer.files import FileNotWrittenError, write_atomically
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -41,7 +41,7 @@ class PlanOptions:
     as_of: str | None = None
     out: Path | None = None
     answers: Sequence[str] = ()
-    inputs: InputChanges = field(default_factory=InputChanges)
+    inputs: InputOverrides = field(default_factory=InputOverrides)
 
 
 def plan(options: PlanOptions, *, output_format: str) -> int:
@@ -54,11 +54,11 @@ def plan(options: PlanOptions, *, output_format: str) -> int:
     if options.out is not None:
         _refuse_unusable(options.out)
     warn_of_foreign_job(options.job)
-    request = RunRequest(job_file=options.job, as_of=instant_of(options.as_of), inputs=options.inputs)
-    report = anyio.run(_plan, request, project_settings(options.job), options.answers)
-    made = sound_plan(report)
+    request = RunRequest(job_file=options.job, as_of=parse_instant(options.as_of), inputs=options.inputs)
+    report = anyio.run(_plan_job, request, project_settings(options.job), options.answers)
+    made = valid_plan(report)
     if made is not None and options.out is not None:
-        _keep(made, options.out)
+        _write_plan(made, options.out)
     if output_format == "json":
         sys.stdout.write(printable_json(report_json(report), indent=2) + "\n")
     else:
@@ -68,11 +68,11 @@ def plan(options: PlanOptions, *, output_format: str) -> int:
     return exit_codes.OK if made is not None else exit_codes.NEGATIVE
 
 
-async def _plan(request: RunRequest, settings: Settings, answers: Sequence[str]) -> PlanReport:
+async def _plan_job(request: RunRequest, settings: Settings, answers: Sequence[str]) -> PlanReport:
     with PlanProgress() as progress:
-        asker = CommandLineAsker(answers, progress.say, progress.paused, is_attended=can_ask())
-        return await plan_request(
-            request, settings=settings, asker=asker, on_use=progress.use, on_rung=progress.rung
+        asker = CommandLineAsker(answers, progress.print_line, progress.paused, is_attended=can_ask())
+        return await make_plan_for_request(
+            request, settings=settings, asker=asker, on_use=progress.show_use, on_rung=progress.show_rung
         )
 
 
@@ -94,9 +94,9 @@ def _is_plan(file: Path) -> bool:
     return isinstance(document.value, dict) and "steps" in document.value
 
 
-def _keep(made: Plan, file: Path) -> None:
+def _write_plan(made: Plan, file: Path) -> None:
     text = plan_as_json(made) if file.suffix == ".json" else plan_as_yaml(made)
     try:
-        write_whole(file, text.encode())
+        write_atomically(file, text.encode())
     except FileNotWrittenError as error:
         raise CommandError(str(error), code=exit_codes.ENVIRONMENT) from error

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from wavewright.engine.cli.model_lines import amount_words, rung_line, telling_rungs, use_line
-from wavewright.reviewer.costs import cost_of
+from wavewright.engine.cli.model_lines import amount_words, noteworthy_rungs, rung_line, use_line
+from wavewright.reviewer.costs import sum_costs
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -42,19 +42,19 @@ class PlanProgress:
         if self._status is not None:
             self._status.stop()
 
-    def use(self, use: ModelUse) -> None:
+    def show_use(self, use: ModelUse) -> None:
         """Take the cost of a model call."""
         self._uses.append(use)
-        self.say(use_line(use))
+        self.print_line(use_line(use))
         if self._status is not None:
-            self._status.update(f"planning … {amount_words(cost_of(self._uses))}")
+            self._status.update(f"planning … {amount_words(sum_costs(self._uses))}")
 
-    def rung(self, record: RungRecord) -> None:
+    def show_rung(self, record: RungRecord) -> None:
         """Take a rung that was tried."""
-        for told in telling_rungs([record]):
-            self.say(rung_line(told))
+        for told in noteworthy_rungs([record]):
+            self.print_line(rung_line(told))
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print a line."""
         if self._status is not None:
             from rich.text import Text

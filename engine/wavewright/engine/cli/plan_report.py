@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.documents import Source
 from wavewright.engine.cli.asking import HOW_TO_ANSWER, question_lines
-from wavewright.engine.cli.model_lines import cost_words, models_of, rung_line, short
+from wavewright.engine.cli.model_lines import cost_words, models_of, one_line, rung_line
 from wavewright.engine.cli.plan_text import plan_as_yaml, plan_json
-from wavewright.engine.job_faults import no_plan
+from wavewright.engine.job_faults import no_plan_error
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.hashing import plan_hash
 from wavewright.planner.rendering import render_json, render_text
 from wavewright.planner.types import Json, JsonObject
-from wavewright.reviewer.costs import cost_of
+from wavewright.reviewer.costs import sum_costs
 
 if TYPE_CHECKING:
     from wavewright.engine.planning_session import PlanReport
     from wavewright.planner.diagnostics import Diagnostic
     from wavewright.planner.models import Plan
-    from wavewright.planner.planning import Planned
+    from wavewright.planner.planning import PlanningResult
 
 _RUNGS_OF_ANSWERS = ("llm", "repaired")
 """Rungs whose plan is the model's last answer."""
 _NO_SOURCE = Source("<the plan>", "")
 
 
-def sound_plan(report: PlanReport) -> Plan | None:
+def valid_plan(report: PlanReport) -> Plan | None:
     """Return the plan, where there is one without an error; a job's own plan may have some."""
     has_errors = any(found.severity == "error" for found in report.planned.diagnostics)
     return None if has_errors else report.planned.plan
@@ -40,9 +40,9 @@ def sound_plan(report: PlanReport) -> Plan | None:
 
 def report_json(report: PlanReport) -> JsonObject:
     """Return the report as one JSON object."""
-    planned, plan = report.planned, sound_plan(report)
-    found, source = _found(report)
-    cost = cost_of(report.uses)
+    planned, plan = report.planned, valid_plan(report)
+    found, source = _shown_diagnostics(report)
+    cost = sum_costs(report.uses)
     models: list[Json] = [*models_of(report.uses)]
     return {
         "plan": plan_json(plan) if plan is not None else None,
@@ -90,27 +90,27 @@ def report_json(report: PlanReport) -> JsonObject:
 
 def report_text(report: PlanReport) -> str:
     """Return the report as text: the plan as YAML with comments below it, or why there is none."""
-    plan = sound_plan(report)
+    plan = valid_plan(report)
     if plan is None:
-        return "".join(f"{line}\n" for line in _no_plan(report))
-    comments = [line for part in _about(report, plan) for line in part.split("\n")]
+        return "".join(f"{line}\n" for line in _no_plan_text(report))
+    comments = [line for part in _plan_comments(report, plan) for line in part.split("\n")]
     return plan_as_yaml(plan) + "".join(f"# {line}".rstrip() + "\n" for line in comments)
 
 
-def _about(report: PlanReport, plan: Plan) -> Iterator[str]:
+def _plan_comments(report: PlanReport, plan: Plan) -> Iterator[str]:
     """Yield what is to be known of a plan beside its text."""
     planned = report.planned
-    yield f"rung    {planned.rung or 'unknown'}{_why_this_rung(planned)}"
+    yield f"rung    {planned.rung or 'unknown'}{_rung_reason(planned)}"
     for record in planned.rungs:
         yield f"        {rung_line(record)}"
-    yield from _cost(report)
+    yield from _cost_comments(report)
     bound = report.bound or plan
     graph = PlanGraph.of(bound)
-    steps, waves = _count(len(bound.steps), "step"), _count(graph.depth, "wave")
+    steps, waves = _counted(len(bound.steps), "step"), _counted(graph.depth, "wave")
     expected = f", about {report.estimate_tokens:,} tokens of models" if report.estimate_tokens else ""
     yield f"plan    {steps} in {waves}, width {graph.width}{expected}"
     yield f"hash    {plan_hash(bound)}"
-    found, source = _found(report)
+    found, source = _shown_diagnostics(report)
     if found:
         yield ""
         yield render_text(found, source)
@@ -121,7 +121,7 @@ def _about(report: PlanReport, plan: Plan) -> Iterator[str]:
         yield render_text(last.diagnostics, last.source)
 
 
-def _why_this_rung(planned: Planned) -> str:
+def _rung_reason(planned: PlanningResult) -> str:
     match planned.rung:
         case "given":
             return ": the job's own plan; no planner is asked"
@@ -131,9 +131,9 @@ def _why_this_rung(planned: Planned) -> str:
             return ""
 
 
-def _no_plan(report: PlanReport) -> Iterator[str]:
+def _no_plan_text(report: PlanReport) -> Iterator[str]:
     planned = report.planned
-    found, source = _found(report)
+    found, source = _shown_diagnostics(report)
     if planned.question is None and planned.cannot_plan is None and found:
         yield render_text(found, source)
         yield ""
@@ -143,19 +143,19 @@ def _no_plan(report: PlanReport) -> Iterator[str]:
         yield from question_lines(planned.question)
         yield f"  = help: {HOW_TO_ANSWER}"
     elif planned.cannot_plan is not None:
-        yield f"the planner says that it cannot be planned: {short(planned.cannot_plan)}"
+        yield f"the planner says that it cannot be planned: {one_line(planned.cannot_plan)}"
     for record in planned.rungs:
         yield f"  {rung_line(record)}"
-    yield from _cost(report)
+    yield from _cost_comments(report)
 
 
-def _cost(report: PlanReport) -> Iterator[str]:
+def _cost_comments(report: PlanReport) -> Iterator[str]:
     if report.uses:
         yield f"model   {', '.join(models_of(report.uses))}"
-        yield f"cost    {cost_words(cost_of(report.uses))}"
+        yield f"cost    {cost_words(sum_costs(report.uses))}"
 
 
-def _found(report: PlanReport) -> tuple[Sequence[Diagnostic], Source]:
+def _shown_diagnostics(report: PlanReport) -> tuple[Sequence[Diagnostic], Source]:
     """Return the diagnostics that are told, and the text that they speak of."""
     planned = report.planned
     if planned.plan is None and planned.attempts:
@@ -163,16 +163,16 @@ def _found(report: PlanReport) -> tuple[Sequence[Diagnostic], Source]:
         return last.diagnostics, last.source
     found = planned.diagnostics
     if planned.plan is None and not planned.rungs and not found:
-        nobody = no_plan(report.goal, _NO_SOURCE)
+        nobody = no_plan_error(report.goal, _NO_SOURCE)
         return nobody.diagnostics, Source(f"job {report.goal.job!r}", "")
     return found, planned.document.source if planned.document is not None else _NO_SOURCE
 
 
-def _question_json(planned: Planned) -> JsonObject | None:
+def _question_json(planned: PlanningResult) -> JsonObject | None:
     if planned.question is None:
         return None
     return {"question": planned.question.question, "options": [*planned.question.options]}
 
 
-def _count(number: int, word: str) -> str:
+def _counted(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"

@@ -17,9 +17,11 @@ from wavewright.planner.types import JsonObject
 if TYPE_CHECKING:
     from yaml import Node, SafeDumper
 
-_PLAIN = re.compile(r"[A-Za-z_](?:[\w .,/()'+-]*[\w.,/()'+-])?", re.ASCII)
+_PLAIN_SCALAR = re.compile(r"[A-Za-z_](?:[\w .,/()'+-]*[\w.,/()'+-])?", re.ASCII)
 """Texts that need no quotes, but for the words below; every other is quoted, so that no reader takes it for more."""
-_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"})
+_YAML_KEYWORDS = frozenset(
+    {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"}
+)
 
 
 def plan_json(plan: Plan) -> JsonObject:
@@ -64,7 +66,7 @@ def _dumper() -> type[SafeDumper]:
             return True
 
     def text_node(_dumper: yaml.SafeDumper, text: str) -> Node:
-        is_plain = _PLAIN.fullmatch(text) is not None and text.lower() not in _WORDS
+        is_plain = _PLAIN_SCALAR.fullmatch(text) is not None and text.lower() not in _YAML_KEYWORDS
         return yaml.ScalarNode("tag:yaml.org,2002:str", text, style=None if is_plain else '"')
 
     PlanDumper.add_representer(str, text_node)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
-from wavewright.engine.cli.model_lines import rung_line, telling_rungs, use_line
+from wavewright.engine.cli.model_lines import noteworthy_rungs, rung_line, use_line
 from wavewright.executor.events import (
     Event,
     GateRecord,
@@ -32,7 +32,7 @@ from wavewright.planner.rendering import printable, printable_json
 from wavewright.reviewer.failed_attempts import frame_line
 
 if TYPE_CHECKING:
-    from wavewright.engine.cli.at_work import AtWork
+    from wavewright.engine.cli.at_work import ModelLookup
     from wavewright.reviewer.records import Package
 
 
@@ -45,7 +45,7 @@ class Progress(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def recall(self, events: Sequence[Event]) -> None:
+    def replay(self, events: Sequence[Event]) -> None:
         """Take the events that a resumed run has journaled before."""
         ...
 
@@ -53,7 +53,7 @@ class Progress(Protocol):
         """Take one event, after it was journaled."""
         ...
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Show a line that is no event."""
         ...
 
@@ -61,7 +61,7 @@ class Progress(Protocol):
         """Return a context in which the terminal is free for a question."""
         ...
 
-    def conclude(self, package: Package, files: Sequence[Path]) -> None:
+    def print_result(self, package: Package, files: Sequence[Path]) -> None:
         """Show the outcome."""
         ...
 
@@ -83,19 +83,19 @@ class PlainProgress:
     ) -> None:
         self._redirection.close()
 
-    def recall(self, events: Sequence[Event]) -> None:
+    def replay(self, events: Sequence[Event]) -> None:
         """Say how far the run was."""
         done = len(
             {event.step for event in events if isinstance(event, StepFinished) and event.status in SUCCESSES}
         )
-        self.say(f"resuming: {done} step{'' if done == 1 else 's'} done before")
+        self.print_line(f"resuming: {done} step{'' if done == 1 else 's'} done before")
 
     def show(self, event: Event) -> None:
         """Print what is worth a line."""
-        for line in lines_of(event):
-            self.say(line)
+        for line in event_lines(event):
+            self.print_line(line)
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print a line."""
         _write(sys.stderr, text)
 
@@ -104,16 +104,16 @@ class PlainProgress:
         """Lines are in nobody's way."""
         yield
 
-    def conclude(self, package: Package, files: Sequence[Path]) -> None:
+    def print_result(self, package: Package, files: Sequence[Path]) -> None:
         """Print the outcome to standard output."""
         self._redirection.close()
-        print_outcome(package, files)
+        print_package(package, files)
 
 
 class QuietProgress(PlainProgress):
     """Nothing but the outcome, and what a person must know."""
 
-    def recall(self, events: Sequence[Event]) -> None:
+    def replay(self, events: Sequence[Event]) -> None:
         """Say nothing."""
 
     def show(self, event: Event) -> None:
@@ -130,7 +130,7 @@ class JsonProgress(PlainProgress):
         kind, body = encode(event)
         self._print({"kind": kind, **json.loads(body)})
 
-    def conclude(self, package: Package, files: Sequence[Path]) -> None:
+    def print_result(self, package: Package, files: Sequence[Path]) -> None:
         """Print the outcome as the last line."""
         self._print(
             {
@@ -145,7 +145,7 @@ class JsonProgress(PlainProgress):
         _write(self._out, printable_json(body))
 
 
-def progress_for(*, as_json: bool, is_quiet: bool = False, at_work: AtWork | None = None) -> Progress:
+def progress_for(*, as_json: bool, is_quiet: bool = False, at_work: ModelLookup | None = None) -> Progress:
     """Return the watcher that fits: JSON or quiet where asked for, a live table on a terminal, lines elsewhere.
 
     `at_work` tells the live table which model a phase waits for.
@@ -161,7 +161,7 @@ def progress_for(*, as_json: bool, is_quiet: bool = False, at_work: AtWork | Non
     return PlainProgress()
 
 
-def print_outcome(package: Package, files: Sequence[Path]) -> None:
+def print_package(package: Package, files: Sequence[Path]) -> None:
     """Print a package's summary and where its files are."""
     from wavewright.engine.cli.result_view import summary_text
 
@@ -169,7 +169,7 @@ def print_outcome(package: Package, files: Sequence[Path]) -> None:
     sys.stdout.write(f"{summary_text(package)}\n{where}")
 
 
-def lines_of(event: Event) -> Iterator[str]:
+def event_lines(event: Event) -> Iterator[str]:
     """Yield the lines that an event is worth in a log for people."""
     match event:
         case RunStarted():
@@ -195,7 +195,7 @@ def lines_of(event: Event) -> Iterator[str]:
         case ModelCalled(use=use) if use.index is None or use.outcome != "answered":
             yield f"  {use_line(use)}"
         case RungTaken(rung=rung):
-            yield from (f"  {rung_line(record)}" for record in telling_rungs([rung]))
+            yield from (f"  {rung_line(record)}" for record in noteworthy_rungs([rung]))
         case ItemFinished() | _:
             return
 
@@ -221,7 +221,7 @@ def gate_lines(records: Sequence[GateRecord]) -> list[str]:
     """Return one line a gate that did not pass, however many items it stopped, and one with what would mend it."""
     red: dict[str, list[GateRecord]] = {}
     for record in records:
-        if record.is_red:
+        if record.has_failed:
             red.setdefault(record.gate, []).append(record)
     lines: list[str] = []
     for gate, stopped in red.items():

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import project_settings, warn_of_foreign_job
-from wavewright.engine.input_changes import InputChanges
-from wavewright.engine.job_faults import no_plan
-from wavewright.engine.jobs import read_order
+from wavewright.engine.input_changes import InputOverrides
+from wavewright.engine.job_faults import no_plan_error
+from wavewright.engine.jobs import resolve_job_file
 from wavewright.planner.rendering import printable_json
 
 if TYPE_CHECKING:
-    from wavewright.engine.rehearsal import NoAnswer, RehearsalReport
+    from wavewright.engine.rehearsal import NoStubOutput, SimulationReport
     from wavewright.planner.types import Schedule
 
 
 @dataclass(frozen=True, slots=True)
-class RehearsalOptions:
+class SimulationOptions:
     """What the command line says."""
 
     job: Path
@@ -29,44 +29,44 @@ class RehearsalOptions:
     schedule: Schedule | None
     seed: int
     fixtures: Path | None
-    inputs: InputChanges = field(default_factory=InputChanges)
+    inputs: InputOverrides = field(default_factory=InputOverrides)
 
 
-def rehearse(options: RehearsalOptions, *, output_format: str, output: Path | None) -> int:
+def simulate(options: SimulationOptions, *, output_format: str, output: Path | None) -> int:
     """Print what a rehearsal found, or write it to a file."""
-    from wavewright.engine.rehearsal import NoAnswer
-    from wavewright.engine.rehearsal import rehearse as rehearse_order
+    from wavewright.engine.rehearsal import NoStubOutput
+    from wavewright.engine.rehearsal import simulate as rehearse_order
 
     if output_format not in ("text", "json"):
         msg = f"a rehearsal has no form {output_format!r}"
         raise CommandError(msg, hint="use --format text or --format json with --stubs")
     warn_of_foreign_job(options.job)
     settings = project_settings(options.job)
-    order = read_order(options.job, options.plan, settings, options.inputs)
+    order = resolve_job_file(options.job, options.plan, settings, options.inputs)
     if order.draft is None:
-        raise no_plan(order.goal, order.source)
+        raise no_plan_error(order.goal, order.source)
     if (schedule := options.schedule or settings.schedule) is not None:
         order = order.with_schedule(schedule)
     try:
         report = rehearse_order(order, settings, seed=options.seed, fixtures=options.fixtures)
-    except NoAnswer as error:
-        raise _unanswered(error) from error
-    text = _render(report, output_format)
+    except NoStubOutput as error:
+        raise _no_stub_error(error) from error
+    text = _render_simulation(report, output_format)
     if output is None:
         sys.stdout.write(text)
     else:
-        _write(text, output)
+        _write_simulation(text, output)
     return exit_codes.NEGATIVE if report.faults else exit_codes.OK
 
 
-def refuse_without_stubs(*, seed: int | None, fixtures: Path | None) -> None:
+def reject_stub_options(*, seed: int | None, fixtures: Path | None) -> None:
     """Raise an error where an option is given that only a rehearsal has."""
     for name, value in (("--seed", seed), ("--fixtures", fixtures)):
         if value is not None:
             raise CommandError(f"{name} is for rehearsals only", hint="add --stubs")
 
 
-def refuse_with_stubs(*, out: Path | None, run: str | None, patch: Path | None) -> None:
+def reject_options_with_stubs(*, out: Path | None, run: str | None, patch: Path | None) -> None:
     """Raise an error where an option is given that a rehearsal has not."""
     for name, value in (("--out", out), ("--run", run), ("--patch", patch)):
         if value is not None:
@@ -75,7 +75,7 @@ def refuse_with_stubs(*, out: Path | None, run: str | None, patch: Path | None) 
             )
 
 
-def _render(report: RehearsalReport, output_format: str) -> str:
+def _render_simulation(report: SimulationReport, output_format: str) -> str:
     from wavewright.engine.rehearsal import as_json, as_text
 
     if output_format == "json":
@@ -83,7 +83,7 @@ def _render(report: RehearsalReport, output_format: str) -> str:
     return as_text(report)
 
 
-def _write(text: str, output: Path) -> None:
+def _write_simulation(text: str, output: Path) -> None:
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -93,7 +93,7 @@ def _write(text: str, output: Path) -> None:
     sys.stdout.write(f"wrote {output}\n")
 
 
-def _unanswered(error: NoAnswer) -> CommandError:
+def _no_stub_error(error: NoStubOutput) -> CommandError:
     """Return the error of a tool whose output nobody can make up, to be raised."""
     given = f"give its outputs with --fixtures FILE, where FILE says '{error.tool}: …'"
     if error.pattern is None:

@@ -15,7 +15,7 @@ from wavewright.reviewer.values import visible
 if TYPE_CHECKING:
     from wavewright.reviewer.records import Package
 
-MAX_CHARS: Final = 20_000
+MAX_MARKDOWN_CHARS: Final = 20_000
 """Characters that are rendered; the package holds the whole."""
 _MARKDOWN = re.compile(
     r"^(?:#{1,6} |[-*+] |\d+\. |> |```|\|.*\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)", re.MULTILINE
@@ -38,7 +38,7 @@ def rendered_result(package: Package) -> Sequence[str] | None:
     from rich.padding import Padding
 
     console = Console(file=sys.stdout)
-    cut = text[:MAX_CHARS]
+    cut = text[:MAX_MARKDOWN_CHARS]
     # No hyperlinks: a terminal would show their text and hide where they lead.
     markdown = Markdown(visible(cut), hyperlinks=False)
     with console.capture() as capture:

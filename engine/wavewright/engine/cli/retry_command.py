@@ -11,12 +11,12 @@ from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.project import project_settings
 from wavewright.engine.cli.stored_runs import load_run
 from wavewright.engine.context import RetryRequest, RunRequest
-from wavewright.engine.input_changes import InputChanges
-from wavewright.engine.target_waves import waves_of
+from wavewright.engine.input_changes import InputOverrides
+from wavewright.engine.target_waves import target_waves
 from wavewright.executor.events import RunFinished
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.goals import Goal
-from wavewright.planner.suggestions import choice
+from wavewright.planner.suggestions import suggest_name
 from wavewright.planner.types import RunId, StepId
 
 
@@ -39,20 +39,24 @@ def retry_request(
     state = fold(events)
     if state.started is None or not isinstance(events[-1], RunFinished) or state.is_interrupted:
         raise CommandError(f"run {found!r} has not ended", hint=f"go on with: wavewright resume {found}")
-    if waves_of(state) is not None:
+    if target_waves(state) is not None:
         raise CommandError(
             f"run {found!r} has several targets",
             hint=f"`wavewright show {found}` lists their runs: retry one of them",
         )
-    _refuse_unknown(found, state, start)
+    _check_retryable(found, state, start)
     goal = Goal.model_validate(state.started.goal)
-    given = InputChanges(single=tuple(inputs)).applied(goal.inputs, goal.inputs_schema) if inputs else {}
+    given = (
+        InputOverrides(assignments=tuple(inputs)).applied(goal.inputs, goal.inputs_schema) if inputs else {}
+    )
     retry = RetryRequest(found, None if start is None else StepId(start), given)
     return RunRequest(retry=retry, concurrency=concurrency, output_dir=output)
 
 
-def _refuse_unknown(run: RunId, state: RunState, start: str | None) -> None:
+def _check_retryable(run: RunId, state: RunState, start: str | None) -> None:
     steps = state.plan.get("steps") if state.plan is not None else None
     names = [str(step["id"]) for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
     if start is not None and start not in names:
-        raise CommandError(f"run {run!r} has no step {start!r}", hint=choice(start, names, what="its steps"))
+        raise CommandError(
+            f"run {run!r} has no step {start!r}", hint=suggest_name(start, names, what="its steps")
+        )

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from wavewright.engine.approvals import WANTED
+from wavewright.engine.approvals import APPROVAL_WANTED
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.cli.approving import approver_of
-from wavewright.engine.cli.asking import asker_of
-from wavewright.engine.cli.at_work import models_at_work
-from wavewright.engine.cli.dates import instant_of
+from wavewright.engine.cli.approving import approver_for
+from wavewright.engine.cli.asking import asker_for
+from wavewright.engine.cli.at_work import model_lookup
+from wavewright.engine.cli.dates import parse_instant
 from wavewright.engine.cli.failures import CommandError, print_error
-from wavewright.engine.cli.interrupting import Interruption
+from wavewright.engine.cli.interrupting import InterruptHandler
 from wavewright.engine.cli.progress import Progress, progress_for
 from wavewright.engine.cli.project import (
     from_root,
@@ -30,11 +30,11 @@ from wavewright.engine.cli.project import (
 )
 from wavewright.engine.cli.stored_runs import find_run
 from wavewright.engine.context import RunContext, RunRequest
-from wavewright.engine.input_changes import InputChanges
+from wavewright.engine.input_changes import InputOverrides
 from wavewright.engine.owned_runs import job_of_run
 from wavewright.engine.pipeline import PipelineRun
 from wavewright.engine.session import run_request
-from wavewright.engine.target_waves import COMPLETED, FAILED, STARTED
+from wavewright.engine.target_waves import TARGET_COMPLETED, TARGET_FAILED, TARGET_STARTED
 from wavewright.executor.events import Event, Noted, RunFinished
 from wavewright.planner.rendering import printable
 from wavewright.planner.types import RunId
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class People:
+class Respondents:
     """Whoever answers for the user in a run."""
 
     approver: Approver
     asker: Asker
 
 
-def read_request(
+def run_request_of(
     *,
     job: Path,
     plan: Path | None,
@@ -62,7 +62,7 @@ def read_request(
     concurrency: int | None,
     as_of: str | None,
     output: Path | None,
-    inputs: InputChanges,
+    inputs: InputOverrides,
 ) -> RunRequest:
     """Return the request that the options of `run` make.
 
@@ -74,7 +74,7 @@ def read_request(
         plan_file=plan,
         schedule=schedule,
         concurrency=concurrency,
-        as_of=instant_of(as_of),
+        as_of=parse_instant(as_of),
         output_dir=output,
         inputs=inputs,
     )
@@ -90,11 +90,11 @@ def resume_request(run: str | None, *, concurrency: int | None, output: Path | N
     settings = project_settings()
     if not has_journal(settings):
         raise no_journal(settings)
-    found = anyio.run(_find_own_run, run, settings)
+    found = anyio.run(_find_resumable_run, run, settings)
     return RunRequest(run=found, concurrency=concurrency, output_dir=output)
 
 
-def run(
+def execute_request(
     request: RunRequest, *, approve: str, answers: Sequence[str], as_json: bool, is_quiet: bool = False
 ) -> int:
     """Run or resume, show what happens, and return the exit code.
@@ -112,20 +112,20 @@ def run(
         output_dir=from_root(request.output_dir, settings),
     )
     notes = project_notes(settings, request.job_file)
-    progress = progress_for(as_json=as_json, is_quiet=is_quiet, at_work=models_at_work(settings))
-    interruption = Interruption(progress.say)
+    progress = progress_for(as_json=as_json, is_quiet=is_quiet, at_work=model_lookup(settings))
+    interruption = InterruptHandler(progress.print_line)
     try:
         with progress, contextlib.chdir(settings.root):  # where tools run
             for line in notes:
-                progress.say(line)
-            people = People(
-                approver_of(approve, progress, interruption), asker_of(answers, progress, interruption)
+                progress.print_line(line)
+            people = Respondents(
+                approver_for(approve, progress, interruption), asker_for(answers, progress, interruption)
             )
             outcome = anyio.run(_run, request, settings, progress, interruption, people)
             if outcome.context.package is not None:
-                progress.conclude(outcome.context.package, outcome.context.files)
+                progress.print_result(outcome.context.package, outcome.context.files)
     except KeyboardInterrupt:
-        return _interrupted(interruption.run)
+        return _report_interrupted(interruption.run)
     except FileNotWrittenError as error:
         hint = (
             f"every result is journaled; go on with: wavewright resume {error.path.parent.name} --output DIR"
@@ -135,23 +135,27 @@ def run(
 
 
 async def _run(
-    request: RunRequest, settings: Settings, progress: Progress, interruption: Interruption, people: People
+    request: RunRequest,
+    settings: Settings,
+    progress: Progress,
+    interruption: InterruptHandler,
+    people: Respondents,
 ) -> PipelineRun[RunContext]:
     def on_event(event: Event) -> None:
-        interruption.watch(event)
+        interruption.observe(event)
         progress.show(event)
         if (line := _target_line(event)) is not None:
-            progress.say(line)
+            progress.print_line(line)
 
     async with open_journal(settings) as journal:
-        _refuse_unusable(request.output_dir or settings.output_dir)
+        _check_output_folder(request.output_dir or settings.output_dir)
         if request.run is not None:
             events = await journal.load(request.run)
-            _refuse_unbegun(request.run, events)
-            _refuse_finished(request.run, events)
-            progress.recall(events)
+            _check_started(request.run, events)
+            _check_unfinished(request.run, events)
+            progress.replay(events)
             interruption.run = request.run
-        with interruption.taking_signals():
+        with interruption.handle_signals():
             return await run_request(
                 request,
                 settings=settings,
@@ -159,17 +163,17 @@ async def _run(
                 approver=people.approver,
                 asker=people.asker,
                 on_event=on_event,
-                stopper=interruption.stopper,
+                stopper=interruption.cancellation,
             )
 
 
-def _refuse_unbegun(run_id: RunId, events: Sequence[Event]) -> None:
+def _check_started(run_id: RunId, events: Sequence[Event]) -> None:
     if not events:
         msg = f"run {run_id!r} has not begun; it belongs to a job that waits for a daemon"
         raise CommandError(msg, hint="`wavewright daemon` takes it up")
 
 
-async def _find_own_run(prefix: str | None, settings: Settings) -> RunId:
+async def _find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
     """Return a run that belongs to no daemon's job: such a job would not learn that its run goes on."""
     from wavewright.executor.stores import open_stores
 
@@ -184,14 +188,14 @@ async def _find_own_run(prefix: str | None, settings: Settings) -> RunId:
     return run
 
 
-def _refuse_finished(run_id: RunId, events: Sequence[Event]) -> None:
+def _check_unfinished(run_id: RunId, events: Sequence[Event]) -> None:
     last = events[-1] if events else None
     if isinstance(last, RunFinished) and last.status != "interrupted":
         msg = f"run {run_id!r} has ended ({last.status.replace('_', ' ')}); there is nothing to resume"
         raise CommandError(msg, hint=f"`wavewright retry {run_id}` repeats what failed, as a new run")
 
 
-def _refuse_unusable(folder: Path) -> None:
+def _check_output_folder(folder: Path) -> None:
     """Raise an error where the folder cannot come to be, before anything is called for it."""
     existing = next((place for place in (folder, *folder.absolute().parents) if place.exists()), folder)
     if not existing.is_dir():
@@ -208,10 +212,10 @@ def _exit_code(outcome: PipelineRun[RunContext]) -> int:
     if context.state.is_interrupted:
         last = context.state.notes[-1] if context.state.notes else None
         if last is not None and last.topic == "question":
-            return _unanswered(context.run)
-        if last is not None and last.topic == WANTED:
-            return _unapproved(context.run)
-        return _interrupted(context.run)
+            return _report_unanswered(context.run)
+        if last is not None and last.topic == APPROVAL_WANTED:
+            return _report_unapproved(context.run)
+        return _report_interrupted(context.run)
     finished = context.state.finished
     if finished is not None and context.package is None and finished.status == "achieved":
         return exit_codes.OK
@@ -224,7 +228,7 @@ def _exit_code(outcome: PipelineRun[RunContext]) -> int:
 
 def _target_line(event: Event) -> str | None:
     """Return what is said of one of several targets."""
-    if not isinstance(event, Noted) or event.topic not in {STARTED, COMPLETED, FAILED}:
+    if not isinstance(event, Noted) or event.topic not in {TARGET_STARTED, TARGET_COMPLETED, TARGET_FAILED}:
         return None
     target, run = printable(str(event.body["target"])), str(event.body["run"])
     match event.topic:
@@ -238,7 +242,7 @@ def _target_line(event: Event) -> str | None:
             return f"target {target}: failed: {printable(str(event.body.get('reason', '')))}"
 
 
-def _interrupted(run: RunId | None) -> int:
+def _report_interrupted(run: RunId | None) -> int:
     if run is None:
         print_error("interrupted before the run began")
     else:
@@ -246,13 +250,13 @@ def _interrupted(run: RunId | None) -> int:
     return exit_codes.INTERRUPTED
 
 
-def _unanswered(run: RunId) -> int:
+def _report_unanswered(run: RunId) -> int:
     hint = f"go on with: wavewright resume {run} --answer TEXT"
     print_error(f"run {run} waits for the answer to its planner's question", hint)
     return exit_codes.INTERRUPTED
 
 
-def _unapproved(run: RunId) -> int:
+def _report_unapproved(run: RunId) -> int:
     hint = f"`wavewright decisions {run}` shows it; then: wavewright answer {run} approve; wavewright resume {run}"
     print_error(f"run {run} waits for a person's word", hint)
     return exit_codes.INTERRUPTED

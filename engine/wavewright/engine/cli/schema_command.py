@@ -9,18 +9,18 @@ from pathlib import Path
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 
-WRITTEN_BY_PEOPLE = ("plan", "job", "goal", "settings", "worker")
+AUTHORED_SCHEMAS = ("plan", "job", "goal", "settings", "worker")
 """Documents that are written in an editor."""
 
 
-def give_schema(name: str | None, folder: Path | None) -> int:
+def print_schema(name: str | None, folder: Path | None) -> int:
     """Print a published JSON Schema, or write it, or all that people write, into a folder.
 
     Raises:
         CommandError: there is neither a name nor a folder, or the folder cannot be written.
     """
     if folder is not None:
-        names = WRITTEN_BY_PEOPLE if name is None else (name,)
+        names = AUTHORED_SCHEMAS if name is None else (name,)
         try:
             write_schemas(folder, names)
         except OSError as error:
@@ -32,11 +32,11 @@ def give_schema(name: str | None, folder: Path | None) -> int:
         sys.stdout.write(schema_text(name))
     else:
         msg = "no schema is named"
-        raise CommandError(msg, hint=f"name one of {', '.join(WRITTEN_BY_PEOPLE)}, or give --out DIR for all")
+        raise CommandError(msg, hint=f"name one of {', '.join(AUTHORED_SCHEMAS)}, or give --out DIR for all")
     return exit_codes.OK
 
 
-def write_schemas(folder: Path, names: tuple[str, ...] = WRITTEN_BY_PEOPLE) -> int:
+def write_schemas(folder: Path, names: tuple[str, ...] = AUTHORED_SCHEMAS) -> int:
     """Write schemas into a folder, one file each, and return how many.
 
     Raises:
@@ -71,6 +71,6 @@ def _schema(name: str) -> object:
         from wavewright.tools.workers.specs import WorkerSpec
 
         return published_schema(WorkerSpec, "worker", "A tool that is a language model, in config/workers")
-    from wavewright.planner.schema import schema_of
+    from wavewright.planner.schema import document_schema
 
-    return schema_of(name)
+    return document_schema(name)

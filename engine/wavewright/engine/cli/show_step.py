@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from wavewright.config.settings import Settings
-from wavewright.engine.clean_tools import redactor_of
+from wavewright.engine.clean_tools import known_secrets_redactor
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.failures import CommandError
 from wavewright.engine.cli.model_lines import use_line
@@ -24,22 +24,27 @@ from wavewright.executor.events import (
     ModelCalled,
     StepFinished,
 )
-from wavewright.executor.journaled import told_events
+from wavewright.executor.journaled import redacted_events
 from wavewright.executor.state import SUCCESSES, RunState, fold
-from wavewright.planner.memory import Question
+from wavewright.planner.memory import ModelQuestion
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.rendering import cut_middle, printable, printable_json
-from wavewright.planner.suggestions import choice
+from wavewright.planner.suggestions import suggest_name
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.assessment import run_instant
 from wavewright.reviewer.calls import params_of_call
 from wavewright.reviewer.failed_attempts import frame_line
 from wavewright.reviewer.times import duration_text, iso_of_epoch
 
-_MOST_ITEMS = 20
-_MOST_CHARS = 8_000
+_MAX_ITEMS = 20
+_MAX_CHARS = 8_000
 """Characters of one value, prompt or answer that are printed; with `--format json` all of it is."""
-_TEXTS = {"traceback": "traceback", "stdout": "standard output", "stderr": "standard error", "log": "log"}
+_LOG_STREAMS = {
+    "traceback": "traceback",
+    "stdout": "standard output",
+    "stderr": "standard error",
+    "log": "log",
+}
 
 
 @dataclass(slots=True)
@@ -52,7 +57,7 @@ class _StepView:
     """Each call: its item, its resolved parameters, how it ended."""
     attempts: list[AttemptLogged] = field(default_factory=list[AttemptLogged])
     uses: list[ModelCalled] = field(default_factory=list[ModelCalled])
-    asked: list[tuple[Question, str]] = field(default_factory=list[tuple[Question, str]])
+    asked: list[tuple[ModelQuestion, str]] = field(default_factory=list[tuple[ModelQuestion, str]])
     """What models were asked, and what they answered."""
 
 
@@ -66,15 +71,15 @@ def show_step(run: str | None, step: str, *, output_format: str) -> int:
         raise CommandError(f"a step cannot be shown as {output_format}", hint="give --format text or json")
     settings = project_settings()
     found, journaled = anyio.run(load_run, settings, run)
-    events = told_events(journaled)
+    events = redacted_events(journaled)
     state = fold(events)
     plan = _plan_of(state)
-    view = _view(plan, _step_of(plan, step, found), state, events)
+    view = _step_view(plan, _step_of(plan, step, found), state, events)
     if output_format == "json":
-        body = redactor_of(settings).redact_json(_json(found, view))
+        body = known_secrets_redactor(settings).redact_json(_step_json(found, view))
         sys.stdout.write(printable_json(body, indent=2) + "\n")
     else:
-        _write(_lines(view, settings))
+        _write(_step_lines(view, settings))
     return exit_codes.OK
 
 
@@ -85,7 +90,7 @@ def show_logs(run: str | None, *, step: str | None, output_format: str) -> int:
         CommandError: the run has no such step.
     """
     found, events = anyio.run(load_run, project_settings(), run)
-    told = told_events(events)
+    told = redacted_events(events)
     if step is not None:
         _step_of(_plan_of(fold(told)), step, found)
     logged = [event for event in told if isinstance(event, AttemptLogged) and step in (None, event.step)]
@@ -112,11 +117,11 @@ def _step_of(plan: Plan, step: str, run: RunId) -> Step:
     for one in plan.steps:
         if one.id == step:
             return one
-    hint = choice(step, [one.id for one in plan.steps], what="its steps")
+    hint = suggest_name(step, [one.id for one in plan.steps], what="its steps")
     raise CommandError(f"run {run!r} has no step {step!r}", hint=hint)
 
 
-def _view(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> _StepView:
+def _step_view(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> _StepView:
     ending = state.steps.get(step.id)
     now = run_instant(state)
     items = state.items.get(step.id)
@@ -133,7 +138,7 @@ def _view(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> _
                 view.attempts.append(event)
             case ModelCalled() if event.use.step == step.id:
                 view.uses.append(event)
-            case AnswerKept(question=Question() as question) if question.step == step.id:
+            case AnswerKept(question=ModelQuestion() as question) if question.step == step.id:
                 view.asked.append((question, _answer_text(event.answer)))
             case _:
                 pass
@@ -148,7 +153,7 @@ def _answer_text(answer: JsonObject) -> str:
     return printable_json(parts, indent=2)
 
 
-def _json(run: RunId, view: _StepView) -> JsonObject:
+def _step_json(run: RunId, view: _StepView) -> JsonObject:
     calls: list[Json] = [
         {"index": index, "params": params, "ending": to_json(ending)} for index, params, ending in view.calls
     ]
@@ -174,7 +179,7 @@ def _json(run: RunId, view: _StepView) -> JsonObject:
     }
 
 
-def _lines(view: _StepView, settings: Settings) -> Iterator[str]:
+def _step_lines(view: _StepView, settings: Settings) -> Iterator[str]:
     ending = view.ending
     yield f"step {view.step.id}  tool {view.step.tool}  {_status(ending)}"
     if ending is not None and ending.started is not None:
@@ -185,8 +190,8 @@ def _lines(view: _StepView, settings: Settings) -> Iterator[str]:
         yield f"error ({ending.error.kind}): {ending.error.message}"
         yield from (f"  at {frame_line(frame)}" for frame in ending.error.frames)
         yield from [f"  = help: {ending.error.hint}"] if ending.error.hint else []
-    redact = redactor_of(settings).redact_json
-    for index, params, call in view.calls[:_MOST_ITEMS]:
+    redact = known_secrets_redactor(settings).redact_json
+    for index, params, call in view.calls[:_MAX_ITEMS]:
         item = "" if index is None else f" of item {index} ({call.status})"
         yield from ["", f"Parameters{item}"]
         yield from _value_lines(redact(params)) if params is not None else ["  (they can no longer be made)"]
@@ -195,8 +200,8 @@ def _lines(view: _StepView, settings: Settings) -> Iterator[str]:
             yield from _value_lines(redact(call.output))
         elif index is not None and call.error is not None:
             yield f"  error ({call.error.kind}): {call.error.message}"
-    if len(view.calls) > _MOST_ITEMS:
-        yield f"… and {len(view.calls) - _MOST_ITEMS} items more; `--format json` has them"
+    if len(view.calls) > _MAX_ITEMS:
+        yield f"… and {len(view.calls) - _MAX_ITEMS} items more; `--format json` has them"
     for attempt in view.attempts:
         yield ""
         yield from _attempt_lines(attempt)
@@ -219,7 +224,7 @@ def _status(ending: StepFinished | None) -> str:
 def _attempt_lines(event: AttemptLogged) -> Iterator[str]:
     item = "" if event.index is None else f"[{event.index}]"
     yield f"{event.step}{item}, attempt {event.attempt}"
-    for name, title in _TEXTS.items():
+    for name, title in _LOG_STREAMS.items():
         if text := getattr(event, name):
             yield f"  {title}"
             yield from (f"    {line}" for line in text.rstrip("\n").splitlines())
@@ -232,7 +237,7 @@ def _value_lines(value: Json) -> Iterator[str]:
 
 
 def _indented(text: str) -> Iterator[str]:
-    yield from (f"  {line}" for line in cut_middle(text, _MOST_CHARS).splitlines() or [""])
+    yield from (f"  {line}" for line in cut_middle(text, _MAX_CHARS).splitlines() or [""])
 
 
 def _write(lines: Iterator[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavewright.engine.cli.project import has_journal, no_journal, open_journal
-from wavewright.engine.owned_runs import runs_of_targets
+from wavewright.engine.owned_runs import target_runs
 from wavewright.executor.state import fold
 
 if TYPE_CHECKING:
@@ -28,17 +28,17 @@ async def find_run(journal: Journal, prefix: str | None) -> RunId:
     """
     if prefix is None:
         rows = await journal.list_runs()
-        return await _whole_job(journal, rows) if rows else await journal.find_run("")
+        return await _root_of_newest(journal, rows) if rows else await journal.find_run("")
     return await journal.find_run(prefix)
 
 
-async def _whole_job(journal: Journal, rows: Sequence[RunRow]) -> RunId:
+async def _root_of_newest(journal: Journal, rows: Sequence[RunRow]) -> RunId:
     """Return the newest run, or the run of the job that it is a target of."""
     newest = rows[0]
     for row in rows[1:]:
         # The run of a target is named after its job's, which lists it.
         is_named = newest.job.startswith(f"{row.job}: ")
-        if is_named and newest.run in runs_of_targets(fold(await journal.load(row.run))):
+        if is_named and newest.run in target_runs(fold(await journal.load(row.run))):
             return row.run
     return newest.run
 

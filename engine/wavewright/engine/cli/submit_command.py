@@ -22,29 +22,29 @@ from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus
 from wavewright.engine.bus.errors import BusError, BusMisconfigured
 from wavewright.engine.bus.topology import REASON_HEADER
-from wavewright.engine.bus.watcher import Watcher
+from wavewright.engine.bus.watcher import Subscription
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.cli.broker import reached_bus, told_of_bus
+from wavewright.engine.cli.broker import command_error_of_bus, open_command_bus
 from wavewright.engine.cli.checking import CheckOptions, check_plan
 from wavewright.engine.cli.failures import CommandError, print_error
 from wavewright.engine.cli.project import project_settings, warn_of_foreign_job
-from wavewright.engine.cli.tail_command import envelope_in, show
-from wavewright.engine.daemon.faults import refuse_no_broker
+from wavewright.engine.cli.tail_command import envelope_in, print_envelope
+from wavewright.engine.daemon.faults import check_broker_configured
 from wavewright.engine.document_kinds import is_job, is_template
-from wavewright.engine.inline_jobs import read_inline_order
-from wavewright.engine.input_changes import InputChanges
-from wavewright.engine.jobs import order_of, read_file
-from wavewright.engine.messages.encoding import Address, encode
+from wavewright.engine.inline_jobs import resolve_inline_job
+from wavewright.engine.input_changes import InputOverrides
+from wavewright.engine.jobs import read_file, resolve_job
+from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.fields import UUID_PATTERN
 from wavewright.engine.messages.requests import JobRequest
 from wavewright.engine.operations.definitions import daemon_user_of
-from wavewright.executor.job_store.records import JobId, MessageId, Outgoing
+from wavewright.executor.job_store.records import JobId, MessageId, OutgoingMessage
 from wavewright.planner.rendering import printable, render_text
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package
 from wavewright.reviewer.summary import render_summary
 
-ENDS = {
+END_EXIT_CODES = {
     "JOB_COMPLETED": exit_codes.OK,
     "JOB_PARTIALLY_COMPLETED": exit_codes.NEGATIVE,
     "JOB_FAILED": exit_codes.NEGATIVE,
@@ -52,7 +52,7 @@ ENDS = {
 """Statuses after which nothing more comes."""
 
 
-PACKAGE_SECONDS: Final = 2.0
+PACKAGE_TIMEOUT: Final = 2.0
 """How long a package is waited for after the end of its job was told: the two may come in any order."""
 
 
@@ -60,10 +60,10 @@ PACKAGE_SECONDS: Final = 2.0
 class Submission:
     """What is to be sent, and what is wanted then."""
 
-    message: Outgoing
+    message: OutgoingMessage
     job: str
     waits: bool
-    most: float
+    max_seconds: float
     """Seconds that it is waited for."""
     as_json: bool
 
@@ -76,7 +76,7 @@ def submit(
     waits: bool,
     most: float | None,
     as_json: bool,
-    inputs: InputChanges,
+    inputs: InputOverrides,
 ) -> int:
     """Check a job, send it, and return the exit code: that of its end where it is waited for, at most so many seconds.
 
@@ -90,24 +90,24 @@ def submit(
         raise CommandError("--timeout says how long --wait waits", hint="give --wait, too")
     warn_of_foreign_job(job)
     settings = project_settings(job)
-    refuse_no_broker(settings)
-    refuse_sender(sender, settings.daemon)
+    check_broker_configured(settings)
+    check_sender(sender, settings.daemon)
     if job_id is not None and not re.fullmatch(UUID_PATTERN, job_id):
         raise CommandError(f"{job_id!r} is no UUID", hint="leave --id out, and one is made")
-    document = portable(read_file(job), job, settings)
+    document = portable_job(read_file(job), job, settings)
     # What would fail at the daemon for its own sake fails here, where its author sits.
-    read_inline_order(document, settings)
+    resolve_inline_job(document, settings)
     if _print_faults(CheckOptions(job, inputs=inputs)):
         return exit_codes.NEGATIVE
     document = _with_inputs(document, job, settings, inputs)
     # A message holds ids in lower case, whatever they were typed in.
     own = (job_id or str(uuid4())).lower()
-    message = _message(document, own, sender, settings)
+    message = _job_message(document, own, sender, settings)
     submission = Submission(message, own, waits, inf if most is None else most, as_json)
     try:
         return anyio.run(_send, submission, settings)
     except BusError as error:
-        raise told_of_bus(error) from error
+        raise command_error_of_bus(error) from error
     except KeyboardInterrupt:
         print_error("interrupted", f"the job goes on; look at it with: wavewright tail {submission.job}")
         return exit_codes.INTERRUPTED
@@ -130,20 +130,20 @@ def _print_faults(options: CheckOptions) -> bool:
     return True
 
 
-def _with_inputs(document: Document, file: Path, settings: Settings, inputs: InputChanges) -> Document:
+def _with_inputs(document: Document, file: Path, settings: Settings, inputs: InputOverrides) -> Document:
     """Return a job's document with the inputs that the command line gives."""
     if not inputs:
         return document
     if not isinstance(document.value, dict) or is_template(document):
         raise CommandError("a goal template has no inputs", place=str(file), hint="write a job that names it")
-    order = order_of(read_file(file), file, None, settings, inputs=inputs)
+    order = resolve_job(read_file(file), file, None, settings, inputs=inputs)
     given = document.value.get("inputs")
     named = order.draft.plan.inputs if order.draft else ()
     changed = inputs.applied(given if isinstance(given, dict) else {}, order.goal.inputs_schema, named)
     return Document({**document.value, "inputs": changed}, document.source, root=document.root)
 
 
-def refuse_sender(sender: str, section: DaemonSection) -> None:
+def check_sender(sender: str, section: DaemonSection) -> None:
     """Return where the settings believe a sender that it is one of jobs.
 
     The daemon has the same settings, and would lay the job aside without a word to whoever sent it.
@@ -168,7 +168,7 @@ def refuse_sender(sender: str, section: DaemonSection) -> None:
     )
 
 
-def portable(document: Document, file: Path, settings: Settings) -> Document:
+def portable_job(document: Document, file: Path, settings: Settings) -> Document:
     """Return a job's document as it can be sent: with its plan in it, and with paths from the project's folder."""
     if not isinstance(document.value, dict) or not is_job(document):
         return document
@@ -177,27 +177,27 @@ def portable(document: Document, file: Path, settings: Settings) -> Document:
         value["plan"] = read_file(file.parent / plan).value
     for name in ("goal_template", "tools"):
         if name in value:
-            value[name] = _from_root(value[name], file.parent, settings.root)
+            value[name] = _with_paths_from_root(value[name], file.parent, settings.root)
     return Document(value, document.source, root=document.root)
 
 
-def _from_root(value: Json, folder: Path, root: Path) -> Json:
+def _with_paths_from_root(value: Json, folder: Path, root: Path) -> Json:
     """Return a value in which each text that is a path from a folder is that path from the project's."""
     match value:
         case str() if (folder / value).exists() and (folder / value).resolve().is_relative_to(root.resolve()):
             return (folder / value).resolve().relative_to(root.resolve()).as_posix()
         case list():
-            return [_from_root(item, folder, root) for item in value]
+            return [_with_paths_from_root(item, folder, root) for item in value]
         case dict():
-            return {key: _from_root(item, folder, root) for key, item in value.items()}
+            return {key: _with_paths_from_root(item, folder, root) for key, item in value.items()}
         case _:
             return value
 
 
-def _message(document: Document, job: str, sender: str, settings: Settings) -> Outgoing:
+def _job_message(document: Document, job: str, sender: str, settings: Settings) -> OutgoingMessage:
     section, key = settings.daemon, settings.hmac_key
     value: JsonObject = document.value if isinstance(document.value, dict) else {}
-    address = Address(
+    address = MessageAddress(
         source=sender,
         target=section.agent,
         exchange=section.exchange,
@@ -217,22 +217,22 @@ def _message(document: Document, job: str, sender: str, settings: Settings) -> O
 async def _send(submission: Submission, settings: Settings) -> int:
     section = settings.daemon
     if not submission.waits:
-        async with reached_bus(section, "wavewright submit") as bus:
+        async with open_command_bus(section, "wavewright submit") as bus:
             await bus.publish(submission.message)
-        _say(submission)
+        _print_submission(submission)
         return exit_codes.OK
     async with (
-        reached_bus(section, "wavewright submit") as bus,
+        open_command_bus(section, "wavewright submit") as bus,
         # Whoever looks on begins before the job is sent, or would miss how it starts.
-        _watching(bus, section) as watcher,
+        _subscribe(bus, section) as watcher,
     ):
         await bus.publish(submission.message)
-        _say(submission)
-        with anyio.move_on_after(submission.most):
-            return await _end_of(submission, watcher)
+        _print_submission(submission)
+        with anyio.move_on_after(submission.max_seconds):
+            return await _follow_to_end(submission, watcher)
     # Perhaps it was told while the connection was lost, or the daemon knew the id, or refused the message unseen.
     print_error(
-        f"nobody told within {submission.most:g} s that job {submission.job} has ended",
+        f"nobody told within {submission.max_seconds:g} s that job {submission.job} has ended",
         f"look on with: wavewright tail {submission.job}; what a daemon refuses lies in the queue "
         f"{section.queues.dead!r} with the reason, and what it has done before is not told again",
     )
@@ -240,20 +240,20 @@ async def _send(submission: Submission, settings: Settings) -> int:
 
 
 @asynccontextmanager
-async def _watching(bus: Bus, section: DaemonSection) -> AsyncGenerator[Watcher]:
+async def _subscribe(bus: Bus, section: DaemonSection) -> AsyncGenerator[Subscription]:
     """Look on at statuses and, where the broker lets this user, at packages and dead letters as well."""
     queues = section.queues
     async with AsyncExitStack() as stack:
         try:
             watcher = await stack.enter_async_context(
-                bus.watch(queues.status, queues.packages, sees_dead=True)
+                bus.subscribe(queues.status, queues.packages, sees_dead=True)
             )
         except BusMisconfigured:
-            watcher = await stack.enter_async_context(bus.watch(queues.status))
+            watcher = await stack.enter_async_context(bus.subscribe(queues.status))
         yield watcher
 
 
-async def _end_of(submission: Submission, watcher: Watcher) -> int:
+async def _follow_to_end(submission: Submission, watcher: Subscription) -> int:
     """Show how a job goes and what came out, and return the exit code of its end."""
     packages: list[JsonObject] = []
     code: int | None = None
@@ -272,17 +272,17 @@ async def _end_of(submission: Submission, watcher: Watcher) -> int:
             if isinstance(package := payload.get("package"), dict):
                 packages.append(package)
                 if submission.as_json:
-                    show(envelope, as_json=True)
-            elif (ended := ENDS.get(str(payload.get("status")))) is not None:
+                    print_envelope(envelope, as_json=True)
+            elif (ended := END_EXIT_CODES.get(str(payload.get("status")))) is not None:
                 code, status = ended, envelope
-                patience.deadline = anyio.current_time() + PACKAGE_SECONDS
+                patience.deadline = anyio.current_time() + PACKAGE_TIMEOUT
             elif "status" in payload:
-                show(envelope, as_json=submission.as_json)
+                print_envelope(envelope, as_json=submission.as_json)
             if code is not None and (packages or payload.get("status") == "JOB_FAILED"):
                 break
     assert code is not None
     assert status is not None
-    show(status, as_json=submission.as_json)
+    print_envelope(status, as_json=submission.as_json)
     if not submission.as_json:
         for package in packages:
             _show_package(package)
@@ -295,7 +295,7 @@ def _show_package(value: JsonObject) -> None:
     sys.stdout.write(f"\n{render_summary(package)}report    wavewright show {package.run} --format html\n")
 
 
-def _say(submission: Submission) -> None:
+def _print_submission(submission: Submission) -> None:
     line = json.dumps({"job_id": submission.job}) if submission.as_json else submission.job
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -10,14 +10,14 @@ import anyio
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.errors import BusError
 from wavewright.engine.cli import exit_codes
-from wavewright.engine.cli.broker import reached_bus, told_of_bus
+from wavewright.engine.cli.broker import command_error_of_bus, open_command_bus
 from wavewright.engine.cli.project import project_settings
-from wavewright.engine.daemon.faults import refuse_no_broker
+from wavewright.engine.daemon.faults import check_broker_configured
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.planner.rendering import printable, printable_json
 from wavewright.planner.types import Json, JsonObject
 
-_SHOWN_FIRST = ("zone_name", "target", "step", "decision_id", "reason")
+_LEADING_FIELDS = ("zone_name", "target", "step", "decision_id", "reason")
 
 
 def tail(job: str | None, *, packages: bool, as_json: bool) -> int:
@@ -28,11 +28,11 @@ def tail(job: str | None, *, packages: bool, as_json: bool) -> int:
         CommandError: the broker is not there, or goes away.
     """
     settings = project_settings()
-    refuse_no_broker(settings)
+    check_broker_configured(settings)
     try:
         anyio.run(_tail, settings, job, packages, as_json)
     except BusError as error:
-        raise told_of_bus(error) from error
+        raise command_error_of_bus(error) from error
     except KeyboardInterrupt:
         return exit_codes.OK
     return exit_codes.OK
@@ -43,13 +43,13 @@ async def _tail(settings: Settings, job: str | None, packages: bool, as_json: bo
     keys = [section.queues.status, section.queues.decisions]
     if packages:
         keys.append(section.queues.packages)
-    async with reached_bus(section, "wavewright tail") as bus, bus.watch(*keys) as watcher:
+    async with open_command_bus(section, "wavewright tail") as bus, bus.subscribe(*keys) as watcher:
         sys.stderr.write(f"listening to {section.exchange}; Ctrl-C ends it\n")
         sys.stderr.flush()
         async for delivery in watcher:
             envelope = envelope_in(delivery)
             if envelope is not None and (job is None or _is_about(envelope, job)):
-                show(envelope, as_json=as_json)
+                print_envelope(envelope, as_json=as_json)
 
 
 def envelope_in(delivery: Delivery) -> JsonObject | None:
@@ -67,14 +67,14 @@ def _is_about(envelope: JsonObject, job: str) -> bool:
     return str(named or envelope.get("correlation_id", "")).startswith(job.lower())
 
 
-def show(envelope: JsonObject, *, as_json: bool) -> None:
+def print_envelope(envelope: JsonObject, *, as_json: bool) -> None:
     """Print one message: whole, or in a line for people."""
-    line = printable_json(envelope) if as_json else _line(envelope)
+    line = printable_json(envelope) if as_json else _envelope_line(envelope)
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
-def _line(envelope: JsonObject) -> str:
+def _envelope_line(envelope: JsonObject) -> str:
     payload = envelope["payload"]
     assert isinstance(payload, dict)
     when = str(envelope.get("timestamp", ""))[:19].replace("T", " ")
@@ -83,7 +83,7 @@ def _line(envelope: JsonObject) -> str:
     parts = [when, job, f"{what:<17}"]
     if "steps_completed" in payload:
         parts.append(f"{payload['steps_completed']}/{payload.get('steps_total', '?')}")
-    parts += [str(payload[name]) for name in _SHOWN_FIRST if payload.get(name)]
+    parts += [str(payload[name]) for name in _LEADING_FIELDS if payload.get(name)]
     if "question" in payload:
         parts.append(str(payload["question"]))
     return printable(" ".join(parts).rstrip())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wavewright.engine.cli import exit_codes
 from wavewright.engine.cli.project import project_settings
-from wavewright.engine.toolbox import all_tools, gather_tools
+from wavewright.engine.toolbox import all_tools, tools_of_goal
 from wavewright.planner.rendering import printable_json
 from wavewright.planner.suggestions import type_name
 from wavewright.planner.types import Json, JsonObject
@@ -28,15 +28,15 @@ def list_tools(job: Path | None, *, output_format: str) -> int:
     if job is None:
         registry = all_tools(settings)
     else:
-        from wavewright.engine.jobs import read_order
+        from wavewright.engine.jobs import resolve_job_file
 
-        registry = gather_tools(read_order(job, None, settings).goal, settings)
+        registry = tools_of_goal(resolve_job_file(job, None, settings).goal, settings)
     signatures = [registry[name].signature for name in sorted(registry)]
     if output_format == "json":
-        listed = [_as_json(signature) for signature in signatures]
+        listed = [_tool_json(signature) for signature in signatures]
         sys.stdout.write(printable_json(listed, indent=2) + "\n")
     else:
-        sys.stdout.write("\n".join(_entry(signature) for signature in signatures))
+        sys.stdout.write("\n".join(_tool_lines(signature) for signature in signatures))
     return exit_codes.OK
 
 
@@ -75,7 +75,7 @@ def _fields(schema: JsonObject) -> JsonObject:
     return properties if isinstance(properties, dict) else {}
 
 
-def _entry(signature: ToolSignature) -> str:
+def _tool_lines(signature: ToolSignature) -> str:
     marks: list[str] = sorted(signature.effects - {"read"})
     marks += ["untrusted output"] if signature.untrusted_output else []
     marks += ["needs approval"] if signature.needs_approval else []
@@ -106,7 +106,7 @@ def _wrapped_call(signature: ToolSignature) -> list[str]:
     ]
 
 
-def _as_json(signature: ToolSignature) -> Mapping[str, object]:
+def _tool_json(signature: ToolSignature) -> Mapping[str, object]:
     return signature.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {
         "name": signature.name,
         "description": signature.description,

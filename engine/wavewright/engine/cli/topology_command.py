@@ -13,7 +13,7 @@ from wavewright.engine.cli.project import project_settings
 from wavewright.engine.operations.definitions import NoPasswordError, definitions
 
 
-def give_topology(out: Path | None, vhost: str) -> int:
+def print_topology(out: Path | None, vhost: str) -> int:
     """Print the definitions, or write them into a file.
 
     Raises:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wavewright.engine.approvals import APPROVE, is_for
+from wavewright.engine.approvals import APPROVE, matches_binding
 from wavewright.engine.context import ApprovalRequest
 from wavewright.engine.daemon.outbox_journal import OutboxJournal
-from wavewright.engine.daemon.parking import LONGEST_QUESTION
+from wavewright.engine.daemon.parking import MAX_QUESTION_LENGTH
 from wavewright.executor.job_store.port import JobStore
 from wavewright.executor.job_store.records import Decision
 from wavewright.planner.planning import UserQuestion
@@ -20,7 +20,7 @@ from wavewright.planner.types import RunId
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class StoredAnswers:
     """Approver and asker of one job."""
 
     jobs: JobStore
@@ -31,21 +31,25 @@ class Answers:
 
     async def ask(self, question: UserQuestion) -> str | None:
         """Return what a person has answered to the question that the run waits with."""
-        wanted = self.journal.wanted_by(self.run)
-        asked = question.question[:LONGEST_QUESTION]
+        wanted = self.journal.open_decision_of(self.run)
+        asked = question.question[:MAX_QUESTION_LENGTH]
         if wanted is None or wanted.subject != "question" or wanted.question != asked:
             return None
-        return await self._choice(wanted)
+        return await self._stored_choice(wanted)
 
     async def approve(self, request: ApprovalRequest) -> bool | None:
         """Return a person's word for exactly this plan or patch."""
-        wanted = self.journal.wanted_by(self.run)
-        if wanted is None or wanted.subject != request.subject or not is_for(wanted.binding, request.binding):
+        wanted = self.journal.open_decision_of(self.run)
+        if (
+            wanted is None
+            or wanted.subject != request.subject
+            or not matches_binding(wanted.binding, request.binding)
+        ):
             return None
-        choice = await self._choice(wanted)
+        choice = await self._stored_choice(wanted)
         return None if choice is None else choice == APPROVE
 
-    async def _choice(self, wanted: Decision) -> str | None:
+    async def _stored_choice(self, wanted: Decision) -> str | None:
         known = await self.jobs.find_decision(wanted.id)
         if known is None or known.used is not None or self._has_expired(known):
             return None
@@ -55,9 +59,9 @@ class Answers:
         return decision.expires is not None and self.clock() >= decision.expires
 
 
-async def drop_stale(jobs: JobStore, journal: OutboxJournal) -> None:
+async def discard_stale_answers(jobs: JobStore, journal: OutboxJournal) -> None:
     """Use up the answers to what a job asks no more: with one of them left it would never stay parked."""
-    wanted = {decision.id for decision in journal.all_wanted}
+    wanted = {decision.id for decision in journal.open_decisions}
     for decision in await jobs.list_decisions(is_open=False, job=journal.job):
         if decision.used is None and decision.id not in wanted:
             await jobs.take_answer(decision.id)

@@ -21,26 +21,31 @@ from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
-from wavewright.engine.bus.notices import Notice, NoticeName
+from wavewright.engine.bus.notices import BrokerEvent, BrokerEventHandler
 from wavewright.engine.bus.topology import topology_of
-from wavewright.engine.daemon.day import Day, PausingPurse, instant, is_spent
-from wavewright.engine.daemon.decisions import Renewal
-from wavewright.engine.daemon.forgetting import Forgetting, Retention
-from wavewright.engine.daemon.intake import Intake
-from wavewright.engine.daemon.loop_watch import LoopWatch
-from wavewright.engine.daemon.model_circuit import CircuitWatch, ModelCircuit, State
+from wavewright.engine.daemon.day import (
+    DailyBudget,
+    PausingBudgetStore,
+    format_instant,
+    is_daily_budget_spent,
+)
+from wavewright.engine.daemon.decisions import ApprovalRenewal
+from wavewright.engine.daemon.forgetting import MessageIdRetention, RunRetention
+from wavewright.engine.daemon.intake import MessageHandler
+from wavewright.engine.daemon.loop_watch import LoopWatchdog
+from wavewright.engine.daemon.model_circuit import CircuitListener, CircuitState, ModelCircuitBreaker
 from wavewright.engine.daemon.reports import Reporter
-from wavewright.engine.daemon.sent import WatchedOutbox
+from wavewright.engine.daemon.sent import MeteredOutbox
 from wavewright.engine.daemon.slots import Dispatcher
-from wavewright.engine.daemon.stopping import Stopping
-from wavewright.engine.daemon.work import Workshop
-from wavewright.engine.messages.rules import rules_of
-from wavewright.engine.operations.budget_watch import WarningPurse
+from wavewright.engine.daemon.stopping import ShutdownRequest
+from wavewright.engine.daemon.work import JobRunner
+from wavewright.engine.messages.rules import acceptance_rules
+from wavewright.engine.operations.budget_watch import WarningBudgetStore
 from wavewright.engine.operations.health import serve_health
-from wavewright.engine.operations.watch import Watch
+from wavewright.engine.operations.watch import Telemetry
 from wavewright.engine.services import open_services
 from wavewright.engine.version import __version__
-from wavewright.executor.memory import RunMemory
+from wavewright.executor.memory import JournalReplayCache
 from wavewright.executor.stores import Stores, open_stores
 from wavewright.tools.models.choosing import configured_models
 
@@ -50,12 +55,12 @@ DRAIN_SECONDS: Final = 3.5
 """For jobs to be written down after they were stopped; what has not ended by then is taken up by whoever is next."""
 FLUSH_SECONDS: Final = 2.0
 """For the last messages to go out; what has not stays in the outbox."""
-LOOK_SECONDS: Final = 2.0
+METRICS_SECONDS: Final = 2.0
 """How often metrics and health are brought up to date."""
-LAG_LOOKS: Final = 30
+LAG_SAMPLES: Final = 30
 """The longest lag of so many looks is told: a minute's, or whoever asks less often would miss it."""
 
-_LOUD: Final = frozenset(
+_WARNING_EVENTS: Final = frozenset(
     {
         "broker_away",
         "broker_lost",
@@ -70,7 +75,7 @@ _LOUD: Final = frozenset(
 )
 
 
-def bus_settings_of(section: DaemonSection, name: str) -> BusSettings:
+def bus_settings(section: DaemonSection, name: str) -> BusSettings:
     """Return what the bus must know, under the name that the broker shows."""
     assert section.amqp_url is not None, "checked before"
     return BusSettings(section.amqp_url, topology_of(section), name=name)
@@ -78,13 +83,13 @@ def bus_settings_of(section: DaemonSection, name: str) -> BusSettings:
 
 def daemon_bus_settings(section: DaemonSection) -> BusSettings:
     """Return what the daemon's own bus must know: it must be able to write, too."""
-    return replace(bus_settings_of(section, section.agent), checks_writing=True)
+    return replace(bus_settings(section, section.agent), checks_write_rights=True)
 
 
 async def run_daemon(
     settings: Settings,
-    watch: Watch,
-    stopping: Stopping,
+    watch: Telemetry,
+    stopping: ShutdownRequest,
     *,
     on_ready: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.time,
@@ -108,69 +113,69 @@ async def run_daemon(
         await _serve(settings, watch, stopping, on_ready, clock)
     except BaseExceptionGroup as faults:
         # Whoever started the daemon knows its faults by name, not the group that they happened in.
-        raise _first(faults) from None
+        raise _first_error(faults) from None
 
 
 async def _serve(
     settings: Settings,
-    watch: Watch,
-    stopping: Stopping,
+    watch: Telemetry,
+    stopping: ShutdownRequest,
     on_ready: Callable[[], None],
     clock: Callable[[], float],
 ) -> None:
     section = settings.daemon
 
     def tell_spent(reason: str, until: float) -> None:
-        at = instant(until)
-        watch.log.say(
+        at = format_instant(until)
+        watch.log.write(
             "budget_exhausted", "warning", budget_type="day", action="pause", until=at, message=reason
         )
-        watch.health.bad("budget", f"that of the day is spent; work goes on at {at}")
+        watch.health.mark_failing("budget", f"that of the day is spent; work goes on at {at}")
 
     def tell_begun() -> None:
-        watch.log.say("budget_renewed", budget_type="day")
-        watch.health.good("budget")
+        watch.log.write("budget_renewed", budget_type="day")
+        watch.health.mark_working("budget")
 
-    day = Day(clock, tell_spent, tell_begun)
+    day = DailyBudget(clock, tell_spent, tell_begun)
     own = configured_models(settings)
-    circuit = ModelCircuit(clock, day.stop, _circuit_watch(watch, own), own)
+    circuit = ModelCircuitBreaker(clock, day.stop_run, _circuit_listener(watch, own), own)
     for part in ("broker", "store"):
         watch.health.expect(part)
     async with (
-        _answering(watch, section.health),
+        _health_served(watch, section.health),
         open_stores(settings, clock=clock) as stores,
         open_services(
             settings,
-            PausingPurse(WarningPurse(stores.purse, watch.log, clock), day),
-            RunMemory(stores.journal),
+            PausingBudgetStore(WarningBudgetStore(stores.budget_store, watch.log, clock), day),
+            JournalReplayCache(stores.journal),
             circuit,
         ) as opened,
-        open_bus(daemon_bus_settings(section), _notice_of(watch)) as bus,
+        open_bus(daemon_bus_settings(section), _broker_event_handler(watch)) as bus,
     ):
-        workshop = Workshop(
+        workshop = JobRunner(
             settings=settings,
             journal=stores.journal,
             jobs=stores.jobs,
-            opened=opened,
+            open_services=opened,
             reporter=Reporter(
                 section,
                 None if settings.hmac_key is None else settings.hmac_key.encode(),
                 Redactor(known_secrets(settings, os.environ)),
             ),
             watch=watch,
-            day=day,
-            circuit=circuit,
-            nudge=bus.nudge,
+            daily_budget=day,
+            model_circuit=circuit,
+            wake_relay=bus.wake_relay,
             clock=clock,
         )
-        watch.log.say("daemon_started", "info", version=__version__, **_summary(settings))
-        if opened.purse is not None and await is_spent(stores.purse):
-            day.spend("nothing is left of the day's budget", None)
+        watch.log.write("daemon_started", "info", version=__version__, **_summary(settings))
+        if opened.budget_store is not None and await is_daily_budget_spent(stores.budget_store):
+            day.mark_spent("nothing is left of the day's budget", None)
         on_ready()
         try:
-            await _Rooms(workshop, stores, bus).run(stopping)
+            await DaemonTasks(workshop, stores, bus).run(stopping)
         finally:
-            watch.log.say("daemon_shutdown", reason=stopping.reason or "a fault")
+            watch.log.write("daemon_shutdown", reason=stopping.reason or "a fault")
 
 
 def _summary(settings: Settings) -> dict[str, JsonValue]:
@@ -187,36 +192,38 @@ def _summary(settings: Settings) -> dict[str, JsonValue]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rooms:
+class DaemonTasks:
     """What goes on at the same time."""
 
-    workshop: Workshop
+    runner: JobRunner
     stores: Stores
     bus: Bus
 
-    async def run(self, stopping: Stopping) -> None:
+    async def run(self, stopping: ShutdownRequest) -> None:
         """Work until somebody asks to stop, then wind down: intake, jobs, messages."""
-        section = self.workshop.settings.daemon
-        dispatcher = Dispatcher(self.workshop, section.slots)
-        intake = Intake(
-            self.bus, self.workshop, rules_of(section, self.workshop.settings.hmac_key), dispatcher
+        section = self.runner.settings.daemon
+        dispatcher = Dispatcher(self.runner, section.slots)
+        intake = MessageHandler(
+            self.bus, self.runner, acceptance_rules(section, self.runner.settings.hmac_key), dispatcher
         )
-        outbox = WatchedOutbox(self.stores.jobs, self.workshop.watch)
-        renewal = Renewal(self.stores.jobs, self.stores.journal, self.workshop.clock, self.workshop.on_store)
-        forgetting = Forgetting(
-            self.stores.jobs, section.remembered_for, self.workshop.clock, self.workshop.on_store
+        outbox = MeteredOutbox(self.stores.jobs, self.runner.watch)
+        renewal = ApprovalRenewal(
+            self.stores.jobs, self.stores.journal, self.runner.clock, self.runner.note_store_state
         )
-        retention = Retention(
+        forgetting = MessageIdRetention(
+            self.stores.jobs, section.remembered_for, self.runner.clock, self.runner.note_store_state
+        )
+        retention = RunRetention(
             self.stores.journal,
-            self.workshop.settings,
-            self.workshop.clock,
-            self.workshop.watch.log,
-            self.workshop.on_store,
+            self.runner.settings,
+            self.runner.clock,
+            self.runner.watch.log,
+            self.runner.note_store_state,
         )
-        loop_watch = LoopWatch(
-            self.workshop.watch.log,
+        loop_watch = LoopWatchdog(
+            self.runner.watch.log,
             section.stall_limit,
-            lambda: [*map(str, dispatcher.jobs)],
+            lambda: [*map(str, dispatcher.running_jobs)],
             owns_process=stopping.owns_process,
         )
         ended, relayed = anyio.Event(), anyio.Event()
@@ -227,24 +234,24 @@ class _Rooms:
             ended.set()
 
         async def relay() -> None:
-            await _within(outward, lambda: self.bus.relay(outbox))
+            await _run_in_scope(outward, lambda: self.bus.relay(outbox))
             relayed.set()
 
         async with anyio.create_task_group() as group:
             group.start_soon(loop_watch.run)
-            group.start_soon(_within, inward, intake.run)
+            group.start_soon(_run_in_scope, inward, intake.run)
             group.start_soon(renewal.run)
             group.start_soon(forgetting.run)
             group.start_soon(retention.run)
             group.start_soon(work)
             group.start_soon(relay)
-            if (models := self.workshop.opened.services.models) is not None:
-                group.start_soon(self.workshop.circuit.run, models)
-            group.start_soon(self._look, dispatcher)
-            group.start_soon(self.workshop.watch.store.run, self.stores.jobs.count_states)
-            await stopping.asked()
-            self.workshop.watch.health.bad("daemon", f"it is stopping: {stopping.reason}")
-            self.workshop.watch.log.say("daemon_stopping", reason=stopping.reason, running=dispatcher.running)
+            if (models := self.runner.open_services.services.models) is not None:
+                group.start_soon(self.runner.model_circuit.run, models)
+            group.start_soon(self._update_metrics, dispatcher)
+            group.start_soon(self.runner.watch.store.run, self.stores.jobs.count_states)
+            await stopping.wait_requested()
+            self.runner.watch.health.mark_failing("daemon", f"it is stopping: {stopping.reason}")
+            self.runner.watch.log.write("daemon_stopping", reason=stopping.reason, running=dispatcher.running)
             inward.cancel()
             await _wind_down(dispatcher, ended)
             outward.cancel()
@@ -254,21 +261,23 @@ class _Rooms:
                 await self.bus.flush(outbox)
             group.cancel_scope.cancel()
 
-    async def _look(self, dispatcher: Dispatcher) -> None:
+    async def _update_metrics(self, dispatcher: Dispatcher) -> None:
         """Keep metrics and health up to date."""
-        watch, lags = self.workshop.watch, deque([0.0], maxlen=LAG_LOOKS)
-        slots = self.workshop.settings.daemon.slots
+        watch, lags = self.runner.watch, deque([0.0], maxlen=LAG_SAMPLES)
+        slots = self.runner.settings.daemon.slots
         while True:
             fault = self.bus.fault
-            watch.metrics.part("broker", works=fault is None)
+            watch.metrics.set_part("broker", works=fault is None)
             if fault is None:
-                watch.health.good("broker")
+                watch.health.mark_working("broker")
             else:
-                watch.health.bad("broker", fault)
-            watch.metrics.slots(busy=dispatcher.running, free=slots - dispatcher.running)
-            watch.metrics.loop(lag=max(lags), is_paused=self.workshop.day.until is not None)
-            due = anyio.current_time() + LOOK_SECONDS
-            await anyio.sleep(LOOK_SECONDS)
+                watch.health.mark_failing("broker", fault)
+            watch.metrics.set_slots(busy=dispatcher.running, free=slots - dispatcher.running)
+            watch.metrics.set_loop_state(
+                lag=max(lags), is_paused=self.runner.daily_budget.paused_until is not None
+            )
+            due = anyio.current_time() + METRICS_SECONDS
+            await anyio.sleep(METRICS_SECONDS)
             lags.append(max(0.0, anyio.current_time() - due))
 
 
@@ -283,52 +292,52 @@ async def _wind_down(dispatcher: Dispatcher, ended: anyio.Event) -> None:
 
 
 @asynccontextmanager
-async def _answering(watch: Watch, place: str | None) -> AsyncGenerator[None]:
+async def _health_served(watch: Telemetry, place: str | None) -> AsyncGenerator[None]:
     """Say over HTTP how things are while the block runs, where the settings name a place for it."""
     if place is None:
         yield
         return
     async with serve_health(watch.health, watch.metrics, place) as port:
-        watch.log.say("health_served", place=f"{place.rpartition(':')[0]}:{port}")
+        watch.log.write("health_served", place=f"{place.rpartition(':')[0]}:{port}")
         yield
 
 
-def _notice_of(watch: Watch) -> Notice:
+def _broker_event_handler(watch: Telemetry) -> BrokerEventHandler:
     """Return what is told of what happens at the broker."""
 
-    def notice(name: NoticeName, fields: Mapping[str, JsonValue], /) -> None:
-        watch.log.say(name, "warning" if name in _LOUD else "info", **fields)
+    def notice(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
+        watch.log.write(name, "warning" if name in _WARNING_EVENTS else "info", **fields)
         if name == "message_buried":
-            watch.metrics.buried(str(fields["kind"]))
+            watch.metrics.count_dead_lettered(str(fields["kind"]))
         elif name == "message_returned":
-            watch.metrics.undeliverable()
+            watch.metrics.count_undeliverable()
 
     return notice
 
 
-def _circuit_watch(watch: Watch, own: Collection[str]) -> CircuitWatch:
+def _circuit_listener(watch: Telemetry, own: Collection[str]) -> CircuitListener:
     """Return what is told of models that cannot be asked; the daemon's own make it not ready."""
 
-    def tell(model: str, state: State, reason: str, until: float) -> None:
-        watch.metrics.model_circuit(model, state)
+    def tell(model: str, state: CircuitState, reason: str, until: float) -> None:
+        watch.metrics.set_model_circuit(model, state)
         if state == "closed":
-            watch.health.good("model")
-            watch.log.say("model_circuit_closed", model=model)
+            watch.health.mark_working("model")
+            watch.log.write("model_circuit_closed", model=model)
         elif state == "open":
-            at = instant(until)
+            at = format_instant(until)
             if model in own:
-                watch.health.bad("model", f"{reason}; {model} is tried again at {at}")
-            watch.log.say("model_circuit_opened", "warning", model=model, message=reason, until=at)
+                watch.health.mark_failing("model", f"{reason}; {model} is tried again at {at}")
+            watch.log.write("model_circuit_opened", "warning", model=model, message=reason, until=at)
 
     return tell
 
 
-def _first(fault: BaseException) -> BaseException:
+def _first_error(fault: BaseException) -> BaseException:
     while isinstance(fault, BaseExceptionGroup):
         fault = cast("BaseExceptionGroup[BaseException]", fault).exceptions[0]
     return fault
 
 
-async def _within(scope: anyio.CancelScope, work: Callable[[], Awaitable[None]]) -> None:
+async def _run_in_scope(scope: anyio.CancelScope, work: Callable[[], Awaitable[None]]) -> None:
     with scope:
         await work()

@@ -15,28 +15,28 @@ from typing import Final
 
 import anyio
 
-from wavewright.engine.stopping import Stopper
-from wavewright.planner.allowance import Allowance, Left, OpenPurse
+from wavewright.engine.stopping import CancellationToken
+from wavewright.planner.allowance import Allowance, InspectableBudgetStore, RemainingBudget
 from wavewright.planner.model_port import ModelUse, Role
 from wavewright.planner.models import Budget
-from wavewright.planner.spending import Account, OverBudget, PutOff, Reservation, Spend
+from wavewright.planner.spending import BudgetExceeded, BudgetScope, CallDeferred, Reservation, Spend
 from wavewright.planner.types import RunId
 
-REST_SECONDS: Final = 3.0
+STOP_GRACE_SECONDS: Final = 3.0
 """For calls that are under way in a run that is stopped; the one that is put off waits for that, and has no end."""
-_DUST: Final = 1e-9
+_ROUNDING_TOLERANCE: Final = 1e-9
 """What sums of dollars and seconds may be off by."""
-LONGEST_LOOK: Final = 1.0
+MAX_CLOCK_POLL_SECONDS: Final = 1.0
 """Seconds after which the clock is looked at again: it may have been set."""
 
 
-def next_day(now: float) -> float:
+def next_day_start(now: float) -> float:
     """Return when the day after an instant begins, in UTC."""
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return (today + timedelta(days=1)).timestamp()
 
 
-class Day:
+class DailyBudget:
     """Whether the day's budget is spent, and whom that stops."""
 
     def __init__(
@@ -53,38 +53,38 @@ class Day:
             tell_begun: Told once that the next day has begun.
         """
         self._clock = clock
-        self._tell_spent = tell_spent
-        self._tell_begun = tell_begun
-        self._ends: float | None = None
-        self._runs = dict[RunId, Stopper]()
+        self._on_spent = tell_spent
+        self._on_renewed = tell_begun
+        self._resumes_at: float | None = None
+        self._runs = dict[RunId, CancellationToken]()
 
     @property
-    def until(self) -> float | None:
+    def paused_until(self) -> float | None:
         """When work goes on, where the budget is spent."""
-        if self._ends is not None and self._clock() >= self._ends:
-            self._ends = None
-            self._tell_begun()
-        return self._ends
+        if self._resumes_at is not None and self._clock() >= self._resumes_at:
+            self._resumes_at = None
+            self._on_renewed()
+        return self._resumes_at
 
-    def spend(self, reason: str, run: RunId | None) -> None:
+    def mark_spent(self, reason: str, run: RunId | None) -> None:
         """Note that the budget is spent, and stop the run that has found out."""
-        if self.until is None:
-            self._ends = next_day(self._clock())
-            self._tell_spent(reason, self._ends)
+        if self.paused_until is None:
+            self._resumes_at = next_day_start(self._clock())
+            self._on_spent(reason, self._resumes_at)
         if run is not None:
-            self.stop(run)
+            self.stop_run(run)
 
-    def stop(self, run: RunId) -> None:
+    def stop_run(self, run: RunId) -> None:
         """Stop a run that can ask nothing more for now; its job goes on later."""
         if (stopper := self._runs.get(run)) is not None:
-            stopper.wind_down(REST_SECONDS)
+            stopper.drain(STOP_GRACE_SECONDS)
         else:
             # Whose it is, is not known here, and it would wait for ever.
             for stopper in self._runs.values():
-                stopper.wind_down(REST_SECONDS)
+                stopper.drain(STOP_GRACE_SECONDS)
 
     @contextmanager
-    def stopping(self, run: RunId, stopper: Stopper) -> Generator[Callable[[RunId], None]]:
+    def stops_when_spent(self, run: RunId, stopper: CancellationToken) -> Generator[Callable[[RunId], None]]:
         """Stop the run when it asks for more than the day has left, while the block runs.
 
         What is given is to be told of each further run that is stopped with it: those of its targets.
@@ -102,45 +102,45 @@ class Day:
             for one in runs:
                 self._runs.pop(one, None)
 
-    async def has_begun(self) -> None:
+    async def wait_available(self) -> None:
         """Wait until the budget is not, or no longer, spent."""
-        while (until := self.until) is not None:  # noqa: ASYNC110 - a time is waited for, not somebody's word
-            await anyio.sleep(min(max(until - self._clock(), 0.0), LONGEST_LOOK))
+        while (until := self.paused_until) is not None:  # noqa: ASYNC110 - a time is waited for, not somebody's word
+            await anyio.sleep(min(max(until - self._clock(), 0.0), MAX_CLOCK_POLL_SECONDS))
 
 
-async def is_spent(purse: OpenPurse) -> bool:
+async def is_daily_budget_spent(purse: InspectableBudgetStore) -> bool:
     """Whether the day's budget is spent already: by whoever worked today before this daemon was started."""
-    left = (await purse.left(Account())).day
+    left = (await purse.left(BudgetScope())).day
     return any(
         bound is not None and bound <= 0 for bound in (left.calls, left.tokens, left.usd, left.seconds)
     )
 
 
-def instant(at: float) -> str:
+def format_instant(at: float) -> str:
     """Return an instant as people read it, in UTC."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class _Asked:
+class _PendingCall:
     """One call for which something is asked or put aside."""
 
 
-class PausingPurse:
+class PausingBudgetStore:
     """A purse that stops a run at the end of the day's budget, and leaves every other refusal to the run."""
 
-    def __init__(self, purse: OpenPurse, day: Day) -> None:
-        self._purse = purse
-        self._day = day
-        self._under_way = dict[int, _Asked]()
+    def __init__(self, purse: InspectableBudgetStore, day: DailyBudget) -> None:
+        self._store = purse
+        self._daily = day
+        self._reserved = dict[int, _PendingCall]()
         """What was put aside here and is not settled, by the purse's own ids."""
-        self._asking = set[_Asked]()
+        self._reserving = set[_PendingCall]()
         self._settled = anyio.Event()
 
     def limit_run(self, run: RunId, budget: Budget | None) -> None:
         """Hold a run to its goal's own budget."""
-        self._purse.limit_run(run, budget)
+        self._store.limit_run(run, budget)
 
-    async def reserve(self, account: Account, amount: Spend) -> Reservation:
+    async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
         """Put something aside; where the day has not so much left, stop the run.
 
         What is put aside for other calls may come to less: those that are under way here are waited for first.
@@ -149,78 +149,78 @@ class PausingPurse:
             OverBudget: it is more than is left of another budget, or than a whole day has.
             PutOff: the run is stopped; what is under way is not failed, and goes on when the run does.
         """
-        awaited, is_first = self._open, True
+        awaited, is_first = self._pending, True
         while True:
             is_last = not awaited
             try:
-                return await self._ask(account, amount)
-            except OverBudget as refusal:
-                if refusal.scope != "day" or not await self._is_for_another_day(account, amount):
+                return await self._reserve_once(account, amount)
+            except BudgetExceeded as refusal:
+                if refusal.scope != "day" or not await self._fits_a_fresh_day(account, amount):
                     raise
                 if is_first:
                     # Some may have been given what they asked for at the same time.
-                    awaited, is_first = awaited | self._open, False
+                    awaited, is_first = awaited | self._pending, False
                     is_last = not awaited
                 if is_last:
-                    self._day.spend(str(refusal), account.run)
-                    raise PutOff from refusal
-            awaited = await self._until_fewer(awaited)
+                    self._daily.mark_spent(str(refusal), account.run)
+                    raise CallDeferred from refusal
+            awaited = await self._wait_for_settlement(awaited)
 
-    async def _until_fewer(self, awaited: set[_Asked]) -> set[_Asked]:
+    async def _wait_for_settlement(self, awaited: set[_PendingCall]) -> set[_PendingCall]:
         """Return which of those are open still, once they are fewer."""
-        while (left := awaited & self._open) == awaited:
+        while (left := awaited & self._pending) == awaited:
             await self._settled.wait()
         return left
 
     @property
-    def _open(self) -> set[_Asked]:
-        return {*self._under_way.values(), *self._asking}
+    def _pending(self) -> set[_PendingCall]:
+        return {*self._reserved.values(), *self._reserving}
 
-    async def _ask(self, account: Account, amount: Spend) -> Reservation:
-        asked = _Asked()
-        self._asking.add(asked)
+    async def _reserve_once(self, account: BudgetScope, amount: Spend) -> Reservation:
+        asked = _PendingCall()
+        self._reserving.add(asked)
         try:
-            reservation = await self._purse.reserve(account, amount)
-            self._under_way[reservation.id] = asked
+            reservation = await self._store.reserve(account, amount)
+            self._reserved[reservation.id] = asked
         finally:
-            self._asking.discard(asked)
-            self._tell_settled()
+            self._reserving.discard(asked)
+            self._notify_settled()
         return reservation
 
-    async def _is_for_another_day(self, account: Account, amount: Spend) -> bool:
+    async def _fits_a_fresh_day(self, account: BudgetScope, amount: Spend) -> bool:
         """Whether a fresh day has room for it: what is too much for one, or has no price, is so every day."""
-        day = (await self._purse.left(account)).day
-        return day.spent != Spend() and _has_room(_refilled(day), amount)
+        day = (await self._store.left(account)).day
+        return day.spent != Spend() and _has_room(_unspent(day), amount)
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
         """Replace a reservation by what it came to."""
         try:
-            await self._purse.settle(reservation, spent, use)
+            await self._store.settle(reservation, spent, use)
         finally:
-            self._under_way.pop(reservation.id, None)
-            self._tell_settled()
+            self._reserved.pop(reservation.id, None)
+            self._notify_settled()
 
-    def _tell_settled(self) -> None:
+    def _notify_settled(self) -> None:
         self._settled.set()
         self._settled = anyio.Event()
 
-    async def left(self, account: Account) -> Allowance:
+    async def left(self, account: BudgetScope) -> Allowance:
         """Return what an account could still reserve, on a fresh day: what this day cannot pay for is put off.
 
         A plan that is held against it is refused only where no day could pay for it.
         """
-        left = await self._purse.left(account)
-        return replace(left, day=_refilled(left.day))
+        left = await self._store.left(account)
+        return replace(left, day=_unspent(left.day))
 
     async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
         """Return how long calls took before."""
-        return await self._purse.past_seconds(model, role)
+        return await self._store.past_seconds(model, role)
 
 
-def _refilled(left: Left) -> Left:
+def _unspent(left: RemainingBudget) -> RemainingBudget:
     """Return what there is of a budget while nothing of it is spent."""
     spent = left.spent
-    return Left(
+    return RemainingBudget(
         None if left.calls is None else left.calls + spent.calls,
         None if left.tokens is None else left.tokens + spent.tokens,
         None if left.usd is None else left.usd + spent.usd,
@@ -228,7 +228,7 @@ def _refilled(left: Left) -> Left:
     )
 
 
-def _has_room(left: Left, amount: Spend) -> bool:
+def _has_room(left: RemainingBudget, amount: Spend) -> bool:
     bounds = (
         (left.calls, amount.calls),
         (left.tokens, amount.tokens),
@@ -236,4 +236,6 @@ def _has_room(left: Left, amount: Spend) -> bool:
         (left.seconds, amount.seconds),
     )
     # A price that nobody knows is no finite number.
-    return all(bound is None or (isfinite(asked) and asked <= bound + _DUST) for bound, asked in bounds)
+    return all(
+        bound is None or (isfinite(asked) and asked <= bound + _ROUNDING_TOLERANCE) for bound, asked in bounds
+    )

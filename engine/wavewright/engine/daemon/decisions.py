@@ -18,12 +18,12 @@ from wavewright.executor.job_store.records import Decision, DecisionId, JobChang
 from wavewright.executor.journal import Journal
 from wavewright.executor.journal_errors import JournalError, RunBusy, RunLost
 
-LOOK_SECONDS: Final = 30.0
+RENEWAL_POLL_SECONDS: Final = 30.0
 """How often it is looked whether a question has expired."""
 
 
 @dataclass(frozen=True, slots=True)
-class Renewal:
+class ApprovalRenewal:
     """Queues the jobs whose question nobody may answer any more."""
 
     jobs: JobStore
@@ -40,7 +40,7 @@ class Renewal:
                 await self.renew()
             except JournalError as fault:
                 self.on_fault(fault)
-            await anyio.sleep(LOOK_SECONDS)
+            await anyio.sleep(RENEWAL_POLL_SECONDS)
 
     async def renew(self) -> int:
         """Queue them and return how many there were.
@@ -51,14 +51,14 @@ class Renewal:
         now, renewed = self.clock(), 0
         found = await self.jobs.list_decisions()
         self._renewed.intersection_update([decision.id for decision in found])
-        for decision in newest(found):
+        for decision in newest_by_run(found):
             is_expired = decision.expires is not None and decision.expires <= now
-            if is_expired and decision.id not in self._renewed and await self._queue(decision):
+            if is_expired and decision.id not in self._renewed and await self._requeue_job(decision):
                 self._renewed.add(decision.id)
                 renewed += 1
         return renewed
 
-    async def _queue(self, decision: Decision) -> bool:
+    async def _requeue_job(self, decision: Decision) -> bool:
         job = await self.jobs.find_job(decision.job)
         if job is None or job.state != "parked":
             return False
@@ -85,6 +85,6 @@ class Renewal:
         return is_left
 
 
-def newest(decisions: list[Decision]) -> list[Decision]:
+def newest_by_run(decisions: list[Decision]) -> list[Decision]:
     """Return the last question of each run: those before it wait for no answer any more."""
     return [*{decision.run: decision for decision in decisions}.values()]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wavewright.config.documents import DocumentError, Fault, Source
+from wavewright.config.documents import DocumentError, DocumentFault, Source
 from wavewright.config.settings import Settings
-from wavewright.config.sources import together
+from wavewright.config.sources import combine_errors
 from wavewright.engine.bus.address import read_address
 from wavewright.engine.bus.errors import BusMisconfigured
 from wavewright.engine.jobs import read_file
@@ -22,7 +22,7 @@ from wavewright.planner.reader import read_model
 from wavewright.tools.models import check_models, model_configured
 
 
-def refuse_faulty_settings(settings: Settings, *, is_address_told: bool = False) -> None:
+def check_daemon_settings(settings: Settings, *, is_address_told: bool = False) -> None:
     """Return where a daemon can be started with these settings.
 
     Args:
@@ -32,34 +32,34 @@ def refuse_faulty_settings(settings: Settings, *, is_address_told: bool = False)
     Raises:
         DocumentError: with everything that is wrong.
     """
-    of_section = () if is_address_told else _faulty_section(settings)
-    if found := [*of_section, *_faulty_template(settings), *_faulty_models(settings)]:
-        raise together(found)
+    of_section = () if is_address_told else _section_errors(settings)
+    if found := [*of_section, *_template_errors(settings), *_model_errors(settings)]:
+        raise combine_errors(found)
 
 
-def refuse_no_broker(settings: Settings) -> None:
+def check_broker_configured(settings: Settings) -> None:
     """Return where the settings say how to reach the broker.
 
     Raises:
         DocumentError: they do not.
     """
-    if found := [*_faulty_section(settings)]:
-        raise together(found)
+    if found := [*_section_errors(settings)]:
+        raise combine_errors(found)
 
 
-def _faulty_section(settings: Settings) -> Iterator[DocumentError]:
+def _section_errors(settings: Settings) -> Iterator[DocumentError]:
     url = settings.daemon.amqp_url
     if url is None:
         hint = "set WAVEWRIGHT_AMQP_URL=amqps://USER:PASSWORD@HOST/VHOST"
-        yield _of_settings(settings, "there is no address of a broker", hint, "/daemon")
+        yield _settings_error(settings, "there is no address of a broker", hint, "/daemon")
         return
     try:
         read_address(url)
     except BusMisconfigured as error:
-        yield _of_settings(settings, f"{error.message} ({error.place})", error.mend, "/daemon/amqp_url")
+        yield _settings_error(settings, f"{error.message} ({error.place})", error.hint, "/daemon/amqp_url")
 
 
-def _faulty_template(settings: Settings) -> Iterator[DocumentError]:
+def _template_errors(settings: Settings) -> Iterator[DocumentError]:
     name = settings.daemon.goal_template
     if name is None:
         return
@@ -70,25 +70,26 @@ def _faulty_template(settings: Settings) -> Iterator[DocumentError]:
         yield error
     except PlanError as error:
         faults = (
-            Fault("bad_value", one.message, one.span, one.pointer, one.hint) for one in error.diagnostics
+            DocumentFault("bad_value", one.message, one.span, one.pointer, one.hint)
+            for one in error.diagnostics
         )
         yield DocumentError(error.source, tuple(faults))
 
 
-def _faulty_models(settings: Settings) -> Iterator[DocumentError]:
+def _model_errors(settings: Settings) -> Iterator[DocumentError]:
     if not model_configured(settings):
         return
     try:
         check_models(settings)
     except ModelError as error:
-        yield _of_settings(settings, str(error), error.hint, "/model")
+        yield _settings_error(settings, str(error), error.hint, "/model")
 
 
-def _of_settings(settings: Settings, message: str, hint: str | None, pointer: str) -> DocumentError:
+def _settings_error(settings: Settings, message: str, hint: str | None, pointer: str) -> DocumentError:
     document = settings.document
     if document is None:
-        return DocumentError(Source("<settings>", ""), (Fault("bad_value", message, hint=hint),))
+        return DocumentError(Source("<settings>", ""), (DocumentFault("bad_value", message, hint=hint),))
     # The excerpt is left out: the address may hold a password.
     return DocumentError(
-        Source(document.source.name, ""), (Fault("bad_value", message, pointer=pointer, hint=hint),)
+        Source(document.source.name, ""), (DocumentFault("bad_value", message, pointer=pointer, hint=hint),)
     )

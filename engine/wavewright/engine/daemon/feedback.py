@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from wavewright.config.daemon_settings import DaemonSection
-from wavewright.engine.feedback import Feedback, Validation, Verdict
+from wavewright.engine.feedback import Feedback, PackageValidation, PackageVerdict
 from wavewright.engine.messages.ids import package_id
 from wavewright.executor.job_store.records import JobRow
 
 
-def feedback_of(job: JobRow, section: DaemonSection) -> Feedback | None:
+def job_feedback(job: JobRow, section: DaemonSection) -> Feedback | None:
     """Return what was said of a job's package; none where its last package is not out, or was not rejected."""
     verdict = job.feedback[-1] if job.feedback else None
     if verdict is None or verdict.accepted or verdict.iteration != job.iteration:
@@ -16,13 +16,17 @@ def feedback_of(job: JobRow, section: DaemonSection) -> Feedback | None:
     return Feedback(verdict.package, verdict.iteration, verdict.feedback, section.validation.iterations)
 
 
-def validation_of(job: JobRow, section: DaemonSection) -> Validation:
+def target_validation(job: JobRow, section: DaemonSection) -> PackageValidation:
     """Return who looks at the packages of a job's targets, with what was said of them so far."""
     said = {verdict.package: verdict for verdict in job.feedback}
 
-    def verdict_on(target: str, iteration: int) -> Verdict | None:
+    def verdict_on(target: str, iteration: int) -> PackageVerdict | None:
         package = package_id(job.job, iteration, target)
         verdict = said.get(package)
-        return None if verdict is None else Verdict(verdict.accepted, package, iteration, verdict.feedback)
+        return (
+            None
+            if verdict is None
+            else PackageVerdict(verdict.accepted, package, iteration, verdict.feedback)
+        )
 
-    return Validation(section.validation.iterations, verdict_on)
+    return PackageValidation(section.validation.iterations, verdict_on)

@@ -14,23 +14,23 @@ import anyio
 
 from wavewright.config.daemon_settings import DAY_SECONDS
 from wavewright.config.settings import Settings
-from wavewright.engine.operations.logs import Log
+from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.run_files import remove_run_files
 from wavewright.executor.job_store.port import JobStore
-from wavewright.executor.job_store.records import FROM_THE_FIRST, Walk
+from wavewright.executor.job_store.records import RETENTION_START, RetentionCursor
 from wavewright.executor.journal import Journal
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.retention import remove_groups
 from wavewright.executor.stores import removal_of
 
-LOOK_SECONDS: Final = 600.0
+PRUNE_POLL_SECONDS: Final = 600.0
 """How often it is looked for what may be forgotten."""
-BREATH_SECONDS: Final = 0.05
+BETWEEN_GROUPS_SECONDS: Final = 0.05
 """Between two parts of it, so that nobody waits for the store."""
 
 
 @dataclass(frozen=True, slots=True)
-class Forgetting:
+class MessageIdRetention:
     """Forgets the ids of messages that are old enough."""
 
     jobs: JobStore
@@ -41,31 +41,31 @@ class Forgetting:
 
     async def run(self) -> None:
         """Look again and again, until this is cancelled."""
-        await _again_and_again(self.forget, LOOK_SECONDS, self.on_fault)
+        await _repeat(self.prune, PRUNE_POLL_SECONDS, self.on_fault)
 
-    async def forget(self) -> None:
+    async def prune(self) -> None:
         """Forget all that is old enough by now."""
         before = self.clock() - self.seconds
-        walk: Walk | None = FROM_THE_FIRST
+        walk: RetentionCursor | None = RETENTION_START
         while walk is not None:
             walk = await self.jobs.forget(before, walk)
-            await anyio.sleep(BREATH_SECONDS)
+            await anyio.sleep(BETWEEN_GROUPS_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
+class RunRetention:
     """Removes runs that ended longer ago than the settings keep them, with their files on this machine."""
 
     journal: Journal
     settings: Settings
     clock: Callable[[], float]
-    log: Log
+    log: StructuredLog
     on_fault: Callable[[JournalError], None]
 
     async def run(self) -> None:
         """Remove what is old enough, at once and each day, until this is cancelled; nothing where no time is set."""
         if self.settings.retention is not None:
-            await _again_and_again(self.prune, DAY_SECONDS, self.on_fault)
+            await _repeat(self.prune, DAY_SECONDS, self.on_fault)
 
     async def prune(self) -> None:
         """Remove all that is old enough by now, a group of runs at a time."""
@@ -79,10 +79,10 @@ class Retention:
                 size += await anyio.to_thread.run_sync(remove_run_files, self.settings, removed.runs)
         finally:
             if runs:
-                self.log.say("runs_removed", runs=runs, bytes=size)
+                self.log.write("runs_removed", runs=runs, bytes=size)
 
 
-async def _again_and_again(
+async def _repeat(
     work: Callable[[], Awaitable[None]], pause: float, on_fault: Callable[[JournalError], None]
 ) -> None:
     while True:

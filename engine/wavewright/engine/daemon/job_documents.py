@@ -16,30 +16,30 @@ from wavewright.executor.job_store.records import JobId, JobRow
 from wavewright.planner.types import JsonObject
 
 
-def document_of(job: JobRow, settings: Settings) -> Document:
+def job_document(job: JobRow, settings: Settings) -> Document:
     """Return what the run of a job is made of.
 
     Raises:
         DocumentError, PlanError: the goal template that the settings name is faulty.
     """
     given = job.request.get("job")
-    content = given if isinstance(given, dict) else _of_goal(job.request, settings)
+    content = given if isinstance(given, dict) else _document_from_goal(job.request, settings)
     return read_document(json.dumps(content, indent=2, ensure_ascii=False), f"job {job.job}")
 
 
-def name_of(job: JobRow) -> str:
+def job_name(job: JobRow) -> str:
     """Return what a job is about, in a word or two: its zone, or else its own name."""
-    return name_in(job.request, job.job)
+    return request_name(job.request, job.job)
 
 
-def name_in(request: JsonObject, job: JobId) -> str:
+def request_name(request: JsonObject, job: JobId) -> str:
     """Return what a request is about; the job's id where it does not say."""
     given = request.get("job")
     name = given.get("name") if isinstance(given, dict) else request.get("zone_name")
     return name if isinstance(name, str) and name else job
 
 
-def _of_goal(request: JsonObject, settings: Settings) -> JsonObject:
+def _document_from_goal(request: JsonObject, settings: Settings) -> JsonObject:
     template = settings.daemon.goal_template
     document: JsonObject = {
         "name": request["zone_name"],
@@ -48,12 +48,12 @@ def _of_goal(request: JsonObject, settings: Settings) -> JsonObject:
         "inputs": {"depth": request["depth"]},
         "overrides": {"limits": {"budget": {"tokens": request["budget_tokens"]}}},
     }
-    if template is not None and _expands(template, settings):
+    if template is not None and _expands_targets(template, settings):
         return {**document, "targets": {"first": [request["zone_name"]], "depth": request["depth"]}}
     return {**document, "variables": [request["zone_name"]]}
 
 
-def _expands(name: str, settings: Settings) -> bool:
+def _expands_targets(name: str, settings: Settings) -> bool:
     """Whether a goal template says how further zones are found: a job is then one of several targets."""
     nowhere = read_document("{}", "the settings")
     template = read_template(name, settings.root, nowhere, settings)

@@ -18,25 +18,27 @@ from typing import Final
 
 import anyio
 
-from wavewright.engine.daemon.stopping import end_by_timer
-from wavewright.engine.operations.logs import Log
+from wavewright.engine.daemon.stopping import exit_by_timer
+from wavewright.engine.operations.logs import StructuredLog
 from wavewright.planner.types import Json
 
-STALL_CODE: Final = 70
+STALL_EXIT_CODE: Final = 70
 """Exit code of a daemon that ends because its event loop stands still."""
-TURN_SECONDS: Final = 0.5
+LOOP_TICK_SECONDS: Final = 0.5
 """How often the loop shows that it turns."""
-LOOK_SECONDS: Final = 0.25
-TOLD_SECONDS: Final = 2.0
+WATCHDOG_POLL_SECONDS: Final = 0.25
+REPORT_AFTER_SECONDS: Final = 2.0
 """A stall that is as long is told of, and again whenever it has become twice as long."""
-MOST_PLACES: Final = 5
+MAX_FRAMES: Final = 5
 """Of the code that keeps the loop, told from the inside out."""
 
 
-class LoopWatch:
+class LoopWatchdog:
     """One watch over the loop that it is made on."""
 
-    def __init__(self, log: Log, limit: float, jobs: Callable[[], list[str]], *, owns_process: bool) -> None:
+    def __init__(
+        self, log: StructuredLog, limit: float, jobs: Callable[[], list[str]], *, owns_process: bool
+    ) -> None:
         """Watch nothing yet.
 
         Args:
@@ -57,59 +59,59 @@ class LoopWatch:
     async def run(self) -> None:
         """Watch until this is cancelled."""
         # A daemon: it keeps no process alive.
-        looking = threading.Thread(target=self._look, name="loop watch", daemon=True)
+        looking = threading.Thread(target=self._check, name="loop watch", daemon=True)
         looking.start()
         try:
             while True:
                 self._turns += 1
-                self._put_the_end_off(self._limit)
-                await anyio.sleep(TURN_SECONDS)
+                self._postpone_exit(self._limit)
+                await anyio.sleep(LOOP_TICK_SECONDS)
         finally:
             self._is_over.set()
-            self._put_the_end_off(0.0)
+            self._postpone_exit(0.0)
 
-    def _put_the_end_off(self, seconds: float) -> None:
+    def _postpone_exit(self, seconds: float) -> None:
         if self._owns_process:
-            end_by_timer(seconds)
+            exit_by_timer(seconds)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         seen, stalled, told, before = -1, 0.0, 0.0, time.monotonic()
-        while not self._is_over.wait(LOOK_SECONDS):
+        while not self._is_over.wait(WATCHDOG_POLL_SECONDS):
             now = time.monotonic()
             # A process that was frozen has not stood still: neither did this thread look meanwhile.
-            passed, before = min(now - before, 2 * LOOK_SECONDS), now
+            passed, before = min(now - before, 2 * WATCHDOG_POLL_SECONDS), now
             if self._turns != seen:
                 if told:
-                    self._log.say("loop_turns_again", "warning", seconds=round(stalled, 1))
+                    self._log.write("loop_turns_again", "warning", seconds=round(stalled, 1))
                 seen, stalled, told = self._turns, 0.0, 0.0
                 continue
             stalled += passed
             if self._owns_process and stalled >= self._limit:
-                self._tell(stalled, "end")
-                os._exit(STALL_CODE)
-            if stalled >= max(TOLD_SECONDS, 2 * told):
+                self._report(stalled, "end")
+                os._exit(STALL_EXIT_CODE)
+            if stalled >= max(REPORT_AFTER_SECONDS, 2 * told):
                 told = stalled
-                self._tell(stalled, "wait")
+                self._report(stalled, "wait")
 
-    def _tell(self, stalled: float, action: str) -> None:
+    def _report(self, stalled: float, action: str) -> None:
         jobs: list[Json] = [*self._jobs()]
-        self._log.say(
+        self._log.write(
             "loop_stalled",
             "error" if action == "end" else "warning",
             seconds=round(stalled, 1),
             limit=self._limit,
             action=action,
-            where=place_of(self._thread),
+            where=stack_of_thread(self._thread),
             jobs=jobs,
         )
 
 
-def place_of(thread: int) -> str:
+def stack_of_thread(thread: int) -> str:
     """Return where in the code a thread is, the innermost place first."""
     # There is no other way to what another thread does; Python keeps this one for debuggers.
     frame = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     places = list[str]()
-    while frame is not None and len(places) < MOST_PLACES:
+    while frame is not None and len(places) < MAX_FRAMES:
         places.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}")
         frame = frame.f_back
     return " < ".join(places)

@@ -13,28 +13,28 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import anyio
 
-from wavewright.planner.model_port import ModelCall, ModelError, Models
+from wavewright.planner.model_port import ModelCall, ModelClient, ModelError
 from wavewright.planner.types import RunId
 
 FIRST_PAUSE: Final = 2.0
 """Seconds before the first probe; twice as long after each that failed."""
-LONGEST_PAUSE: Final = 60.0
-LONGEST_ASKED: Final = 3600.0
+MAX_PAUSE: Final = 60.0
+MAX_RETRY_AFTER: Final = 3600.0
 """Seconds that a provider may ask to be left alone."""
-LOOK_SECONDS: Final = 1.0
+PROBE_POLL_SECONDS: Final = 1.0
 """How often the clock is looked at: it may have been set."""
 PROBE_SECONDS: Final = 60.0
 PROBE: Final = "probe"
 """What asks a probe's question, for the records of the provider and the budget."""
 _PROBE_TOKENS: Final = 64
 
-State: TypeAlias = Literal["closed", "half_open", "open"]
+CircuitState: TypeAlias = Literal["closed", "half_open", "open"]
 
 
-class CircuitWatch(Protocol):
+class CircuitListener(Protocol):
     """Told of every change of a model's circuit."""
 
-    def __call__(self, model: str, state: State, reason: str, until: float, /) -> None:
+    def __call__(self, model: str, state: CircuitState, reason: str, until: float, /) -> None:
         """Take a change.
 
         Args:
@@ -46,13 +46,13 @@ class CircuitWatch(Protocol):
         ...
 
 
-def _unwatched(model: str, state: State, reason: str, until: float, /) -> None:
+def _ignore_change(model: str, state: CircuitState, reason: str, until: float, /) -> None:
     """Tell nobody."""
     del model, state, reason, until
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenCircuit:
     """A circuit that is not closed."""
 
     reason: str
@@ -61,14 +61,14 @@ class Opened:
     pause: float
 
 
-class ModelCircuit:
+class ModelCircuitBreaker:
     """The circuits of all models that a daemon asks, by model."""
 
     def __init__(
         self,
         clock: Callable[[], float],
         stop: Callable[[RunId], None],
-        watch: CircuitWatch = _unwatched,
+        watch: CircuitListener = _ignore_change,
         own: Collection[str] = (),
     ) -> None:
         """Begin with every circuit closed.
@@ -84,22 +84,22 @@ class ModelCircuit:
         self._clock = clock
         self._stop = stop
         self._watch = watch
-        self._open = dict[str, Opened]()
+        self._open = dict[str, OpenCircuit]()
         self._changed = anyio.Event()
 
     @property
-    def opened(self) -> Opened | None:
+    def open_circuit(self) -> OpenCircuit | None:
         """The circuit that is not closed and is probed last; none where all are closed."""
         return max(self._open.values(), key=lambda one: one.until, default=None)
 
     @property
-    def may_begin(self) -> bool:
+    def is_available(self) -> bool:
         """Whether each of the daemon's own models may be asked, as far as is known."""
         return not any(model in self._own for model in self._open)
 
-    async def until_may_begin(self) -> None:
+    async def wait_available(self) -> None:
         """Wait until each of the daemon's own models may be asked."""
-        while not self.may_begin:
+        while not self.is_available:
             await self._changed.wait()
 
     async def enter(self, call: ModelCall, model: str) -> None:
@@ -112,10 +112,10 @@ class ModelCircuit:
         if call.run is None:
             return
         if model not in self._open:
-            self._hold(model, reason, FIRST_PAUSE, retry_after)
+            self._open_until(model, reason, FIRST_PAUSE, retry_after)
         await self._stop_run(call.run)
 
-    async def run(self, models: Models) -> None:
+    async def run(self, models: ModelClient) -> None:
         """Probe the models whose circuits are open, each when its time has come, until this is cancelled."""
         while True:
             if not self._open:
@@ -123,9 +123,9 @@ class ModelCircuit:
             for model, opened in [*self._open.items()]:
                 if self._clock() >= opened.until:
                     await self._probe(models, model, opened)
-            await anyio.sleep(LOOK_SECONDS)
+            await anyio.sleep(PROBE_POLL_SECONDS)
 
-    async def _probe(self, models: Models, model: str, opened: Opened) -> None:
+    async def _probe(self, models: ModelClient, model: str, opened: OpenCircuit) -> None:
         self._watch(model, "half_open", opened.reason, opened.until)
         call = ModelCall(
             role="planner",
@@ -143,25 +143,25 @@ class ModelCircuit:
                 await models.ask(call)
         except ModelError as error:
             if error.is_of_provider or error.kind == "timeout":
-                self._hold(model, str(error), min(2 * opened.pause, LONGEST_PAUSE), error.retry_after)
+                self._open_until(model, str(error), min(2 * opened.pause, MAX_PAUSE), error.retry_after)
                 return
         except TimeoutError:
-            self._hold(model, opened.reason, min(2 * opened.pause, LONGEST_PAUSE), None)
+            self._open_until(model, opened.reason, min(2 * opened.pause, MAX_PAUSE), None)
             return
         del self._open[model]
         self._watch(model, "closed", "", self._clock())
-        self._tell_change()
+        self._notify_changed()
 
-    def _hold(self, model: str, reason: str, pause: float, retry_after: float | None) -> None:
-        wait = max(pause, min(retry_after or 0.0, LONGEST_ASKED))
-        opened = self._open[model] = Opened(reason, self._clock() + wait, pause)
+    def _open_until(self, model: str, reason: str, pause: float, retry_after: float | None) -> None:
+        wait = max(pause, min(retry_after or 0.0, MAX_RETRY_AFTER))
+        opened = self._open[model] = OpenCircuit(reason, self._clock() + wait, pause)
         self._watch(model, "open", reason, opened.until)
-        self._tell_change()
+        self._notify_changed()
 
     async def _stop_run(self, run: RunId) -> None:
         self._stop(run)
         await anyio.sleep_forever()
 
-    def _tell_change(self) -> None:
+    def _notify_changed(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()

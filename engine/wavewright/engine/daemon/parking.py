@@ -10,22 +10,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from wavewright.engine.approvals import APPROVAL_SECONDS, APPROVE, REFUSE, asked_approval
+from wavewright.engine.approvals import APPROVAL_SECONDS, APPROVE, REFUSE, approval_question
 from wavewright.engine.messages.ids import decision_id
 from wavewright.executor.events import Noted
 from wavewright.executor.job_store.records import Decision, DecisionId, JobRow
 from wavewright.planner.hashing import content_hash
 from wavewright.planner.types import JsonObject
 
-LONGEST_QUESTION: Final = 4_000
+MAX_QUESTION_LENGTH: Final = 4_000
 
 
-def decision_wanted(job: JobRow, asked: Noted, target: str | None = None) -> Decision:
+def requested_decision(job: JobRow, asked: Noted, target: str | None = None) -> Decision:
     """Return the decision that a run's note asks for: a planner's question, or an approval.
 
     `target` is the one whose run asks, where the job has several.
     """
-    decision = _question(job, asked) if asked.topic == "question" else _approval(job, asked)
+    decision = _question_decision(job, asked) if asked.topic == "question" else _approval_decision(job, asked)
     if target is None:
         return decision
     about = f"about the target {target}"
@@ -40,7 +40,7 @@ def answered_decision(wanted: Decision | None, answer: Noted) -> DecisionId | No
     return wanted.id if is_question == (answer.topic == "answer") else None
 
 
-def _question(job: JobRow, asked: Noted) -> Decision:
+def _question_decision(job: JobRow, asked: Noted) -> Decision:
     question = str(asked.body["question"])
     options = asked.body.get("options")
     return Decision(
@@ -48,15 +48,15 @@ def _question(job: JobRow, asked: Noted) -> Decision:
         job=job.job,
         run=job.run,
         subject="question",
-        question=question[:LONGEST_QUESTION],
+        question=question[:MAX_QUESTION_LENGTH],
         options=tuple(map(str, options)) if isinstance(options, list) else (),
         asked=asked.at,
     )
 
 
-def _approval(job: JobRow, asked: Noted) -> Decision:
+def _approval_decision(job: JobRow, asked: Noted) -> Decision:
     body = asked.body
-    subject, question = asked_approval(asked)
+    subject, question = approval_question(asked)
     given = body.get("binding")
     binding: JsonObject = given if isinstance(given, dict) else {}
     return Decision(
@@ -64,7 +64,7 @@ def _approval(job: JobRow, asked: Noted) -> Decision:
         job=job.job,
         run=job.run,
         subject=subject,
-        question=question[:LONGEST_QUESTION],
+        question=question[:MAX_QUESTION_LENGTH],
         options=(APPROVE, REFUSE),
         context=str(body.get("text", "")),
         binding=binding,

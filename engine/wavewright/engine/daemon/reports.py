@@ -13,8 +13,8 @@ from typing import Final
 from wavewright.config.daemon_settings import DaemonSection
 from wavewright.config.redaction import Redactor, named_secrets
 from wavewright.engine.bus.topology import ATTEMPTS_HEADER, KIND_HEADER, QUEUE_HEADER, REASON_HEADER
-from wavewright.engine.context import Unpublishable
-from wavewright.engine.messages.encoding import Address, correlation_of, encode, request_of, sender_of
+from wavewright.engine.context import PackageNotPublished
+from wavewright.engine.messages.encoding import MessageAddress, correlation_of, encode, request_of, sender_of
 from wavewright.engine.messages.envelope import ReportType
 from wavewright.engine.messages.ids import message_id
 from wavewright.engine.messages.packaging import InvalidResult, package_report
@@ -24,20 +24,20 @@ from wavewright.engine.messages.reports import (
     ReportPayload,
     UserDecisionRequired,
 )
-from wavewright.executor.job_store.records import Decision, JobId, JobRow, Outgoing
+from wavewright.executor.job_store.records import Decision, JobId, JobRow, OutgoingMessage
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package
 
 POISON: Final = "max_deliveries"
 """The kind of a dead letter whose message was sound and whose work never came to an end."""
-MOST_ESCAPED: Final = 12
+MAX_ESCAPED_SIZE: Final = 12
 """Bytes that a character takes in a message, at most."""
-ROUND_IT: Final = 4_096
+ENVELOPE_BYTES: Final = 4_096
 """Bytes of what a message holds besides its package, roughly."""
-LONGEST_REASON: Final = 500
+MAX_REASON_LENGTH: Final = 500
 """Characters of a reason; what is longer is in the journal."""
-_REMEMBERED: Final = 256
-_ANYBODY: Final = "anybody"
+_MAX_CACHED_REDACTORS: Final = 256
+_ANY_AGENT: Final = "anybody"
 """To whom a message is addressed where nobody in particular has asked for it."""
 
 
@@ -49,10 +49,14 @@ class Reporter:
     key: bytes | None = field(default=None, repr=False)
     redactor: Redactor = field(default_factory=Redactor, repr=False)
     """Knows the secrets that must not go out."""
-    _of_jobs: dict[JobId, Redactor] = field(default_factory=dict[JobId, Redactor], repr=False, compare=False)
+    _redactors: dict[JobId, Redactor] = field(
+        default_factory=dict[JobId, Redactor], repr=False, compare=False
+    )
     """Those that also know what a job hands to its tools under a secret's name, of the jobs told of last."""
 
-    def status(self, job: JobRow, status: JobStatus, at: float, *what: str | int, **fields: Json) -> Outgoing:
+    def status(
+        self, job: JobRow, status: JobStatus, at: float, *what: str | int, **fields: Json
+    ) -> OutgoingMessage:
         """Return the message that something has happened to a job.
 
         Args:
@@ -64,13 +68,13 @@ class Reporter:
         """
         zone = zone_of(job)
         update = JobStatusUpdate.model_validate(
-            {"job_id": job.job, "status": status, "zone_name": zone, **_within(fields)}
+            {"job_id": job.job, "status": status, "zone_name": zone, **_status_fields(fields)}
         )
         return self._message(
-            job, update, at, self.section.queues.status, _asker(job), "job_status", status, *what
+            job, update, at, self.section.queues.status, _requesting_agent(job), "job_status", status, *what
         )
 
-    def package(self, job: JobRow, package: Package, at: float) -> Outgoing:
+    def package(self, job: JobRow, package: Package, at: float) -> OutgoingMessage:
         """Return the message that carries what came out; the next one after those that have gone out."""
         report = package_report(job.job, job.iteration + 1, package, zone=zone_of(job))
         section = self.section
@@ -78,7 +82,7 @@ class Reporter:
             job, report, at, section.queues.packages, section.validation.target_agent, "package"
         )
 
-    def refuse_unpublishable(self, job: JobRow, package: Package) -> None:
+    def check_publishable(self, job: JobRow, package: Package) -> None:
         """Return where a package can go out.
 
         Raises:
@@ -88,28 +92,30 @@ class Reporter:
             try:
                 package_report(job.job, job.iteration + 1, package, zone=zone)
             except InvalidResult as error:
-                raise Unpublishable(f"{error}; change the `result` of the plan or its template") from error
+                raise PackageNotPublished(
+                    f"{error}; change the `result` of the plan or its template"
+                ) from error
         most = self.section.max_sent
         # The message is made only where it could be too large at all.
-        if len(package.model_dump_json()) * MOST_ESCAPED + ROUND_IT <= most:
+        if len(package.model_dump_json()) * MAX_ESCAPED_SIZE + ENVELOPE_BYTES <= most:
             return
         size = len(self.package(job, package, 0.0).body)
         if size > most:
-            raise Unpublishable(
+            raise PackageNotPublished(
                 f"its package makes a message of {size} bytes, and at most {most} are sent (daemon.max_sent); "
                 f"`wavewright resume {package.run}` writes it to a file where the daemon's journal is"
             )
 
     def target_package(
         self, job: JobRow, target: str, package: Package, at: float, iteration: int
-    ) -> Outgoing:
+    ) -> OutgoingMessage:
         """Return the message that carries what came out for one of a job's targets."""
         zone = None if zone_of(job) is None else target
         report = package_report(job.job, iteration, package, zone=zone, target=target)
         queue, validator = self.section.queues.packages, self.section.validation.target_agent
         return self._message(job, report, at, queue, validator, "package", target, iteration)
 
-    def decision(self, job: JobRow, decision: Decision) -> Outgoing:
+    def decision(self, job: JobRow, decision: Decision) -> OutgoingMessage:
         """Return the message that puts a question to people."""
         question = UserDecisionRequired(
             question=decision.question,
@@ -119,10 +125,16 @@ class Reporter:
         )
         queue = self.section.queues.decisions
         return self._message(
-            job, question, decision.asked, queue, _asker(job), "user_decision_required", decision.id
+            job,
+            question,
+            decision.asked,
+            queue,
+            _requesting_agent(job),
+            "user_decision_required",
+            decision.id,
         )
 
-    def dead_letter(self, job: JobRow, at: float) -> Outgoing:
+    def dead_letter(self, job: JobRow, at: float) -> OutgoingMessage:
         """Return the request of a job that was given up, for the queue of what could not be done.
 
         It is a message like the one that the job came by, to be sent again under new ids; nobody has signed it.
@@ -131,7 +143,7 @@ class Reporter:
         section, queue = self.section, self.section.queues.intake
         letter = encode(
             request_of(job),
-            Address(_asker(job), section.agent, section.dead_letter_exchange, queue),
+            MessageAddress(_requesting_agent(job), section.agent, section.dead_letter_exchange, queue),
             message=message_id(job.job, job.iteration, "dead_letter"),
             correlation=correlation_of(job),
             at=job.received,
@@ -139,58 +151,63 @@ class Reporter:
         )
         why: JsonObject = {
             KIND_HEADER: POISON,
-            REASON_HEADER: f"{POISON}: {shortened(reason)}",
+            REASON_HEADER: f"{POISON}: {shorten_reason(reason)}",
             QUEUE_HEADER: queue,
             ATTEMPTS_HEADER: job.attempts,
         }
         return replace(letter, kind="dead_letter", headers={**letter.headers, **why}, at=at)
 
-    def tell(self, job: JobRow) -> Sequence[Outgoing]:
+    def state_reports(self, job: JobRow) -> Sequence[OutgoingMessage]:
         """Return what is told of a job that has come into its state otherwise than by its run: for the job store."""
         match job.state:
             case "queued" if job.feedback and job.package is None:
                 # Verdicts on targets are told of when the run takes them.
                 return ()
             case "queued" if job.feedback:
-                return (self._verdict(job),)
-            case "queued" if job.attempts == 0 and job.since == job.received:
+                return (self._accepted_verdict(job),)
+            case "queued" if job.attempts == 0 and job.state_since == job.received:
                 return (self.status(job, "ACCEPTED", job.received),)
             case "completed":
-                return (self._verdict(job), *self.completed(job, job.since))
+                return (self._accepted_verdict(job), *self.completed(job, job.state_since))
             case "failed":
-                return self.failed(job, job.since)
+                return self.failed(job, job.state_since)
             case "dead":
-                return (*self.failed(job, job.since), self.dead_letter(job, job.since))
+                return (*self.failed(job, job.state_since), self.dead_letter(job, job.state_since))
             case _:
                 return ()
 
-    def started(self, job: JobRow, at: float) -> tuple[Outgoing, ...]:
+    def started(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
         """Return the messages that the work on a job, and on its zone where it has one, has begun."""
         return (self.status(job, "JOB_STARTED", at), *self._zone(job, "ZONE_STARTED", at, 0))
 
-    def completed(self, job: JobRow, at: float, *, is_whole: bool = True) -> tuple[Outgoing, ...]:
+    def completed(self, job: JobRow, at: float, *, is_whole: bool = True) -> tuple[OutgoingMessage, ...]:
         """Return the messages that a job is done; not wholly where its package says that the goal is not achieved."""
         status: JobStatus = "JOB_COMPLETED" if is_whole else "JOB_PARTIALLY_COMPLETED"
         told = self.status(job, status, at, package_id=job.package, iteration=job.iteration, **_reason(job))
         return (*self._zone(job, "ZONE_COMPLETED", at, 1), told)
 
-    def failed(self, job: JobRow, at: float) -> tuple[Outgoing, ...]:
+    def failed(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
         """Return the messages that nothing more will come of a job."""
         zone = zone_of(job)
-        failures: Json = None if zone is None else [{"zone_name": zone, "error": shortened(job.reason)}]
+        failures: Json = None if zone is None else [{"zone_name": zone, "error": shorten_reason(job.reason)}]
         told = self.status(job, "JOB_FAILED", at, zones_failed=failures, **_reason(job))
         return (*self._zone(job, "ZONE_FAILED", at, 0), told)
 
-    def _zone(self, job: JobRow, status: JobStatus, at: float, done: int) -> tuple[Outgoing, ...]:
+    def _zone(self, job: JobRow, status: JobStatus, at: float, done: int) -> tuple[OutgoingMessage, ...]:
         if zone_of(job) is None:
             return ()
         return (self.status(job, status, at, zones_completed=done, zones_total=1),)
 
-    def _verdict(self, job: JobRow) -> Outgoing:
+    def _accepted_verdict(self, job: JobRow) -> OutgoingMessage:
         verdict = job.feedback[-1] if job.feedback else None
         iteration = job.iteration if verdict is None else verdict.iteration
         return self.status(
-            job, "VALIDATION_RECEIVED", job.since, iteration, iteration=iteration, package_id=job.package
+            job,
+            "VALIDATION_RECEIVED",
+            job.state_since,
+            iteration,
+            iteration=iteration,
+            package_id=job.package,
         )
 
     def _redactor_of(self, job: JobRow, kind: ReportType) -> Redactor:
@@ -198,12 +215,12 @@ class Reporter:
         if kind == "package":
             return self.redactor
         # The store's writer and the event loop both come here: what one finds, the other may have cleared since.
-        found = self._of_jobs.get(job.job)
+        found = self._redactors.get(job.job)
         if found is None:
-            found = self.redactor.knowing(named_secrets(job.request))
-            if len(self._of_jobs) >= _REMEMBERED:
-                self._of_jobs.clear()
-            self._of_jobs[job.job] = found
+            found = self.redactor.with_secrets(named_secrets(job.request))
+            if len(self._redactors) >= _MAX_CACHED_REDACTORS:
+                self._redactors.clear()
+            self._redactors[job.job] = found
         return found
 
     def _message(
@@ -215,9 +232,9 @@ class Reporter:
         target: str,
         kind: ReportType,
         *what: str | int,
-    ) -> Outgoing:
+    ) -> OutgoingMessage:
         section = self.section
-        address = Address(
+        address = MessageAddress(
             section.agent, target, section.exchange, queue, self.key, self._redactor_of(job, kind)
         )
         message = message_id(job.job, job.iteration, kind, *what)
@@ -230,19 +247,19 @@ def zone_of(job: JobRow) -> str | None:
     return zone if isinstance(zone, str) else None
 
 
-def shortened(reason: str) -> str:
+def shorten_reason(reason: str) -> str:
     """Return a reason as long as a message holds it."""
-    return reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
+    return reason if len(reason) <= MAX_REASON_LENGTH else reason[: MAX_REASON_LENGTH - 1] + "…"
 
 
 def _reason(job: JobRow) -> dict[str, Json]:
     return {"reason": job.reason} if job.reason else {}
 
 
-def _within(fields: dict[str, Json]) -> dict[str, Json]:
+def _status_fields(fields: dict[str, Json]) -> dict[str, Json]:
     reason = fields.get("reason")
-    return {**fields, "reason": shortened(reason)} if isinstance(reason, str) else fields
+    return {**fields, "reason": shorten_reason(reason)} if isinstance(reason, str) else fields
 
 
-def _asker(job: JobRow) -> str:
-    return sender_of(job) or _ANYBODY
+def _requesting_agent(job: JobRow) -> str:
+    return sender_of(job) or _ANY_AGENT

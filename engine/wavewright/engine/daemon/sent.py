@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wavewright.engine.operations.message_log import log_sent
-from wavewright.engine.operations.watch import Watch
+from wavewright.engine.operations.watch import Telemetry
 from wavewright.executor.job_store.port import JobStore
-from wavewright.executor.job_store.records import MessageId, Outgoing
+from wavewright.executor.job_store.records import MessageId, OutgoingMessage
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedOutbox:
+class MeteredOutbox:
     """The part of the job store that the relay needs; every message that the broker has confirmed is counted."""
 
     jobs: JobStore
-    watch: Watch
-    _leased: dict[MessageId, Outgoing] = field(default_factory=dict[MessageId, Outgoing])
+    watch: Telemetry
+    _leased: dict[MessageId, OutgoingMessage] = field(default_factory=dict[MessageId, OutgoingMessage])
 
-    async def pending(self, most: int = 100) -> list[Outgoing]:
+    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
         """Return messages in their order, and lease them to this owner for a few seconds."""
         found = await self.jobs.pending(most)
         self._leased.clear()
@@ -35,13 +35,13 @@ class WatchedOutbox:
         await self.jobs.mark_sent(messages)
         for message in messages:
             if (outgoing := self._leased.get(message)) is not None:
-                self._tell(outgoing)
+                self._count_sent(outgoing)
 
     async def mark_refused(self, message: MessageId, reason: str) -> None:
         """Keep a message that cannot be delivered out of the way."""
         await self.jobs.mark_refused(message, reason)
 
-    async def list_refused(self) -> list[Outgoing]:
+    async def list_refused(self) -> list[OutgoingMessage]:
         """Return the messages that could not be delivered, in their order."""
         return await self.jobs.list_refused()
 
@@ -49,6 +49,6 @@ class WatchedOutbox:
         """Have these go out again."""
         await self.jobs.release(messages)
 
-    def _tell(self, sent: Outgoing) -> None:
-        self.watch.metrics.sent(sent.kind)
+    def _count_sent(self, sent: OutgoingMessage) -> None:
+        self.watch.metrics.count_sent(sent.kind)
         log_sent(self.watch.log, sent)

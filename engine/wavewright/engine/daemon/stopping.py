@@ -20,12 +20,12 @@ from typing import Final, NoReturn
 
 import anyio
 
-END_SECONDS: Final = 9.0
+SHUTDOWN_SECONDS: Final = 9.0
 """After the first signal; what has not ended by then hangs, and nothing of it would be written down later."""
-GENTLE: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+GRACEFUL_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class Stopping:
+class ShutdownRequest:
     """Whether the daemon is to stop, and why."""
 
     def __init__(self) -> None:
@@ -34,19 +34,19 @@ class Stopping:
         """Whether the process is the daemon's own, to be ended by it where nothing else helps."""
         self._asked = anyio.Event()
 
-    def ask(self, reason: str) -> None:
+    def request(self, reason: str) -> None:
         """Ask the daemon to stop."""
         if not self._asked.is_set():
             self.reason = reason
             self._asked.set()
 
-    async def asked(self) -> None:
+    async def wait_requested(self) -> None:
         """Wait until somebody asks."""
         await self._asked.wait()
 
 
 @contextmanager
-def taking_signals(stopping: Stopping) -> Generator[None]:
+def handling_signals(stopping: ShutdownRequest) -> Generator[None]:
     """Let signals stop the daemon while the block runs; it is entered on the event loop."""
     # Not the loop's own handlers: the second signal must end a daemon whose loop hangs.
     loop = asyncio.get_running_loop()
@@ -54,15 +54,15 @@ def taking_signals(stopping: Stopping) -> Generator[None]:
 
     def stop(number: int, _frame: FrameType | None) -> None:
         if told:
-            end_at_once(number)
+            exit_at_once(number)
         told.append(number)
-        _end_after(END_SECONDS)
-        loop.call_soon_threadsafe(stopping.ask, signal.Signals(number).name)
+        _exit_after(SHUTDOWN_SECONDS)
+        loop.call_soon_threadsafe(stopping.request, signal.Signals(number).name)
 
     def end(number: int, _frame: FrameType | None) -> None:
-        end_at_once(number)
+        exit_at_once(number)
 
-    wanted = dict.fromkeys(GENTLE, stop) | {signal.SIGQUIT: end}
+    wanted = dict.fromkeys(GRACEFUL_SIGNALS, stop) | {signal.SIGQUIT: end}
     before = {number: signal.signal(number, action) for number, action in wanted.items()}
     # Its handler is not Python's: it tells where each thread is, and lets the signal end the process.
     faulthandler.register(signal.SIGPROF, chain=True)
@@ -70,13 +70,13 @@ def taking_signals(stopping: Stopping) -> Generator[None]:
     try:
         yield
     finally:
-        end_by_timer(0.0)
+        exit_by_timer(0.0)
         faulthandler.unregister(signal.SIGPROF)
         for number, action in before.items():
             signal.signal(number, action)
 
 
-def _end_after(seconds: float) -> None:
+def _exit_after(seconds: float) -> None:
     """End this process after so many seconds, by a thread: the loop may be what hangs."""
 
     def end() -> None:
@@ -90,7 +90,7 @@ def _end_after(seconds: float) -> None:
     last.start()
 
 
-def end_by_timer(seconds: float) -> None:
+def exit_by_timer(seconds: float) -> None:
     """End this process once it has worked for so long, unless this is called again; 0 for never.
 
     A process that was frozen has used no processor, and comes to no harm. The timer counts the seconds of all threads
@@ -101,6 +101,6 @@ def end_by_timer(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_PROF, seconds * processors)
 
 
-def end_at_once(number: int) -> NoReturn:
+def exit_at_once(number: int) -> NoReturn:
     """End this process as the signal would have done, with nothing wound down."""
     os._exit(128 + number)

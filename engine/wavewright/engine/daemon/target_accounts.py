@@ -8,22 +8,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from wavewright.engine.daemon.reports import Reporter, shortened, zone_of
+from wavewright.engine.daemon.reports import Reporter, shorten_reason, zone_of
 from wavewright.engine.messages.ids import package_id
 from wavewright.engine.messages.reports import JobStatus
-from wavewright.engine.target_waves import COMPLETED, FAILED, JUDGED, SENT, STARTED, Waves
+from wavewright.engine.target_waves import (
+    TARGET_COMPLETED,
+    TARGET_FAILED,
+    TARGET_PACKAGE_JUDGED,
+    TARGET_PACKAGE_SENT,
+    TARGET_STARTED,
+    TargetWaves,
+)
 from wavewright.executor.events import Noted, RunFinished, RunStarted
-from wavewright.executor.job_store.records import JobRow, Outgoing, SentPackage
+from wavewright.executor.job_store.records import JobRow, OutgoingMessage, SentPackage
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package
 
-TOPICS: Final = frozenset({STARTED, SENT, JUDGED, COMPLETED, FAILED})
+TARGET_TOPICS: Final = frozenset(
+    {TARGET_STARTED, TARGET_PACKAGE_SENT, TARGET_PACKAGE_JUDGED, TARGET_COMPLETED, TARGET_FAILED}
+)
 _STATUSES: Final[dict[str, tuple[JobStatus, JobStatus]]] = {
-    SENT: ("PACKAGE_SENT", "PACKAGE_SENT"),
-    JUDGED: ("VALIDATION_RECEIVED", "VALIDATION_RECEIVED"),
-    STARTED: ("TARGET_STARTED", "ZONE_STARTED"),
-    COMPLETED: ("TARGET_COMPLETED", "ZONE_COMPLETED"),
-    FAILED: ("TARGET_FAILED", "ZONE_FAILED"),
+    TARGET_PACKAGE_SENT: ("PACKAGE_SENT", "PACKAGE_SENT"),
+    TARGET_PACKAGE_JUDGED: ("VALIDATION_RECEIVED", "VALIDATION_RECEIVED"),
+    TARGET_STARTED: ("TARGET_STARTED", "ZONE_STARTED"),
+    TARGET_COMPLETED: ("TARGET_COMPLETED", "ZONE_COMPLETED"),
+    TARGET_FAILED: ("TARGET_FAILED", "ZONE_FAILED"),
 }
 """By topic of the note: of a target, and of a zone."""
 _ENDS: Final[dict[str, JobStatus]] = {
@@ -33,9 +42,9 @@ _ENDS: Final[dict[str, JobStatus]] = {
 }
 
 
-def tell_target(
-    job: JobRow, waves: Waves, noted: Noted, reporter: Reporter, packages: Mapping[str, Package]
-) -> list[Outgoing]:
+def project_target(
+    job: JobRow, waves: TargetWaves, noted: Noted, reporter: Reporter, packages: Mapping[str, Package]
+) -> list[OutgoingMessage]:
     """Return what is told of one target.
 
     Args:
@@ -46,14 +55,14 @@ def tell_target(
         packages: What came out, by run.
     """
     target, is_zone = str(noted.body["target"]), zone_of(job) is not None
-    fields: JsonObject = {**name_of_target(job, target), **_counts(waves, is_zone=is_zone)}
+    fields: JsonObject = {**target_field(job, target), **_target_counts(waves, is_zone=is_zone)}
     if isinstance(reason := noted.body.get("reason"), str) and reason:
         fields["reason"] = reason
     sent = waves.packages.get(target)
     iteration = 1 if sent is None else sent.iteration
-    told: list[Outgoing] = []
+    told: list[OutgoingMessage] = []
     # One that somebody has looked at went out before it was completed.
-    if noted.topic == SENT or (noted.topic == COMPLETED and sent is None):
+    if noted.topic == TARGET_PACKAGE_SENT or (noted.topic == TARGET_COMPLETED and sent is None):
         package = packages[str(noted.body["run"])]
         told.append(reporter.target_package(job, target, package, noted.at, iteration))
     if sent is not None:
@@ -63,49 +72,55 @@ def tell_target(
     return told
 
 
-def name_of_target(job: JobRow, target: str) -> dict[str, Json]:
+def target_field(job: JobRow, target: str) -> dict[str, Json]:
     """Return the field of a status that names a target."""
     return {"zone_name" if zone_of(job) is not None else "target": target}
 
 
-def sent_with(job: JobRow, waves: Waves, noted: Noted) -> tuple[SentPackage, ...]:
+def packages_sent_by(job: JobRow, waves: TargetWaves, noted: Noted) -> tuple[SentPackage, ...]:
     """Return the package that goes out with a note, to await its verdict."""
-    if noted.topic != SENT:
+    if noted.topic != TARGET_PACKAGE_SENT:
         return ()
     target = str(noted.body["target"])
     iteration = waves.packages[target].iteration
     return (SentPackage(package_id(job.job, iteration, target), iteration),)
 
 
-def tell_begin(
-    job: JobRow, waves: Waves | None, started: RunStarted, reporter: Reporter
-) -> Sequence[Outgoing]:
+def project_start(
+    job: JobRow, waves: TargetWaves | None, started: RunStarted, reporter: Reporter
+) -> Sequence[OutgoingMessage]:
     """Return what is told of a job whose run begins: its targets begin later, one by one."""
     if waves is None:
         return reporter.started(job, started.at)
     return (reporter.status(job, "JOB_STARTED", started.at),)
 
 
-def tell_failure(
-    job: JobRow, waves: Waves | None, ended: RunFinished, reporter: Reporter
-) -> Sequence[Outgoing]:
+def project_failure(
+    job: JobRow, waves: TargetWaves | None, ended: RunFinished, reporter: Reporter
+) -> Sequence[OutgoingMessage]:
     """Return what is told of a job whose run has failed."""
-    return reporter.failed(job, ended.at) if waves is None else (tell_end(job, waves, ended, reporter),)
+    return (
+        reporter.failed(job, ended.at)
+        if waves is None
+        else (project_completion(job, waves, ended, reporter),)
+    )
 
 
-def tell_end(job: JobRow, waves: Waves, ended: RunFinished, reporter: Reporter) -> Outgoing:
+def project_completion(
+    job: JobRow, waves: TargetWaves, ended: RunFinished, reporter: Reporter
+) -> OutgoingMessage:
     """Return what is told of a job all of whose targets have ended."""
     is_zone = zone_of(job) is not None
-    fields = _counts(waves, is_zone=is_zone)
+    fields = _target_counts(waves, is_zone=is_zone)
     name = "zone_name" if is_zone else "target"
     failed: list[Json] = [
-        {name: target, "error": shortened(waves.ends[target].reason)} for target in waves.failed
+        {name: target, "error": shorten_reason(waves.ends[target].reason)} for target in waves.failed
     ]
     if failed:
         fields["zones_failed" if is_zone else "targets_failed"] = failed
     return reporter.status(job, _ENDS[ended.status], ended.at, reason=ended.reason, **fields)
 
 
-def _counts(waves: Waves, *, is_zone: bool) -> JsonObject:
+def _target_counts(waves: TargetWaves, *, is_zone: bool) -> JsonObject:
     what = "zones" if is_zone else "targets"
     return {f"{what}_completed": waves.completed, f"{what}_total": len(waves.known())}

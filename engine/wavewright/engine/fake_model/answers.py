@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from wavewright.engine.fake_model.request import Called, FakeModelRequest
+from wavewright.engine.fake_model.request import FakeModelRequest, FakeToolCall
 from wavewright.planner.types import Json, JsonObject
 
 Finish: TypeAlias = Literal["stop", "length", "content_filter"]
@@ -20,7 +20,7 @@ Finish: TypeAlias = Literal["stop", "length", "content_filter"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class ClaimedUsage:
     """A count of tokens as a server claims it."""
 
     read: int
@@ -39,14 +39,14 @@ class Reply:
     """What a model says, and how it comes over the wire."""
 
     text: str = ""
-    calls: tuple[Called, ...] = ()
+    calls: tuple[FakeToolCall, ...] = ()
     value: Json = None
     """A structured answer: arguments of the output tool where one is forced, else JSON as text."""
     has_value: bool = False
     refusal: str = ""
     """A refusal in the field that OpenAI has for it."""
     finish: Finish = "stop"
-    tokens: Tokens | Literal["counted", "missing"] = "counted"
+    tokens: ClaimedUsage | Literal["counted", "missing"] = "counted"
     is_empty: bool = False
     """Whether there is no choice at all."""
     delay: float = 0.0
@@ -60,7 +60,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ApiError:
     """An error of the API."""
 
     status: int
@@ -85,11 +85,11 @@ class RawBody:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class NoReply:
     """The request is taken, and nothing ever comes."""
 
 
-Answer: TypeAlias = Reply | Failure | RawBody | Silence
+Answer: TypeAlias = Reply | ApiError | RawBody | NoReply
 AnswerLike: TypeAlias = str | JsonObject | Answer
 """A text is said; an object is the structured answer."""
 AnswerMaker: TypeAlias = Callable[[FakeModelRequest], AnswerLike]
@@ -109,22 +109,22 @@ def structured(value: Json) -> Reply:
     return Reply(value=value, has_value=True)
 
 
-def calling(name: str, **arguments: Json) -> Reply:
+def calling_tool(name: str, **arguments: Json) -> Reply:
     """Call one tool."""
-    return Reply(calls=(Called(name, json.dumps(arguments)),))
+    return Reply(calls=(FakeToolCall(name, json.dumps(arguments)),))
 
 
-def spoken(reply: Reply, request: FakeModelRequest) -> Reply:
+def resolve_reply(reply: Reply, request: FakeModelRequest) -> Reply:
     """Return a reply with its value spelled as the request wants it: the output tool's call, or JSON as text."""
     if not reply.has_value:
         return reply
     text = json.dumps(reply.value)
     if request.output_tool:
-        return replace(reply, calls=(*reply.calls, Called(request.output_tool, text)), has_value=False)
+        return replace(reply, calls=(*reply.calls, FakeToolCall(request.output_tool, text)), has_value=False)
     return replace(reply, text=reply.text + text, has_value=False)
 
 
-def _reply(given: AnswerLike) -> Reply:
+def _as_reply(given: AnswerLike) -> Reply:
     answer = answer_of(given)
     assert isinstance(answer, Reply), f"{answer!r} is no reply of a model"
     return answer
@@ -132,48 +132,48 @@ def _reply(given: AnswerLike) -> Reply:
 
 def delayed(given: AnswerLike, seconds: float) -> Reply:
     """Answer, but later."""
-    return replace(_reply(given), delay=seconds)
+    return replace(_as_reply(given), delay=seconds)
 
 
-def overloaded(retry_after: float | None = 2) -> Failure:
+def overloaded(retry_after: float | None = 2) -> ApiError:
     """429: too many requests."""
-    return Failure(429, "Rate limit reached", "rate_limit_exceeded", retry_after)
+    return ApiError(429, "Rate limit reached", "rate_limit_exceeded", retry_after)
 
 
-def failing(status: int = 500, retry_after: float | None = None) -> Failure:
+def failing(status: int = 500, retry_after: float | None = None) -> ApiError:
     """A fault of the server's own; for ever, unless the rule has `times`."""
-    return Failure(status, "The server had an error while processing your request", retry_after=retry_after)
+    return ApiError(status, "The server had an error while processing your request", retry_after=retry_after)
 
 
-def denied(status: int = 403) -> Failure:
+def denied(status: int = 403) -> ApiError:
     """401 or 403: a wrong key, or no right."""
-    return Failure(status, "You have insufficient permissions for this operation")
+    return ApiError(status, "You have insufficient permissions for this operation")
 
 
-def over_context(limit: int = 8192) -> Failure:
+def over_context(limit: int = 8192) -> ApiError:
     """400: the question is larger than the model's context, in the words of either provider."""
     message = f"This model's maximum context length is {limit} tokens: the prompt is too long for it."
-    return Failure(400, message, "context_length_exceeded")
+    return ApiError(400, message, "context_length_exceeded")
 
 
-def silence() -> Silence:
+def silence() -> NoReply:
     """Take the request and send nothing."""
-    return Silence()
+    return NoReply()
 
 
 def slow_drip(given: AnswerLike = "a slow answer", interval: float = 0.05, piece: int = 1) -> Reply:
     """Send a few characters at a time, so that no read ever times out."""
-    return replace(_reply(given), interval=interval, piece=piece)
+    return replace(_as_reply(given), interval=interval, piece=piece)
 
 
 def cut_stream(given: AnswerLike = "this answer is cut", *, connection: bool = False) -> Reply:
     """End a stream without a word on why: politely, or by closing the connection."""
-    return replace(_reply(given), cut="connection" if connection else "without_finish")
+    return replace(_as_reply(given), cut="connection" if connection else "without_finish")
 
 
 def cut_at_length(given: AnswerLike = "this answer is cut") -> Reply:
     """End at the ceiling of tokens."""
-    return replace(_reply(given), finish="length")
+    return replace(_as_reply(given), finish="length")
 
 
 def no_choices() -> Reply:
@@ -193,18 +193,18 @@ def refusing(text: str = "I'm sorry, but I can't help with that.", *, field: boo
 
 def broken_arguments(tool: str, arguments: str = '{"q": "unfinished') -> Reply:
     """Call a tool with arguments that are no JSON."""
-    return Reply(calls=(Called(tool, arguments),))
+    return Reply(calls=(FakeToolCall(tool, arguments),))
 
 
 def many_calls(tool: str, count: int = 200, arguments: Callable[[int], JsonObject] | None = None) -> Reply:
     """Call a tool many times in one reply."""
     calls = ((arguments(number) if arguments else {"number": number}) for number in range(count))
-    return Reply(calls=tuple(Called(tool, json.dumps(call)) for call in calls))
+    return Reply(calls=tuple(FakeToolCall(tool, json.dumps(call)) for call in calls))
 
 
-def with_tokens(given: AnswerLike, tokens: Tokens | Literal["missing"]) -> Reply:
+def with_usage(given: AnswerLike, tokens: ClaimedUsage | Literal["missing"]) -> Reply:
     """Answer with a count of tokens that is missing, zero or a lie."""
-    return replace(_reply(given), tokens=tokens)
+    return replace(_as_reply(given), tokens=tokens)
 
 
 def gzip_bomb(megabytes: int = 10_000) -> RawBody:

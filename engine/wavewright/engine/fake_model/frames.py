@@ -10,7 +10,7 @@ from wavewright.planner.types import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ServerSentEvent:
     """One server-sent event."""
 
     content: JsonObject | str

@@ -21,7 +21,7 @@ KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-ke
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class FakeToolCall:
     """A tool that a model calls; `arguments` is what it takes for JSON."""
 
     name: str
@@ -29,12 +29,12 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ConversationMessage:
     """One turn of the conversation."""
 
     role: Literal["user", "assistant", "tool"]
     text: str
-    calls: tuple[Called, ...] = ()
+    calls: tuple[FakeToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class FakeModelRequest:
     wire: Wire
     model: str
     instructions: str
-    messages: tuple[Message, ...]
+    messages: tuple[ConversationMessage, ...]
     tools: tuple[OfferedTool, ...] = ()
     output_tool: str | None = None
     """The tool that must be called: by its name, or as the last one where only some tool must."""
@@ -91,7 +91,7 @@ class FakeModelRequest:
         return "\n".join([self.instructions, *(message.text for message in self.messages)])
 
     @property
-    def chars(self) -> int:
+    def character_count(self) -> int:
         """Size of everything that is sent, tools and schema included."""
         tools = sum(len(tool.description) + len(json.dumps(tool.schema)) for tool in self.tools)
         calls = sum(len(call.arguments) for message in self.messages for call in message.calls)
@@ -131,20 +131,22 @@ def read_request(wire: Wire, body: JsonObject, headers: Mapping[str, str]) -> Fa
     )
 
 
-_Read: TypeAlias = tuple[str, list[Message], tuple[OfferedTool, ...], str | None, str, JsonObject | None]
+_Read: TypeAlias = tuple[
+    str, list[ConversationMessage], tuple[OfferedTool, ...], str | None, str, JsonObject | None
+]
 """Instructions, messages, tools, the tool that must be called (`*`: any), name and schema of the answer."""
 
 
 def _chat(body: JsonObject) -> _Read:
     spoken = [_object(item) for item in _list(body.get("messages"))]
     instructions = [_content(item.get("content")) for item in spoken if item.get("role") in _SYSTEM]
-    messages: list[Message] = []
+    messages: list[ConversationMessage] = []
     for item in spoken:
         if item.get("role") in _SYSTEM:
             continue
         functions = [_object(_object(call).get("function")) for call in _list(item.get("tool_calls"))]
-        calls = tuple(Called(_str(one.get("name")), _str(one.get("arguments"))) for one in functions)
-        messages.append(Message(_role(item.get("role")), _content(item.get("content")), calls))
+        calls = tuple(FakeToolCall(_str(one.get("name")), _str(one.get("arguments"))) for one in functions)
+        messages.append(ConversationMessage(_role(item.get("role")), _content(item.get("content")), calls))
     tools = tuple(
         _tool(_object(_object(tool).get("function")), "parameters") for tool in _list(body.get("tools"))
     )
@@ -165,18 +167,18 @@ def _responses(body: JsonObject) -> _Read:
     asked = body.get("input")
     spoken: list[Json] = [{"role": "user", "content": asked}] if isinstance(asked, str) else _list(asked)
     instructions = [_str(body.get("instructions"))]
-    messages: list[Message] = []
+    messages: list[ConversationMessage] = []
     for item in map(_object, spoken):
         match item.get("type", "message"):
             case "function_call":
-                call = Called(_str(item.get("name")), _str(item.get("arguments")))
-                messages.append(Message("assistant", "", (call,)))
+                call = FakeToolCall(_str(item.get("name")), _str(item.get("arguments")))
+                messages.append(ConversationMessage("assistant", "", (call,)))
             case "function_call_output":
-                messages.append(Message("tool", _content(item.get("output"))))
+                messages.append(ConversationMessage("tool", _content(item.get("output"))))
             case _ if item.get("role") in _SYSTEM:
                 instructions.append(_content(item.get("content")))
             case "message":
-                messages.append(Message(_role(item.get("role")), _content(item.get("content"))))
+                messages.append(ConversationMessage(_role(item.get("role")), _content(item.get("content"))))
             case _:
                 pass  # reasoning and the like: nothing that a rule looks at
     form = _object(_object(body.get("text")).get("format"))
@@ -194,20 +196,20 @@ def _responses(body: JsonObject) -> _Read:
 
 
 def _messages(body: JsonObject) -> _Read:
-    messages: list[Message] = []
+    messages: list[ConversationMessage] = []
     for item in map(_object, _list(body.get("messages"))):
         content = item.get("content")
         blocks = [_object(block) for block in _list(content)]
         results = [block for block in blocks if block.get("type") == "tool_result"]
-        messages.extend(Message("tool", _content(block.get("content"))) for block in results)
+        messages.extend(ConversationMessage("tool", _content(block.get("content"))) for block in results)
         calls = tuple(
-            Called(_str(block.get("name")), json.dumps(block.get("input")))
+            FakeToolCall(_str(block.get("name")), json.dumps(block.get("input")))
             for block in blocks
             if block.get("type") == "tool_use"
         )
         text = _content(content)
         if text or calls or not results:
-            messages.append(Message(_role(item.get("role")), text, calls))
+            messages.append(ConversationMessage(_role(item.get("role")), text, calls))
     form = _object(_object(body.get("output_config")).get("format")) or _object(body.get("output_format"))
     choice = _object(body.get("tool_choice"))
     named = _str(choice.get("name")) or None

@@ -45,10 +45,10 @@ class Rule:
 
 
 @dataclass(slots=True)
-class Ledger:
+class RequestLog:
     """The requests so far; `changed` is notified of each."""
 
     exchanges: list[Exchange] = field(default_factory=list[Exchange])
     changed: threading.Condition = field(default_factory=threading.Condition)
     in_flight: int = 0
-    most_in_flight: int = 0
+    max_in_flight: int = 0

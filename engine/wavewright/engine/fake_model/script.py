@@ -31,21 +31,21 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
 from wavewright.config.documents import read_document_file
-from wavewright.config.shape import read_shape
+from wavewright.config.shape import read_as_model
 from wavewright.engine.fake_model import answers as made
 from wavewright.engine.fake_model.answers import Answer, Reply
-from wavewright.engine.fake_model.request import Called, FakeModelRequest
+from wavewright.engine.fake_model.request import FakeModelRequest, FakeToolCall
 from wavewright.engine.fake_model.rules import Exchange
 
 if TYPE_CHECKING:
     from wavewright.engine.fake_model.server import FakeModelServer
 
 
-class _Section(BaseModel):
+class _ScriptSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class When(_Section):
+class RequestCondition(_ScriptSection):
     """A condition on requests; a field that is absent matches any."""
 
     contains: str | None = None
@@ -71,7 +71,7 @@ class When(_Section):
         )
 
 
-class WrittenCall(_Section):
+class ScriptedCall(_ScriptSection):
     """A call of a tool."""
 
     name: str
@@ -96,7 +96,7 @@ FaultName: TypeAlias = Literal[
 ]
 
 
-class Fault(_Section):
+class ScriptedFault(_ScriptSection):
     """A fault of the server or of its answer."""
 
     name: FaultName
@@ -121,19 +121,19 @@ class Fault(_Section):
             "refusing": made.refusing,
             "gzip_bomb": made.gzip_bomb,
             "no_json": made.no_json,
-            "no_usage": lambda: made.with_tokens(self.text, "missing"),
+            "no_usage": lambda: made.with_usage(self.text, "missing"),
         }
         return makers[self.name]()
 
 
-class WrittenRule(_Section):
+class ScriptedRule(_ScriptSection):
     """One rule."""
 
-    when: When = When()
+    when: RequestCondition = RequestCondition()
     text: str | None = None
     json_: JsonValue | None = None
-    calls: list[WrittenCall] | None = None
-    fault: Fault | None = None
+    calls: list[ScriptedCall] | None = None
+    fault: ScriptedFault | None = None
     times: int | None = None
     delay: float = 0.0
 
@@ -152,17 +152,17 @@ class WrittenRule(_Section):
         if self.fault is not None:
             return self.fault.answer()
         if self.calls is not None:
-            calls = tuple(Called(call.name, json.dumps(call.arguments)) for call in self.calls)
+            calls = tuple(FakeToolCall(call.name, json.dumps(call.arguments)) for call in self.calls)
             return Reply(calls=calls, delay=self.delay)
         if self.text is not None:
             return Reply(text=self.text, delay=self.delay)
         return replace(made.structured(self.json_), delay=self.delay)
 
 
-class Script(_Section):
+class FakeModelScript(_ScriptSection):
     """The whole file."""
 
-    answers: list[WrittenRule]
+    answers: list[ScriptedRule]
 
 
 def add_script(server: FakeModelServer, path: Path) -> None:
@@ -171,18 +171,18 @@ def add_script(server: FakeModelServer, path: Path) -> None:
     Raises:
         DocumentError: the file is no such script; the faults name their lines.
     """
-    for rule in read_shape(read_document_file(path), Script).answers:
+    for rule in read_as_model(read_document_file(path), FakeModelScript).answers:
         server.answer(rule.answer(), when=rule.when.fits, times=rule.times)
 
 
-def describe(exchange: Exchange) -> str:
+def describe_exchange(exchange: Exchange) -> str:
     """Return one line about an exchange."""
     request = exchange.request
     asked = request.schema_name or ", ".join(request.tool_names) or "text"
     how = "streamed" if request.is_stream else "whole"
     answer = type(exchange.answer).__name__.lower()
     rule = exchange.rule or "no rule fits"
-    size = f"{request.chars} characters"
+    size = f"{request.character_count} characters"
     return (
         f"{exchange.number:4}  {request.wire:9} {request.model}: {asked}, {how}, {size} -> {rule}: {answer}"
     )

@@ -26,12 +26,12 @@ from wavewright.engine.fake_model.answers import (
     Answer,
     AnswerLike,
     AnswerMaker,
-    Failure,
+    ApiError,
+    ClaimedUsage,
     Reply,
-    Tokens,
     answer_of,
     broken_arguments,
-    calling,
+    calling_tool,
     cut_at_length,
     cut_stream,
     delayed,
@@ -49,10 +49,17 @@ from wavewright.engine.fake_model.answers import (
     silence,
     slow_drip,
     structured,
-    with_tokens,
+    with_usage,
 )
-from wavewright.engine.fake_model.request import WIRES, Called, FakeModelRequest, Message, OfferedTool, Wire
-from wavewright.engine.fake_model.rules import Exchange, Ledger, Rule, RuleTest
+from wavewright.engine.fake_model.request import (
+    WIRES,
+    ConversationMessage,
+    FakeModelRequest,
+    FakeToolCall,
+    OfferedTool,
+    Wire,
+)
+from wavewright.engine.fake_model.rules import Exchange, RequestLog, Rule, RuleTest
 
 if TYPE_CHECKING:
     from wavewright.engine.fake_model.serving import ServerThread
@@ -60,19 +67,19 @@ if TYPE_CHECKING:
 __all__ = [
     "WIRES",
     "Answer",
-    "Called",
+    "ApiError",
+    "ClaimedUsage",
+    "ConversationMessage",
     "Exchange",
-    "Failure",
     "FakeModelRequest",
     "FakeModelServer",
-    "Message",
+    "FakeToolCall",
     "OfferedTool",
     "Reply",
-    "Tokens",
     "Wire",
     "asked_for",
     "broken_arguments",
-    "calling",
+    "calling_tool",
     "cut_at_length",
     "cut_stream",
     "delayed",
@@ -91,7 +98,7 @@ __all__ = [
     "silence",
     "slow_drip",
     "structured",
-    "with_tokens",
+    "with_usage",
 ]
 
 API_KEY = "sk-scripted-0123456789abcdef"
@@ -113,7 +120,7 @@ class FakeModelServer:
 
     def __init__(self, port: int = 0) -> None:
         self._rules: list[Rule] = []
-        self._ledger = Ledger()
+        self._ledger = RequestLog()
         self._port = port
         self._thread: ServerThread | None = None
         self._url = ""
@@ -197,7 +204,7 @@ class FakeModelServer:
         left = len(with_) if times is None and len(with_) > 1 else times
         with self._ledger.changed:
             title = name or f"rule {len(self._rules) + 1}"
-            self._rules.append(Rule(title, _test(when), deque(with_), left))
+            self._rules.append(Rule(title, _condition(when), deque(with_), left))
 
     def reset(self) -> None:
         """Forget rules and ledger, and let go of whoever is kept waiting."""
@@ -207,7 +214,7 @@ class FakeModelServer:
             self._rules.clear()
             self.broken.clear()
             self._ledger.exchanges.clear()
-            self._ledger.most_in_flight = self._ledger.in_flight
+            self._ledger.max_in_flight = self._ledger.in_flight
 
     @property
     def ledger(self) -> Sequence[Exchange]:
@@ -226,10 +233,10 @@ class FakeModelServer:
         return tuple(exchange.request for exchange in self.ledger if not exchange.rule)
 
     @property
-    def most_in_flight(self) -> int:
+    def max_in_flight(self) -> int:
         """How many requests were under way at once, at most."""
         with self._ledger.changed:
-            return self._ledger.most_in_flight
+            return self._ledger.max_in_flight
 
     def wait_for_requests(self, count: int, timeout: float = 20.0) -> Sequence[FakeModelRequest]:
         """Wait until so many requests have come, answered or not.
@@ -256,38 +263,38 @@ class FakeModelServer:
         """Return the answer to a request and its number, and write both down."""
         with self._ledger.changed:
             rule = next((rule for rule in self._rules if rule.left != 0 and rule.test(request)), None)
-            given = rule.take() if rule else _unmatched(request, [rule.name for rule in self._rules])
-            answer = self._made(given, request)
+            given = rule.take() if rule else _unmatched_error(request, [rule.name for rule in self._rules])
+            answer = self._resolve_answer(given, request)
             number = len(self._ledger.exchanges) + 1
             name = rule.name if rule else ""
             self._ledger.exchanges.append(Exchange(number, request, name, answer, time.monotonic()))
             self._ledger.changed.notify_all()
         return answer, number
 
-    def _made(self, given: AnswerLike | AnswerMaker, request: FakeModelRequest) -> Answer:
+    def _resolve_answer(self, given: AnswerLike | AnswerMaker, request: FakeModelRequest) -> Answer:
         try:
             return answer_of(given(request) if callable(given) else given)
         except Exception as error:  # noqa: BLE001 - the rule is the user's code: kept for the owner, and an error for the client
             self.broken.append(error)
-            return Failure(500, f"a rule of the fake model broke: {error!r}", "broken_rule")
+            return ApiError(500, f"a rule of the fake model broke: {error!r}", "broken_rule")
 
     def _track(self, change: int) -> None:
         with self._ledger.changed:
             self._ledger.in_flight += change
-            self._ledger.most_in_flight = max(self._ledger.most_in_flight, self._ledger.in_flight)
+            self._ledger.max_in_flight = max(self._ledger.max_in_flight, self._ledger.in_flight)
             self._ledger.changed.notify_all()
 
 
-def _test(when: RuleTest | str | None) -> RuleTest:
+def _condition(when: RuleTest | str | None) -> RuleTest:
     if when is None or isinstance(when, str):
         wanted = when or ""
         return lambda request: wanted in request.text
     return when
 
 
-def _unmatched(request: FakeModelRequest, rules: Sequence[str]) -> Failure:
+def _unmatched_error(request: FakeModelRequest, rules: Sequence[str]) -> ApiError:
     asked = (
         f"schema {request.schema_name!r}, tools {list(request.tool_names)}, prompt {request.prompt[:80]!r}"
     )
     had = ", ".join(rules) or "there is none"
-    return Failure(500, f"no rule of the fake model fits this request ({asked}); rules: {had}", "no_rule")
+    return ApiError(500, f"no rule of the fake model fits this request ({asked}); rules: {had}", "no_rule")

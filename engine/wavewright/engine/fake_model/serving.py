@@ -22,7 +22,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from wavewright.engine.fake_model.answers import Answer, Failure, RawBody, Reply, Silence, Tokens, spoken
+from wavewright.engine.fake_model.answers import (
+    Answer,
+    ApiError,
+    ClaimedUsage,
+    NoReply,
+    RawBody,
+    Reply,
+    resolve_reply,
+)
 from wavewright.engine.fake_model.frames import pieces
 from wavewright.engine.fake_model.request import FakeModelRequest, Wire, read_request
 from wavewright.engine.fake_model.wire_chat import chat_body, chat_frames, openai_error
@@ -42,7 +50,7 @@ _PATHS: dict[str, Wire] = {
 }
 
 
-class _Server(uvicorn.Server):
+class _StartableServer(uvicorn.Server):
     """A server that sets `is_up` once it accepts requests."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -75,7 +83,7 @@ class ServerThread:
             access_log=False,
             timeout_graceful_shutdown=1,
         )
-        self._server = _Server(config)
+        self._server = _StartableServer(config)
         self._thread = threading.Thread(target=self._run, name="fake model", daemon=True)
 
     def start(self) -> None:
@@ -141,19 +149,19 @@ class _AnswerResponse(Response):
         self._track(1)
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._end_with, partial(_disconnected, receive), group.cancel_scope)
+                group.start_soon(self._end_with, partial(_wait_disconnect, receive), group.cancel_scope)
                 group.start_soon(self._end_with, released.wait, group.cancel_scope)
                 await self._send_answer(send)
                 group.cancel_scope.cancel()
         finally:
             self._waiting.discard(released)
-            self._leave()
+            self._finish_early()
 
     async def _end_with(self, wait: Callable[[], Awaitable[None]], scope: anyio.CancelScope) -> None:
         await wait()
         scope.cancel()
 
-    def _leave(self) -> None:
+    def _finish_early(self) -> None:
         # Before the last byte: a client that has its answer may ask again at once, and is still one client.
         if self._is_under_way:
             self._is_under_way = False
@@ -161,38 +169,38 @@ class _AnswerResponse(Response):
 
     async def _send_answer(self, send: Send) -> None:
         match self._answer:
-            case Silence():
+            case NoReply():
                 await anyio.sleep_forever()
-            case Failure() as failure:
+            case ApiError() as failure:
                 await self._fail(send, failure)
             case RawBody() as raw:
                 await self._send_raw(send, raw)
             case Reply() as reply:
                 await anyio.sleep(reply.delay)
-                await self._reply(send, spoken(reply, self._request))
+                await self._reply(send, resolve_reply(reply, self._request))
 
-    async def _fail(self, send: Send, failure: Failure) -> None:
+    async def _fail(self, send: Send, failure: ApiError) -> None:
         await anyio.sleep(failure.delay)
         error = anthropic_error if self._request.wire == "messages" else openai_error
         content = json.dumps(error(failure)).encode()
         headers = [("content-type", "application/json"), ("content-length", str(len(content)))]
         if failure.retry_after is not None:
             headers.append(("retry-after", f"{failure.retry_after:g}"))
-        await _begin(send, headers, failure.status)
-        await self._finish(send, content)
+        await _send_headers(send, headers, failure.status)
+        await self._end_body(send, content)
 
     async def _send_raw(self, send: Send, raw: RawBody) -> None:
-        await _begin(send, list(raw.headers), raw.status)
+        await _send_headers(send, list(raw.headers), raw.status)
         await _send_piece(send, raw.body)
         for _ in range(raw.times):
             await _send_piece(send, raw.repeated)
             await anyio.lowlevel.checkpoint()
-        await self._finish(send)
+        await self._end_body(send)
 
     async def _reply(self, send: Send, reply: Reply) -> None:
         tokens = _tokens(reply, self._request)
         kind = "text/event-stream" if self._request.is_stream else "application/json"
-        await _begin(send, [("content-type", kind)])
+        await _send_headers(send, [("content-type", kind)])
         sent = self._frames(reply, tokens) if self._request.is_stream else self._body(reply, tokens)
         held: bytes | None = None
         async for piece in sent:
@@ -203,15 +211,15 @@ class _AnswerResponse(Response):
             # An answer that is left unfinished closes its connection.
             await _send_piece(send, held or b"")
             return
-        await self._finish(send, held or b"")
+        await self._end_body(send, held or b"")
 
-    async def _frames(self, reply: Reply, tokens: Tokens | None) -> AsyncIterator[bytes]:
+    async def _frames(self, reply: Reply, tokens: ClaimedUsage | None) -> AsyncIterator[bytes]:
         for frame in _FRAMES[self._request.wire](reply, self._request, tokens, self._number):
             yield frame.encoded
             if reply.interval:
                 await anyio.sleep(reply.interval)
 
-    async def _body(self, reply: Reply, tokens: Tokens | None) -> AsyncIterator[bytes]:
+    async def _body(self, reply: Reply, tokens: ClaimedUsage | None) -> AsyncIterator[bytes]:
         content = json.dumps(_BODIES[self._request.wire](reply, self._request, tokens, self._number))
         if reply.cut == "connection":
             content = content[: len(content) // 2]
@@ -222,17 +230,17 @@ class _AnswerResponse(Response):
             yield piece.encode()
             await anyio.sleep(reply.interval)
 
-    async def _finish(self, send: Send, content: bytes = b"") -> None:
-        self._leave()
+    async def _end_body(self, send: Send, content: bytes = b"") -> None:
+        self._finish_early()
         await send({"type": "http.response.body", "body": content, "more_body": False})
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _begin(send: Send, headers: list[tuple[str, str]], status: int = 200) -> None:
+async def _send_headers(send: Send, headers: list[tuple[str, str]], status: int = 200) -> None:
     raw = [(name.encode(), value.encode()) for name, value in headers]
     await send({"type": "http.response.start", "status": status, "headers": raw})
 
@@ -241,11 +249,11 @@ async def _send_piece(send: Send, content: bytes) -> None:
     await send({"type": "http.response.body", "body": content, "more_body": True})
 
 
-def _tokens(reply: Reply, request: FakeModelRequest) -> Tokens | None:
+def _tokens(reply: Reply, request: FakeModelRequest) -> ClaimedUsage | None:
     """Return the count to claim: four characters make a token, unless the reply says otherwise."""
-    if isinstance(reply.tokens, Tokens):
+    if isinstance(reply.tokens, ClaimedUsage):
         return reply.tokens
     if reply.tokens == "missing":
         return None
     written = len(reply.text) + len(reply.refusal) + sum(len(call.arguments) for call in reply.calls)
-    return Tokens(max(1, request.chars // 4), max(1, written // 4))
+    return ClaimedUsage(max(1, request.character_count // 4), max(1, written // 4))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from wavewright.engine.fake_model.answers import Failure, Reply, Tokens
-from wavewright.engine.fake_model.frames import Frame, pieces
-from wavewright.engine.fake_model.request import Called, FakeModelRequest
+from wavewright.engine.fake_model.answers import ApiError, ClaimedUsage, Reply
+from wavewright.engine.fake_model.frames import ServerSentEvent, pieces
+from wavewright.engine.fake_model.request import FakeModelRequest, FakeToolCall
 from wavewright.planner.types import Json, JsonObject
 
 _STOPS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
@@ -20,7 +20,9 @@ _KINDS = {
 }
 
 
-def messages_body(reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int) -> JsonObject:
+def messages_body(
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
+) -> JsonObject:
     """Return a whole message."""
     content: list[Json] = []
     if (reply.text or reply.refusal) and not reply.is_empty:
@@ -36,15 +38,15 @@ def messages_body(reply: Reply, request: FakeModelRequest, tokens: Tokens | None
 
 
 def messages_frames(
-    reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int
-) -> Iterator[Frame]:
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
+) -> Iterator[ServerSentEvent]:
     """Yield the events of a streamed message; the last ones say why it ends, unless the stream is cut."""
     for content in _events(reply, request, tokens, number):
-        yield Frame(content, str(content["type"]))
+        yield ServerSentEvent(content, str(content["type"]))
 
 
 def _events(
-    reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
 ) -> Iterator[JsonObject]:
     # The client's library wants a usage at the start of a stream; nothing counted is nothing claimed.
     read = tokens.read if tokens else 0
@@ -74,7 +76,7 @@ def _events(
     yield {"type": "message_stop"}
 
 
-def anthropic_error(failure: Failure) -> JsonObject:
+def anthropic_error(failure: ApiError) -> JsonObject:
     """Return the body of an error."""
     kind = _KINDS.get(failure.status, "api_error")
     return {"type": "error", "error": {"type": kind, "message": failure.message}}
@@ -100,11 +102,11 @@ def _delta(index: int, delta: JsonObject) -> JsonObject:
     return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
-def _block(call: Called, number: int, place: int) -> JsonObject:
+def _block(call: FakeToolCall, number: int, place: int) -> JsonObject:
     return {"type": "tool_use", "id": f"toolu_{number}_{place}", "name": call.name}
 
 
-def _input(call: Called) -> Json:
+def _input(call: FakeToolCall) -> Json:
     """Return the arguments as a value: this API has no place for a text that is no JSON."""
     try:
         value: Json = json.loads(call.arguments)

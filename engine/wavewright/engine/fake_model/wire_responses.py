@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wavewright.engine.fake_model.answers import Reply, Tokens
-from wavewright.engine.fake_model.frames import Frame, pieces
-from wavewright.engine.fake_model.request import Called, FakeModelRequest
+from wavewright.engine.fake_model.answers import ClaimedUsage, Reply
+from wavewright.engine.fake_model.frames import ServerSentEvent, pieces
+from wavewright.engine.fake_model.request import FakeModelRequest, FakeToolCall
 from wavewright.planner.types import Json, JsonObject
 
 _REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
-def responses_body(reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int) -> JsonObject:
+def responses_body(
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
+) -> JsonObject:
     """Return a whole response."""
     output: list[Json] = [] if reply.is_empty else [*_items(reply, number)]
     return _response(reply, request, tokens, number, output)
 
 
 def responses_frames(
-    reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int
-) -> Iterator[Frame]:
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
+) -> Iterator[ServerSentEvent]:
     """Yield the events of a streamed response; the last holds the whole of it, unless the stream is cut."""
     for place, content in enumerate(_events(reply, request, tokens, number)):
-        yield Frame({**content, "sequence_number": place}, str(content["type"]))
+        yield ServerSentEvent({**content, "sequence_number": place}, str(content["type"]))
 
 
 def _events(
-    reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
 ) -> Iterator[JsonObject]:
     begun = {
         **_response(reply, request, None, number, []),
@@ -102,10 +104,10 @@ def _items(reply: Reply, number: int) -> Iterator[JsonObject]:
             "content": [part],
         }
     for place, call in enumerate(reply.calls):
-        yield _call(call, number, place)
+        yield _function_call_item(call, number, place)
 
 
-def _call(call: Called, number: int, place: int) -> JsonObject:
+def _function_call_item(call: FakeToolCall, number: int, place: int) -> JsonObject:
     return {
         "id": f"fc_{number}_{place}",
         "type": "function_call",
@@ -122,7 +124,7 @@ def _part(kind: str, key: str, text: str) -> JsonObject:
 
 
 def _response(
-    reply: Reply, request: FakeModelRequest, tokens: Tokens | None, number: int, output: list[Json]
+    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int, output: list[Json]
 ) -> JsonObject:
     reason = _REASONS.get(reply.finish)
     status = "incomplete" if reason else "completed"
@@ -140,11 +142,11 @@ def _response(
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
-        "usage": None if tokens is None else _usage(tokens),
+        "usage": None if tokens is None else _response_usage(tokens),
     }
 
 
-def _usage(tokens: Tokens) -> JsonObject:
+def _response_usage(tokens: ClaimedUsage) -> JsonObject:
     return {
         "input_tokens": tokens.read,
         "input_tokens_details": {"cached_tokens": 0},

@@ -27,7 +27,7 @@ class NotEditable(Exception):
     """The text around a node cannot be told apart from it; the words say why."""
 
 
-class Renaming(NamedTuple):
+class WordRename(NamedTuple):
     """One word of a string, by its place in the string's value, and the word that it becomes."""
 
     start: int
@@ -38,7 +38,7 @@ class Renaming(NamedTuple):
 _WORD = "[A-Za-z0-9_]"
 
 
-def applied(text: str, edits: Iterable[Edit]) -> str:
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """Return the text with its edits.
 
     Raises:
@@ -55,7 +55,7 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[position:]])
 
 
-def rename_words(text: str, node: Node, value: str, renamings: Sequence[Renaming]) -> list[Edit]:
+def rename_words(text: str, node: Node, value: str, renamings: Sequence[WordRename]) -> list[Edit]:
     """Return the edits that rename words of a string, however the string is quoted or folded.
 
     Raises:
@@ -120,18 +120,18 @@ def _without_flow_items(text: str, spans: Sequence[Span], places: Collection[int
     kept = [place for place in range(len(spans)) if place not in places]
     last_kept = kept[-1]
     edits = [
-        Edit(_gapless(text, spans, place), spans[place + 1].start)
+        Edit(_start_with_separator(text, spans, place), spans[place + 1].start)
         for place in sorted(places)
         if place < last_kept
     ]
     if last_kept + 1 < len(spans):
         for place in range(last_kept, len(spans) - 1):
-            _gapless(text, spans, place)
+            _start_with_separator(text, spans, place)
         edits.append(Edit(spans[last_kept].end, spans[-1].end))
     return edits
 
 
-def _gapless(text: str, spans: Sequence[Span], place: int) -> int:
+def _start_with_separator(text: str, spans: Sequence[Span], place: int) -> int:
     """Return where an item starts, if nothing but a comma stands between it and the next one."""
     if text[spans[place].end : spans[place + 1].start].strip() != ",":
         msg = "a comment stands between it and what follows"

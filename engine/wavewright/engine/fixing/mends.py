@@ -11,41 +11,41 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from wavewright.config.documents import Document
-from wavewright.config.nodes import ListNode, ObjectNode, find
+from wavewright.config.nodes import ListNode, ObjectNode, find_node
 from wavewright.engine.fixing.edits import (
     Edit,
     NotEditable,
-    Renaming,
+    WordRename,
     remove_items,
     remove_member,
     rename_words,
 )
-from wavewright.engine.fixing.sameness import Merged
+from wavewright.engine.fixing.sameness import MergedSteps
 from wavewright.planner.cel_reads import step_mentions
 from wavewright.planner.diagnostics import Diagnostic
-from wavewright.planner.embedded import walk_params
+from wavewright.planner.embedded import iterate_strings
 from wavewright.planner.models import Plan, Step
-from wavewright.planner.pointers import tokens
+from wavewright.planner.pointers import pointer_tokens
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, StepId
-from wavewright.planner.uses import Text, step_reads, step_texts
+from wavewright.planner.uses import ExpressionText, step_reads, step_texts
 
 
 @dataclass(frozen=True, slots=True)
-class Mend:
+class Fix:
     """What answers one warning."""
 
-    found: Diagnostic
-    told: str
+    warning: Diagnostic
+    message: str
     """What it changes, for the one who reads the difference."""
-    merged: Merged = field(default_factory=dict[StepId, StepId])
+    merged: MergedSteps = field(default_factory=dict[StepId, StepId])
     dropped: tuple[str, ...] = ()
     """Pointers, from the plan, of items of lists that go."""
-    renamed: Mapping[str, tuple[Renaming, ...]] = field(default_factory=dict[str, tuple[Renaming, ...]])
+    renamed: Mapping[str, tuple[WordRename, ...]] = field(default_factory=dict[str, tuple[WordRename, ...]])
     """Words that change, by the pointers of the strings that hold them."""
 
 
-def mend_of(found: Diagnostic, plan: Plan, bound: Plan, tools: Mapping[str, ToolSignature]) -> Mend:
+def fix_for(found: Diagnostic, plan: Plan, bound: Plan, tools: Mapping[str, ToolSignature]) -> Fix:
     """Return what answers a warning of a plan.
 
     Raises:
@@ -53,13 +53,11 @@ def mend_of(found: Diagnostic, plan: Plan, bound: Plan, tools: Mapping[str, Tool
     """
     if found.code == "W803":
         step, name = _named(found.pointer, plan)
-        return Mend(
-            found, f"step {step!r} no longer names {name!r} in `depends_on`", dropped=(found.pointer,)
-        )
-    again = plan.steps[int(tokens(found.pointer)[1])]
+        return Fix(found, f"step {step!r} no longer names {name!r} in `depends_on`", dropped=(found.pointer,))
+    again = plan.steps[int(pointer_tokens(found.pointer)[1])]
     first = _first_of_equal(again, plan, bound)
     _refuse_unequal(first, again, bound, tools[again.tool])
-    return Mend(
+    return Fix(
         found,
         f"step {again.id!r} is gone; whoever read it reads {first.id!r}",
         merged={again.id: first.id},
@@ -69,19 +67,19 @@ def mend_of(found: Diagnostic, plan: Plan, bound: Plan, tools: Mapping[str, Tool
 
 
 def _named(pointer: str, plan: Plan) -> tuple[StepId, StepId]:
-    _, number, _, place = tokens(pointer)
+    _, number, _, place = pointer_tokens(pointer)
     step = plan.steps[int(number)]
     return step.id, step.depends_on[int(place)]
 
 
 def _first_of_equal(again: Step, plan: Plan, bound: Plan) -> Step:
-    wanted = _asked(bound.step(again.id))
+    wanted = _request_of(bound.step(again.id))
     return next(
-        step for step in plan.steps if _asked(bound.step(step.id)) == wanted and step.supersedes is None
+        step for step in plan.steps if _request_of(bound.step(step.id)) == wanted and step.supersedes is None
     )
 
 
-def _asked(step: Step) -> Json:
+def _request_of(step: Step) -> Json:
     return step.model_dump(mode="json", include={"tool", "params", "for_each", "when"})
 
 
@@ -104,18 +102,18 @@ def _refuse_unequal(first: Step, again: Step, bound: Plan, tool: ToolSignature) 
         raise NotEditable(msg)
 
 
-def _renamings(plan: Plan, old: StepId, new: StepId) -> Iterator[tuple[str, tuple[Renaming, ...]]]:
+def _renamings(plan: Plan, old: StepId, new: StepId) -> Iterator[tuple[str, tuple[WordRename, ...]]]:
     for number, step in enumerate(plan.steps):
         for place, name in enumerate(step.depends_on):
             if name == old:
-                yield f"/steps/{number}/depends_on/{place}", (Renaming(0, name, new),)
+                yield f"/steps/{number}/depends_on/{place}", (WordRename(0, name, new),)
     for text in _texts(plan, (old, new)):
         renamings = tuple(_mentions(text, old, new))
         if renamings:
             yield text.pointer, renamings
 
 
-def _texts(plan: Plan, ungated: tuple[StepId, StepId]) -> Iterator[Text]:
+def _texts(plan: Plan, ungated: tuple[StepId, StepId]) -> Iterator[ExpressionText]:
     for number, step in enumerate(plan.steps):
         yield from step_texts(step, number)
     for number, gate in enumerate(plan.gates):
@@ -123,32 +121,32 @@ def _texts(plan: Plan, ungated: tuple[StepId, StepId]) -> Iterator[Text]:
             msg = f"gate {gate.id!r} looks at {gate.on!r} alone"
             raise NotEditable(msg)
         if gate.check is not None:
-            yield Text(f"/gates/{number}/check", gate.check, "gate")
+            yield ExpressionText(f"/gates/{number}/check", gate.check, "gate")
     for number, cap in enumerate(plan.caps):
-        yield Text(f"/caps/{number}/when", cap.when, "cap")
-    for pointer, text in walk_params(plan.result, "/result"):
-        yield Text(pointer, text, "result")
+        yield ExpressionText(f"/caps/{number}/when", cap.when, "cap")
+    for pointer, text in iterate_strings(plan.result, "/result"):
+        yield ExpressionText(pointer, text, "result")
 
 
-def _mentions(text: Text, old: StepId, new: StepId) -> Iterator[Renaming]:
+def _mentions(text: ExpressionText, old: StepId, new: StepId) -> Iterator[WordRename]:
     for use in text.uses():
         for mention in step_mentions(use.expression, old):
             word = use.expression.find(old, mention.start, mention.end)
             if word < 0:
                 msg = f"{old!r} is written with escapes"
                 raise NotEditable(msg)
-            yield Renaming(use.start + word, old, new)
+            yield WordRename(use.start + word, old, new)
 
 
 # --- carried out ---------------------------------------------------------------------------------------------
 
 
-def mended_value(value: Json, base: str, mends: Iterable[Mend]) -> Json:
+def fixed_value(value: Json, base: str, mends: Iterable[Fix]) -> Json:
     """Return what a document's value is after the mends of the plan that stands in it at a pointer."""
     changed = deepcopy(value)
-    renamed, dropped = _together(mends)
+    renamed, dropped = _changes_by_pointer(mends)
     for pointer, renamings in renamed.items():
-        holder, key = _holder(changed, base + pointer)
+        holder, key = _parent(changed, base + pointer)
         text = _item(holder, key)
         assert isinstance(text, str)
         for one in sorted(renamings, reverse=True):
@@ -156,7 +154,7 @@ def mended_value(value: Json, base: str, mends: Iterable[Mend]) -> Json:
             text = text[: one.start] + one.new + text[one.start + len(one.old) :]
         _put(holder, key, text)
     for pointer, places in sorted(dropped.items(), reverse=True):
-        holder, key = _holder(changed, base + pointer)
+        holder, key = _parent(changed, base + pointer)
         items = _item(holder, key)
         assert isinstance(items, list)
         kept = [item for place, item in enumerate(items) if place not in places]
@@ -168,23 +166,23 @@ def mended_value(value: Json, base: str, mends: Iterable[Mend]) -> Json:
     return changed
 
 
-def edits_of(document: Document, base: str, mends: Iterable[Mend]) -> list[Edit]:
+def edits_for(document: Document, base: str, mends: Iterable[Fix]) -> list[Edit]:
     """Return the edits of a document's text that the mends of its plan come to.
 
     Raises:
         NotEditable: a change cannot be made without touching what stands beside it.
     """
     text = document.source.text
-    renamed, dropped = _together(mends)
+    renamed, dropped = _changes_by_pointer(mends)
     edits: list[Edit] = []
     for pointer, renamings in renamed.items():
-        found = find(document.root, base + pointer)
+        found = find_node(document.root, base + pointer)
         assert found is not None
-        value = _item(*_holder(document.value, base + pointer))
+        value = _item(*_parent(document.value, base + pointer))
         assert isinstance(value, str)
         edits += rename_words(text, found[0], value, renamings)
     for pointer, places in dropped.items():
-        found = find(document.root, base + pointer)
+        found = find_node(document.root, base + pointer)
         assert found is not None
         node = found[0]
         assert isinstance(node, ListNode)
@@ -198,15 +196,15 @@ def edits_of(document: Document, base: str, mends: Iterable[Mend]) -> list[Edit]
 
 def _emptied(document: Document, pointer: str) -> list[Edit]:
     parent, _, key = pointer.rpartition("/")
-    found = find(document.root, parent)
+    found = find_node(document.root, parent)
     assert found is not None
     assert isinstance(found[0], ObjectNode)
     return remove_member(document.source.text, found[0], key)
 
 
-def _together(mends: Iterable[Mend]) -> tuple[dict[str, list[Renaming]], dict[str, set[int]]]:
+def _changes_by_pointer(mends: Iterable[Fix]) -> tuple[dict[str, list[WordRename]], dict[str, set[int]]]:
     """Return all words that change and all items that go, by the pointers of their strings and lists."""
-    renamed: dict[str, list[Renaming]] = {}
+    renamed: dict[str, list[WordRename]] = {}
     dropped: dict[str, set[int]] = {}
     for mend in mends:
         for pointer in mend.dropped:
@@ -220,8 +218,8 @@ def _together(mends: Iterable[Mend]) -> tuple[dict[str, list[Renaming]], dict[st
     }, dropped
 
 
-def _holder(value: Json, pointer: str) -> tuple[Json, str]:
-    *path, key = tokens(pointer)
+def _parent(value: Json, pointer: str) -> tuple[Json, str]:
+    *path, key = pointer_tokens(pointer)
     for step in path:
         value = _item(value, step)
     return value, key
@@ -242,6 +240,6 @@ def _put(holder: Json, key: str, value: Json) -> None:
         holder[int(key)] = value
 
 
-def merged_by(mends: Sequence[Mend]) -> dict[StepId, StepId]:
+def merged_steps(mends: Sequence[Fix]) -> dict[StepId, StepId]:
     """Return which steps are gone and which stand for them."""
     return {old: new for mend in mends for old, new in mend.merged.items()}

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-_BOM = b"\xef\xbb\xbf"
+_UTF8_BOM = b"\xef\xbb\xbf"
 
 
 class FileChanged(Exception):
@@ -29,9 +29,9 @@ def replace_text(path: Path, *, before: str, after: str) -> None:
     """
     target = path.resolve(strict=True)
     content = target.read_bytes()
-    if content.removeprefix(_BOM) != before.encode():
+    if content.removeprefix(_UTF8_BOM) != before.encode():
         raise FileChanged(str(path))
-    mark = _BOM if content.startswith(_BOM) else b""
+    mark = _UTF8_BOM if content.startswith(_UTF8_BOM) else b""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     beside = Path(name)
     try:

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.engine.messages.envelope import VERSION, VERSION_HEADER, Envelope, RequestType
-from wavewright.engine.messages.faults import refuse_for, refuse_unknown
+from wavewright.engine.messages.faults import rejection_for, rejection_of_unknown_fields
 from wavewright.engine.messages.fields import WireModel
-from wavewright.engine.messages.refusals import Refused
+from wavewright.engine.messages.refusals import MessageRejected
 from wavewright.engine.messages.requests import (
     REQUESTS,
     GoalRequest,
@@ -24,16 +24,16 @@ from wavewright.engine.messages.requests import (
     UserDecisionResponse,
     ValidationResult,
 )
-from wavewright.engine.messages.rules import WireRules
-from wavewright.engine.messages.signatures import SIGNATURE_HEADER, is_signature, is_signed
-from wavewright.engine.messages.wire_json import read_wire_json
+from wavewright.engine.messages.rules import AcceptanceRules
+from wavewright.engine.messages.signatures import SIGNATURE_HEADER, looks_like_signature, verify_signature
+from wavewright.engine.messages.wire_json import read_strict_json
 from wavewright.executor.job_store.records import (
     DecisionId,
     DecisionMade,
     JobId,
     JobRequested,
     MessageId,
-    Received,
+    ReceivedMessage,
     Request,
     VerdictGiven,
 )
@@ -41,19 +41,19 @@ from wavewright.planner.types import Json, JsonObject
 
 _Model = TypeVar("_Model", bound=WireModel)
 
-CORRELATION: Final = "correlation_id"
+CORRELATION_KEY: Final = "correlation_id"
 """Where a job's request keeps what its sender correlates by."""
-SOURCE: Final = "source_agent"
+SOURCE_KEY: Final = "source_agent"
 """Where a job's request keeps who sent it."""
 
-_TOKENS_A_STEP: Final = 5_000
-_TARGETS_A_WAVE: Final = 10
+_TOKENS_PER_STEP: Final = 5_000
+_TARGETS_PER_WAVE: Final = 10
 """That a target is likely to lead to."""
-_MOST_MEMBERS: Final = 100
+_MAX_MEMBERS: Final = 100
 """Of an envelope or a payload, and far more than any has; looking at each of a hundred thousand takes too long."""
 
 
-def decode(delivery: Delivery, rules: WireRules, now: float) -> Received:
+def decode(delivery: Delivery, rules: AcceptanceRules, now: float) -> ReceivedMessage:
     """Return what a delivery says.
 
     Args:
@@ -64,15 +64,15 @@ def decode(delivery: Delivery, rules: WireRules, now: float) -> Received:
     Raises:
         Refused: it is not taken in.
     """
-    _check_form(delivery, rules)
-    document = read_wire_json(delivery.body, max_depth=rules.max_depth)
+    _check_content(delivery, rules)
+    document = read_strict_json(delivery.body, max_depth=rules.max_depth)
     envelope = _read(Envelope, document, "envelope")
     _check_signature(delivery, document, rules)
     kind = _request_type(envelope)
-    _check_parties(delivery, envelope, kind, rules)
+    _check_sender(delivery, envelope, kind, rules)
     _check_time(envelope, rules, now)
     payload = _read(_payload_model(kind, envelope.payload, rules), envelope.payload, "payload")
-    return Received(
+    return ReceivedMessage(
         message=MessageId(envelope.message_id),
         kind=kind,
         source=envelope.source_agent,
@@ -81,31 +81,35 @@ def decode(delivery: Delivery, rules: WireRules, now: float) -> Received:
     )
 
 
-def _check_form(delivery: Delivery, rules: WireRules) -> None:
+def _check_content(delivery: Delivery, rules: AcceptanceRules) -> None:
     if len(delivery.body) > rules.max_body:
         size = len(delivery.body)
-        raise Refused("too_large", f"the body has {size} bytes, and at most {rules.max_body} are taken in")
+        raise MessageRejected(
+            "too_large", f"the body has {size} bytes, and at most {rules.max_body} are taken in"
+        )
     kind, *parameters = (part.strip().lower() for part in (delivery.content_type or "").split(";"))
     if kind != "application/json" or any(
         one not in {"charset=utf-8", 'charset="utf-8"'} for one in parameters
     ):
-        raise Refused("bad_content_type", "the content type must be application/json")
+        raise MessageRejected("bad_content_type", "the content type must be application/json")
     if (delivery.content_encoding or "utf-8").lower() not in {"utf-8", "identity"}:
-        raise Refused(
+        raise MessageRejected(
             "bad_content_type", "the content encoding must be utf-8; compressed bodies are not opened"
         )
     if str(delivery.headers.get(VERSION_HEADER, VERSION)) != str(VERSION):
-        raise Refused(
+        raise MessageRejected(
             "bad_content_type", f"messages of version {VERSION} are taken in, and this is another one"
         )
-    if rules.key is not None and not is_signature(delivery.headers.get(SIGNATURE_HEADER)):
-        raise Refused("bad_signature", f"the header {SIGNATURE_HEADER} must hold 64 hexadecimal digits")
+    if rules.key is not None and not looks_like_signature(delivery.headers.get(SIGNATURE_HEADER)):
+        raise MessageRejected(
+            "bad_signature", f"the header {SIGNATURE_HEADER} must hold 64 hexadecimal digits"
+        )
 
 
-def _check_signature(delivery: Delivery, document: JsonObject, rules: WireRules) -> None:
+def _check_signature(delivery: Delivery, document: JsonObject, rules: AcceptanceRules) -> None:
     if rules.key is None:
         return
-    is_right = is_signed(
+    is_right = verify_signature(
         str(delivery.headers[SIGNATURE_HEADER]),
         rules.key,
         body=delivery.body,
@@ -115,39 +119,43 @@ def _check_signature(delivery: Delivery, document: JsonObject, rules: WireRules)
     )
     if not is_right:
         reason = "the signature is not that of this message with this routing key by the configured key"
-        raise Refused("bad_signature", reason)
+        raise MessageRejected("bad_signature", reason)
 
 
 def _request_type(envelope: Envelope) -> RequestType:
     for kind in REQUESTS:
         if envelope.message_type == kind:
             return kind
-    raise Refused("unknown_type", f"message_type must be one of {', '.join(REQUESTS)}")
+    raise MessageRejected("unknown_type", f"message_type must be one of {', '.join(REQUESTS)}")
 
 
-def _check_parties(delivery: Delivery, envelope: Envelope, kind: RequestType, rules: WireRules) -> None:
+def _check_sender(delivery: Delivery, envelope: Envelope, kind: RequestType, rules: AcceptanceRules) -> None:
     if envelope.target_agent != rules.agent:
-        raise Refused("wrong_target", f"target_agent must be {rules.agent!r}, who reads this queue")
+        raise MessageRejected("wrong_target", f"target_agent must be {rules.agent!r}, who reads this queue")
     if not rules.identities:
         return
     identity = rules.identities.get(envelope.source_agent)
     if identity is None:
-        raise Refused("wrong_identity", "source_agent is no sender that is known here")
+        raise MessageRejected("wrong_identity", "source_agent is no sender that is known here")
     if identity.user_id is not None and delivery.user_id != identity.user_id:
-        raise Refused("wrong_identity", "the property user_id is not the broker's user of that source_agent")
+        raise MessageRejected(
+            "wrong_identity", "the property user_id is not the broker's user of that source_agent"
+        )
     if kind not in identity.may_send:
-        raise Refused("wrong_identity", f"that source_agent may not send {kind}")
+        raise MessageRejected("wrong_identity", f"that source_agent may not send {kind}")
 
 
-def _check_time(envelope: Envelope, rules: WireRules, now: float) -> None:
+def _check_time(envelope: Envelope, rules: AcceptanceRules, now: float) -> None:
     age = now - envelope.timestamp.timestamp()
     if age < -rules.skew:
-        raise Refused("bad_timestamp", f"the timestamp lies more than {rules.skew:g} seconds in the future")
+        raise MessageRejected(
+            "bad_timestamp", f"the timestamp lies more than {rules.skew:g} seconds in the future"
+        )
     if age > rules.max_age:
-        raise Refused("stale", f"the message is older than {rules.max_age:g} seconds")
+        raise MessageRejected("stale", f"the message is older than {rules.max_age:g} seconds")
 
 
-def _payload_model(kind: RequestType, payload: JsonObject, rules: WireRules) -> type[RequestPayload]:
+def _payload_model(kind: RequestType, payload: JsonObject, rules: AcceptanceRules) -> type[RequestPayload]:
     match kind:
         case "validation_result":
             return ValidationResult
@@ -160,27 +168,27 @@ def _payload_model(kind: RequestType, payload: JsonObject, rules: WireRules) -> 
                 reason = (
                     "jobs are taken as job documents only, in the field job: no goal template is configured"
                 )
-                raise Refused("bad_payload", reason)
+                raise MessageRejected("bad_payload", reason)
             return GoalRequest
         case _:
             assert_never(kind)
 
 
 def _read(model: type[_Model], value: JsonObject, where: str) -> _Model:
-    if len(value) > _MOST_MEMBERS:
-        raise refuse_unknown(model, where)
+    if len(value) > _MAX_MEMBERS:
+        raise rejection_of_unknown_fields(model, where)
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise refuse_for(error, model, where) from None
+        raise rejection_for(error, model, where) from None
 
 
-def _request(payload: RequestPayload, envelope: Envelope, rules: WireRules) -> Request:
+def _request(payload: RequestPayload, envelope: Envelope, rules: AcceptanceRules) -> Request:
     match payload:
         case JobRequest() | GoalRequest():
             request = {name: value for name, value in envelope.payload.items() if name != "job_id"}
-            request |= {CORRELATION: envelope.correlation_id, SOURCE: envelope.source_agent}
-            return JobRequested(job=JobId(payload.job_id), request=request, weight=_weight(payload))
+            request |= {CORRELATION_KEY: envelope.correlation_id, SOURCE_KEY: envelope.source_agent}
+            return JobRequested(job=JobId(payload.job_id), request=request, weight=_estimated_steps(payload))
         case ValidationResult():
             return VerdictGiven(
                 job=JobId(payload.job_id),
@@ -194,27 +202,27 @@ def _request(payload: RequestPayload, envelope: Envelope, rules: WireRules) -> R
                 decision=DecisionId(payload.decision_id),
                 choice=payload.choice,
                 by=envelope.source_agent,
-                is_vouched_for=rules.vouch_for(envelope.source_agent),
+                is_vouched_for=rules.authenticates(envelope.source_agent),
             )
         case _:
             assert_never(payload)
 
 
-def _weight(payload: JobRequest | GoalRequest) -> float:
+def _estimated_steps(payload: JobRequest | GoalRequest) -> float:
     """Return how much work a job is likely to be, in steps: those it brings, or what its tokens would pay for."""
     if isinstance(payload, GoalRequest):
-        return max(1.0, payload.budget_tokens / _TOKENS_A_STEP)
+        return max(1.0, payload.budget_tokens / _TOKENS_PER_STEP)
     plan = payload.job.get("plan")
     steps = plan.get("steps") if isinstance(plan, dict) else None
     one = float(max(1, len(steps))) if isinstance(steps, list) else 1.0
-    return one * _runs(payload.job.get("targets"))
+    return one * _estimated_runs(payload.job.get("targets"))
 
 
-def _runs(targets: Json) -> int:
+def _estimated_runs(targets: Json) -> int:
     """Return how many runs a job with targets is likely to be; one where it has none."""
     if not isinstance(targets, dict):
         return 1
     first, depth = targets.get("first"), targets.get("depth")
     known = len(first) if isinstance(first, list) else 1
     further = depth if isinstance(depth, int) and depth > 0 else 0
-    return max(1, known) * (1 + _TARGETS_A_WAVE * further)
+    return max(1, known) * (1 + _TARGETS_PER_WAVE * further)

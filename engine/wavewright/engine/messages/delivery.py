@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 
-class Settling(Protocol):
+class Settlement(Protocol):
     """How the broker is told what became of a delivery."""
 
     async def ack(self) -> None:
@@ -24,7 +24,7 @@ class Settling(Protocol):
         ...
 
 
-class _AlreadySettled:
+class _NoSettlement:
     """For deliveries that hold nothing at a broker: nothing is there to be told."""
 
     async def ack(self) -> None:
@@ -34,7 +34,7 @@ class _AlreadySettled:
         return
 
 
-ALREADY_SETTLED: Final[Settling] = _AlreadySettled()
+NO_SETTLEMENT: Final[Settlement] = _NoSettlement()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Delivery:
     headers: Mapping[str, object] = field(default_factory=dict[str, object])
     delivery_count: int = 0
     """How often it was delivered before without being settled, as the broker counts; a sender cannot set it."""
-    settling: Settling = field(default=ALREADY_SETTLED, repr=False, compare=False)
+    settlement: Settlement = field(default=NO_SETTLEMENT, repr=False, compare=False)
 
     async def ack(self) -> None:
         """Let the broker forget this message: call it at once after the commit that makes the message ours.
@@ -68,8 +68,8 @@ class Delivery:
         Where the connection it came by is gone, the broker delivers it again, whatever is said here; that is no fault
         of the caller's, so nothing is raised.
         """
-        await self.settling.ack()
+        await self.settlement.ack()
 
     async def requeue(self) -> None:
         """Give the message back; it is delivered again, and this counts as one of its deliveries."""
-        await self.settling.requeue()
+        await self.settlement.requeue()

@@ -14,28 +14,28 @@ from datetime import UTC, datetime
 from typing import Final
 
 from wavewright.config.redaction import Redactor
-from wavewright.engine.messages.decoding import CORRELATION, SOURCE
+from wavewright.engine.messages.decoding import CORRELATION_KEY, SOURCE_KEY
 from wavewright.engine.messages.envelope import VERSION, VERSION_HEADER, ReportType, RequestType
 from wavewright.engine.messages.reports import (
     REPORTS,
     JobStatusUpdate,
-    Package,
+    PackageReport,
     ReportPayload,
     ResearchPackage,
     UserDecisionRequired,
 )
 from wavewright.engine.messages.requests import REQUESTS, GoalRequest, JobRequest, RequestPayload
 from wavewright.engine.messages.signatures import SIGNATURE_HEADER, sign
-from wavewright.executor.job_store.records import JobId, JobRow, MessageId, Outgoing
+from wavewright.executor.job_store.records import JobId, JobRow, MessageId, OutgoingMessage
 from wavewright.executor.json_text import make_encoder
 from wavewright.executor.json_values import valid_text
 from wavewright.planner.types import Json, JsonObject
 
 _encode: Final = make_encoder(sort_keys=True)
-_KNOWING_NONE: Final = Redactor()
-_DOUBTFUL_ESCAPE: Final = re.compile(r"\\u(?:0000|d[89a-f])")
+_NO_SECRETS: Final = Redactor()
+_UNSTORABLE_ESCAPE: Final = re.compile(r"\\u(?:0000|d[89a-f])")
 """What stands in the text of a document that may hold NUL or half of a surrogate pair."""
-_OUR_WORDS: Final = frozenset({"job_id", "status", "package_id", "decision_id"})
+_UNREDACTED_FIELDS: Final = frozenset({"job_id", "status", "package_id", "decision_id"})
 """Fields of statuses and questions that hold ids and words from a fixed list: there is nothing to be taken out."""
 
 _TYPES: Final[dict[type[ReportPayload | RequestPayload], ReportType | RequestType]] = {
@@ -45,7 +45,7 @@ _TYPES: Final[dict[type[ReportPayload | RequestPayload], ReportType | RequestTyp
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class MessageAddress:
     """From whom to whom messages go, and by which way."""
 
     source: str
@@ -56,19 +56,19 @@ class Address:
     routing_key: str
     key: bytes | None = field(default=None, repr=False)
     """Of signatures; where there is none, messages are not signed."""
-    redactor: Redactor = field(default=_KNOWING_NONE, repr=False)
+    redactor: Redactor = field(default=_NO_SECRETS, repr=False)
     """Knows the secrets that must not go out."""
 
 
 def encode(
     payload: ReportPayload | RequestPayload,
-    address: Address,
+    address: MessageAddress,
     *,
     message: MessageId,
     correlation: str,
     at: float,
     job: JobId | None = None,
-) -> Outgoing:
+) -> OutgoingMessage:
     """Return a message that is ready to go out.
 
     Args:
@@ -88,10 +88,10 @@ def encode(
         "message_type": kind,
         "timestamp": datetime.fromtimestamp(at, UTC).isoformat(),
         "correlation_id": correlation.lower(),
-        "payload": _said(payload, address.redactor),
+        "payload": _redacted_payload(payload, address.redactor),
     }
     body = _body(document, payload, address.redactor)
-    return Outgoing(
+    return OutgoingMessage(
         message=message,
         kind=kind,
         exchange=address.exchange,
@@ -105,17 +105,17 @@ def encode(
 
 def correlation_of(job: JobRow) -> str:
     """Return what all messages of a job have in common: what its request was correlated by, or the job's own id."""
-    return _text(job, CORRELATION) or job.job
+    return _text(job, CORRELATION_KEY) or job.job
 
 
 def sender_of(job: JobRow) -> str | None:
     """Return the agent that asked for a job, where it came as a message."""
-    return _text(job, SOURCE)
+    return _text(job, SOURCE_KEY)
 
 
 def request_of(job: JobRow) -> JobRequest | GoalRequest:
     """Return what a job was asked for by, as it came."""
-    asked = {name: value for name, value in job.request.items() if name not in {CORRELATION, SOURCE}}
+    asked = {name: value for name, value in job.request.items() if name not in {CORRELATION_KEY, SOURCE_KEY}}
     model = JobRequest if "job" in asked else GoalRequest
     # It was judged when it came, and is told as it is.
     return model.model_construct(None, job_id=job.job, **asked)
@@ -126,14 +126,14 @@ def _text(job: JobRow, field_name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _said(payload: ReportPayload | RequestPayload, redactor: Redactor) -> JsonObject:
+def _redacted_payload(payload: ReportPayload | RequestPayload, redactor: Redactor) -> JsonObject:
     match payload:
-        case Package():
+        case PackageReport():
             # Its package is JSON as it stands, and large.
             return {name: member for name, member in payload if member is not None}
         case JobStatusUpdate() | UserDecisionRequired():
             return {
-                name: member if name in _OUR_WORDS else _with_text(member, redactor.redact)
+                name: member if name in _UNREDACTED_FIELDS else _with_text(member, redactor.redact)
                 for name, member in payload.model_dump(mode="json", exclude_none=True).items()
             }
         case _:
@@ -147,15 +147,15 @@ def _body(document: JsonObject, payload: ReportPayload | RequestPayload, redacto
     wants to be read.
     """
     text = _encode(document)
-    if isinstance(payload, Package | ResearchPackage) and redactor.may_know(text):
+    if isinstance(payload, PackageReport | ResearchPackage) and redactor.may_contain_secret(text):
         document["payload"] = _with_text(document["payload"], redactor.redact_known)
         text = _encode(document)
-    if _DOUBTFUL_ESCAPE.search(text):
-        text = _encode(_with_texts(document, _fit_text))
+    if _UNSTORABLE_ESCAPE.search(text):
+        text = _encode(_with_texts(document, _storable_text))
     return text.encode("ascii")
 
 
-def _fit_text(text: str) -> str:
+def _storable_text(text: str) -> str:
     """Return a text in which NUL and halves of surrogate pairs are replaced by the sign for what cannot be shown."""
     return valid_text(text).replace("\0", "\ufffd")
 
@@ -176,7 +176,7 @@ def _with_text(value: Json, replace: Callable[[str], str]) -> Json:
             return value
 
 
-def _headers(document: JsonObject, body: bytes, address: Address) -> JsonObject:
+def _headers(document: JsonObject, body: bytes, address: MessageAddress) -> JsonObject:
     if address.key is None:
         return {VERSION_HEADER: VERSION}
     signature = sign(

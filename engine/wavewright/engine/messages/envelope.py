@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from wavewright.engine.messages.fields import AnyObject, Instant, Name, Uuid, WireModel
+from wavewright.engine.messages.fields import Instant, Name, UncheckedObject, Uuid, WireModel
 
 VERSION: Final = 1
 """Of the envelope and of all payloads together."""
@@ -35,5 +35,5 @@ class Envelope(WireModel):
     """When what it tells of happened."""
     correlation_id: Uuid
     """What messages have in common that belong together: a request, what is told of it, and its answers."""
-    payload: AnyObject
+    payload: UncheckedObject
     """What is said, by the message type."""

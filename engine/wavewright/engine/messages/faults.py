@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from wavewright.engine.messages.refusals import RefusalKind, Refused
+from wavewright.engine.messages.refusals import MessageRejected, RejectionKind
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
-_MOST_FAULTS: Final = 4
+_MAX_FAULTS: Final = 4
 _SUBJECT: Final = re.compile(r"^[A-Z]\w+ should")
 """How the models' own messages begin: `String should have at most 128 characters`."""
 _WRONG_TYPES: Final[dict[str, str]] = {
@@ -29,30 +29,30 @@ _WRONG_TYPES: Final[dict[str, str]] = {
 }
 
 
-def refuse_for(error: ValidationError, model: type[BaseModel], where: str) -> Refused:
+def rejection_for(error: ValidationError, model: type[BaseModel], where: str) -> MessageRejected:
     """Return the refusal of a value that its model does not take.
 
     Where all faults are of one kind, so is the refusal; a value that is wrong in several ways is meant as something
     else.
     """
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    kinds: set[RefusalKind] = {_kind_of(fault) for fault in faults}
+    kinds: set[RejectionKind] = {_kind_of(fault) for fault in faults}
     kind = kinds.pop() if len(kinds) == 1 else "bad_payload"
     texts = dict.fromkeys(_text_of(fault, model, where) for fault in faults)
-    shown = "; ".join(list(texts)[:_MOST_FAULTS])
-    return Refused(kind, shown if len(texts) <= _MOST_FAULTS else f"{shown}; and more")
+    shown = "; ".join(list(texts)[:_MAX_FAULTS])
+    return MessageRejected(kind, shown if len(texts) <= _MAX_FAULTS else f"{shown}; and more")
 
 
-def refuse_unknown(model: type[BaseModel], where: str) -> Refused:
+def rejection_of_unknown_fields(model: type[BaseModel], where: str) -> MessageRejected:
     """Return the refusal of a value that has fields which its model does not know."""
-    return Refused("unknown_field", _unknown(model, where))
+    return MessageRejected("unknown_field", _unknown_fields_text(model, where))
 
 
-def _unknown(model: type[BaseModel], where: str) -> str:
+def _unknown_fields_text(model: type[BaseModel], where: str) -> str:
     return f"{where} has a field that is none of {', '.join(model.model_fields)}"
 
 
-def _kind_of(fault: ErrorDetails) -> RefusalKind:
+def _kind_of(fault: ErrorDetails) -> RejectionKind:
     if fault["type"] == "missing":
         return "missing_field"
     if fault["type"] == "extra_forbidden":
@@ -64,7 +64,7 @@ def _kind_of(fault: ErrorDetails) -> RefusalKind:
 
 def _text_of(fault: ErrorDetails, model: type[BaseModel], where: str) -> str:
     if fault["type"] == "extra_forbidden":
-        return _unknown(model, where)
+        return _unknown_fields_text(model, where)
     # The model's own names and indexes of lists: an object's names are the sender's.
     place = ".".join(
         str(part) for part in fault["loc"][:2] if isinstance(part, int) or part in model.model_fields

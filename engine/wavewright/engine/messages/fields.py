@@ -28,7 +28,7 @@ INSTANT_PATTERN: Final = (
 )
 """RFC 3339, with the zone that makes it an instant."""
 
-_CONTROLS: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_CONTROL_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode's categories of what is not seen and changes what is: controls, marks of direction, line separators."""
 
 
@@ -38,8 +38,8 @@ class WireModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
-def _seen_as_it_is(text: str) -> str:
-    if any(unicodedata.category(char) in _CONTROLS for char in text):
+def _check_printable(text: str) -> str:
+    if any(unicodedata.category(char) in _CONTROL_CATEGORIES for char in text):
         msg = "must hold no control characters"
         raise ValueError(msg)
     return text
@@ -61,7 +61,7 @@ def read_instant(value: object) -> object:
 
 Uuid: TypeAlias = Annotated[str, Field(pattern=UUID_PATTERN), AfterValidator(str.lower)]
 """A UUID in its usual form; whichever case it is written in, it is the same id."""
-Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_seen_as_it_is)]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_check_printable)]
 """What somebody or something is called, on one line."""
 Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=4_000)]
 Instant: TypeAlias = Annotated[
@@ -69,5 +69,5 @@ Instant: TypeAlias = Annotated[
     BeforeValidator(read_instant, json_schema_input_type=Annotated[str, Field(pattern=INSTANT_PATTERN)]),
     PlainSerializer(datetime.isoformat, return_type=str),
 ]
-AnyObject: TypeAlias = dict[str, SkipValidation[JsonValue]]
+UncheckedObject: TypeAlias = dict[str, SkipValidation[JsonValue]]
 """An object whose members are not looked at here; they are JSON, for they were read from it."""

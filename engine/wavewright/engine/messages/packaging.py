@@ -12,14 +12,14 @@ from typing import Final
 from pydantic import ValidationError
 
 from wavewright.engine.messages.ids import package_id
-from wavewright.engine.messages.reports import Package, ResearchPackage
+from wavewright.engine.messages.reports import PackageReport, ResearchPackage
 from wavewright.executor.job_store.records import JobId
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer import records
 from wavewright.reviewer.caps import OVERALL
 from wavewright.reviewer.values import shorten
 
-_MOST_FAULTS: Final = 3
+_MAX_FAULTS: Final = 3
 
 
 class InvalidResult(Exception):
@@ -33,7 +33,7 @@ def package_report(
     *,
     zone: str | None = None,
     target: str | None = None,
-) -> Package | ResearchPackage:
+) -> PackageReport | ResearchPackage:
     """Return what is sent of a package.
 
     Args:
@@ -50,7 +50,7 @@ def package_report(
     if zone is not None and isinstance(package.result, dict) and "zone_data" in package.result:
         ids: JsonObject = {"job_id": job, "package_id": name, "iteration": iteration}
         return _research(package, package.result, zone, ids)
-    return Package(
+    return PackageReport(
         job_id=job,
         package_id=name,
         iteration=iteration,
@@ -78,8 +78,8 @@ def _research(package: records.Package, result: JsonObject, zone: str, ids: Json
         return ResearchPackage.model_validate(found)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False, include_input=False)
-        told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in faults[:_MOST_FAULTS]]
-        more = [f"and {len(faults) - _MOST_FAULTS} more"] * (len(faults) > _MOST_FAULTS)
+        told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in faults[:_MAX_FAULTS]]
+        more = [f"and {len(faults) - _MAX_FAULTS} more"] * (len(faults) > _MAX_FAULTS)
         listed = shorten("; ".join([*told, *more]), 400)
         raise InvalidResult(f"its result does not fit the message `research_package`: {listed}") from error
 

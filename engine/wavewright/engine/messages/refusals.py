@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-RefusalKind: TypeAlias = Literal[
+RejectionKind: TypeAlias = Literal[
     "bad_content_type",
     "bad_encoding",
     "bad_payload",
@@ -33,10 +33,10 @@ RefusalKind: TypeAlias = Literal[
 """What is wrong with a message; docs/reference/messages.md says what each means."""
 
 
-class Refused(Exception):
+class MessageRejected(Exception):
     """A message that is not taken in, whatever the store knows."""
 
-    def __init__(self, kind: RefusalKind, reason: str) -> None:
-        self.kind: RefusalKind = kind
+    def __init__(self, kind: RejectionKind, reason: str) -> None:
+        self.kind: RejectionKind = kind
         self.reason = reason
         super().__init__(f"{kind}: {reason}")

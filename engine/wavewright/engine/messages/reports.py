@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from wavewright.engine.messages.envelope import ReportType
-from wavewright.engine.messages.fields import AnyObject, Uuid, WireModel
+from wavewright.engine.messages.fields import UncheckedObject, Uuid, WireModel
 from wavewright.planner.types import JsonObject
 
 JobStatus: TypeAlias = Literal[
@@ -89,7 +89,7 @@ class JobStatusUpdate(WireModel):
     """Why, in a sentence, where the status alone does not say."""
 
 
-class Package(WireModel):
+class PackageReport(WireModel):
     """`package`: what came out of a job, as the run's package holds it."""
 
     job_id: Uuid
@@ -99,7 +99,7 @@ class Package(WireModel):
     """Which package of the job it is: 1 is the first."""
     target: str | None = None
     """The target that it is about, where the job has several; each has a package of its own."""
-    package: AnyObject
+    package: UncheckedObject
     """See `wavewright schema package`."""
 
 
@@ -139,11 +139,11 @@ class UserDecisionRequired(WireModel):
     """What the answer must name."""
 
 
-ReportPayload: TypeAlias = JobStatusUpdate | Package | ResearchPackage | UserDecisionRequired
+ReportPayload: TypeAlias = JobStatusUpdate | PackageReport | ResearchPackage | UserDecisionRequired
 
 REPORTS: Final[dict[ReportType, type[ReportPayload]]] = {
     "job_status": JobStatusUpdate,
-    "package": Package,
+    "package": PackageReport,
     "research_package": ResearchPackage,
     "user_decision_required": UserDecisionRequired,
 }

@@ -11,7 +11,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 
 from wavewright.engine.messages.envelope import RequestType
-from wavewright.engine.messages.fields import AnyObject, Name, Text, Uuid, WireModel
+from wavewright.engine.messages.fields import Name, Text, UncheckedObject, Uuid, WireModel
 
 
 class JobRequest(WireModel):
@@ -19,7 +19,7 @@ class JobRequest(WireModel):
 
     job_id: Uuid
     """The sender's own id of the job: another request with it is the same job."""
-    job: Annotated[AnyObject, Field(min_length=1)]
+    job: Annotated[UncheckedObject, Field(min_length=1)]
     """A job document, as a job file holds it."""
 
 

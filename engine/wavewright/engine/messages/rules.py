@@ -14,7 +14,7 @@ from wavewright.engine.messages.envelope import RequestType
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class SenderIdentity:
     """One sender."""
 
     user_id: str | None
@@ -23,7 +23,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class WireRules:
+class AcceptanceRules:
     """What a message must be like to be taken in."""
 
     agent: str
@@ -36,26 +36,26 @@ class WireRules:
     """Seconds."""
     skew: float = 300.0
     """Seconds that it may come from the future."""
-    identities: Mapping[str, Identity] = field(default_factory=dict[str, Identity])
+    identities: Mapping[str, SenderIdentity] = field(default_factory=dict[str, SenderIdentity])
     """Senders by name; where there are none, everybody may send everything."""
     key: bytes | None = field(default=None, repr=False)
     """Of signatures; where there is none, none is asked for."""
     takes_goals: bool = True
     """Whether a job may come as a goal in words, for which the settings name a goal template."""
 
-    def vouch_for(self, source: str) -> bool:
+    def authenticates(self, source: str) -> bool:
         """Return whether a message that was let in is known to be its sender's: by its signature or its user."""
         identity = self.identities.get(source)
         return self.key is not None or (identity is not None and identity.user_id is not None)
 
 
-def rules_of(section: DaemonSection, hmac_key: str | None) -> WireRules:
+def acceptance_rules(section: DaemonSection, hmac_key: str | None) -> AcceptanceRules:
     """Return the rules that the settings make."""
     identities = {
-        name: Identity(settings.user_id, frozenset(settings.may_send))
+        name: SenderIdentity(settings.user_id, frozenset(settings.may_send))
         for name, settings in section.identities.items()
     }
-    return WireRules(
+    return AcceptanceRules(
         agent=section.agent,
         max_body=section.max_body,
         max_depth=section.max_depth,

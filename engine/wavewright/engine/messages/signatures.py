@@ -25,12 +25,12 @@ def sign(key: bytes, *, body: bytes, message_id: str, timestamp: str, routing_ke
     return digest.hexdigest()
 
 
-def is_signature(value: object) -> bool:
+def looks_like_signature(value: object) -> bool:
     """Whether a header could be a signature at all."""
     return isinstance(value, str) and _DIGITS.fullmatch(value) is not None
 
 
-def is_signed(
+def verify_signature(
     signature: str, key: bytes, *, body: bytes, message_id: str, timestamp: str, routing_key: str
 ) -> bool:
     """Whether a signature is that of the message, found out in a time that tells nothing of the right one."""

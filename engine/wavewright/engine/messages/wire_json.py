@@ -15,23 +15,23 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from wavewright.config.sources import MAX_EXACT_INTEGER
-from wavewright.engine.messages.refusals import Refused
+from wavewright.engine.messages.refusals import MessageRejected
 
 if TYPE_CHECKING:
     from wavewright.planner.types import Json, JsonObject
 
-MOST_NODES: Final = 50_000
+MAX_NODES: Final = 50_000
 """Lists and objects of one message, at most; brackets within texts count as well."""
 
-_BRACKETS_LOOKED_AT: Final = 1_000
+_MAX_BRACKETS_SCANNED: Final = 1_000
 _BRACKET: Final = re.compile(r"[\[\]{}]")
 _LONG_INTEGER: Final = re.compile(r"[0-9]{16}")
-_DOUBTFUL_ESCAPE: Final = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+_UNSTORABLE_ESCAPE: Final = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 """What a text must hold for NUL or half a surrogate pair to come out of it."""
-_UNFIT: Final = re.compile("[\0\ud800-\udfff]")
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
-def read_wire_json(body: bytes, *, max_depth: int) -> JsonObject:
+def read_strict_json(body: bytes, *, max_depth: int) -> JsonObject:
     """Return the one JSON object that a body consists of.
 
     Raises:
@@ -39,23 +39,27 @@ def read_wire_json(body: bytes, *, max_depth: int) -> JsonObject:
     """
     text = _text(body)
     nodes = text.count("[") + text.count("{")
-    if nodes > MOST_NODES:
+    if nodes > MAX_NODES:
         if _begins_deep(text, max_depth):
             raise _too_deep(max_depth)
-        raise Refused("too_large", f"the body holds more than {MOST_NODES} lists and objects")
+        raise MessageRejected("too_large", f"the body holds more than {MAX_NODES} lists and objects")
     try:
         value: Json = (_decode_long if _LONG_INTEGER.search(text) else _decode_short)(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise Refused("not_json", f"the body is not one JSON document: reading stopped at {place}") from None
+        raise MessageRejected(
+            "not_json", f"the body is not one JSON document: reading stopped at {place}"
+        ) from None
     except RecursionError:
         raise _too_deep(max_depth) from None
     if not isinstance(value, dict):
-        raise Refused("not_json", "the body is JSON, and no object; an envelope is an object")
+        raise MessageRejected("not_json", "the body is JSON, and no object; an envelope is an object")
     if nodes > max_depth and _is_deeper(value, max_depth):
         raise _too_deep(max_depth)
-    if _DOUBTFUL_ESCAPE.search(text) and _holds_unfit_text(value):
-        raise Refused("bad_unicode", "a text holds NUL or half of a surrogate pair; leave the character out")
+    if _UNSTORABLE_ESCAPE.search(text) and _holds_unstorable_text(value):
+        raise MessageRejected(
+            "bad_unicode", "a text holds NUL or half of a surrogate pair; leave the character out"
+        )
     return value
 
 
@@ -63,11 +67,13 @@ def _text(body: bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Refused("bad_encoding", f"the body is not UTF-8 at byte {error.start}") from None
+        raise MessageRejected("bad_encoding", f"the body is not UTF-8 at byte {error.start}") from None
 
 
 def _constant(_name: str) -> NoReturn:
-    raise Refused("nonfinite_number", "NaN and Infinity are no JSON; write null where there is no number")
+    raise MessageRejected(
+        "nonfinite_number", "NaN and Infinity are no JSON; write null where there is no number"
+    )
 
 
 def _integer(digits: str) -> int:
@@ -75,20 +81,24 @@ def _integer(digits: str) -> int:
     number = int(digits) if len(digits) <= 17 else MAX_EXACT_INTEGER + 1
     if -MAX_EXACT_INTEGER <= number <= MAX_EXACT_INTEGER:
         return number
-    raise Refused("number_out_of_range", "an integer is beyond 2^53 - 1; write an identifier as a string")
+    raise MessageRejected(
+        "number_out_of_range", "an integer is beyond 2^53 - 1; write an identifier as a string"
+    )
 
 
 def _fraction(digits: str) -> float:
     number = float(digits)
     if math.isfinite(number):
         return number
-    raise Refused("nonfinite_number", "a number is too large and would become infinite")
+    raise MessageRejected("nonfinite_number", "a number is too large and would become infinite")
 
 
 def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise Refused("duplicate_key", "an object has the same name twice, so readers disagree on its value")
+        raise MessageRejected(
+            "duplicate_key", "an object has the same name twice, so readers disagree on its value"
+        )
     return value
 
 
@@ -101,14 +111,14 @@ _decode_long = json.JSONDecoder(
 ).decode
 
 
-def _too_deep(limit: int) -> Refused:
-    return Refused("too_deep", f"lists and objects are nested more than {limit} deep")
+def _too_deep(limit: int) -> MessageRejected:
+    return MessageRejected("too_deep", f"lists and objects are nested more than {limit} deep")
 
 
 def _begins_deep(text: str, limit: int) -> bool:
     """Whether a body that is refused anyway is so because of its depth; brackets within texts are counted with it."""
     depth = 0
-    for bracket in islice(_BRACKET.finditer(text), _BRACKETS_LOOKED_AT):
+    for bracket in islice(_BRACKET.finditer(text), _MAX_BRACKETS_SCANNED):
         depth += 1 if bracket[0] in "[{" else -1
         if depth > limit:
             return True
@@ -130,11 +140,11 @@ def _is_deeper(value: Json, limit: int) -> bool:
     return True
 
 
-def _holds_unfit_text(value: Json) -> bool:
+def _holds_unstorable_text(value: Json) -> bool:
     waiting = [value]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, str) and _UNFIT.search(node):
+        if isinstance(node, str) and _UNSTORABLE.search(node):
             return True
         if isinstance(node, dict):
             waiting.extend(node.keys())

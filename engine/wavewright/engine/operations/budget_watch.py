@@ -10,24 +10,24 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from wavewright.engine.operations.logs import Log
-from wavewright.planner.allowance import Allowance, Left, OpenPurse
+from wavewright.engine.operations.logs import StructuredLog
+from wavewright.planner.allowance import Allowance, InspectableBudgetStore, RemainingBudget
 from wavewright.planner.model_port import ModelUse, Role
 from wavewright.planner.models import Budget
-from wavewright.planner.spending import Account, Reservation, Spend
+from wavewright.planner.spending import BudgetScope, Reservation, Spend
 from wavewright.planner.types import RunId
 
-NEARLY: Final = 0.1
+NEARLY_SPENT_SHARE: Final = 0.1
 """The share of a budget that is left when it is warned of."""
-MOST_WARNED: Final = 1_000
+MAX_WARNED: Final = 1_000
 """Budgets that are remembered as warned of; of those beyond, the ones spent from longest ago are forgotten."""
 
 
-class WarningPurse:
+class WarningBudgetStore:
     """A purse that says in the log when a budget is nearly spent."""
 
-    def __init__(self, purse: OpenPurse, log: Log, clock: Callable[[], float]) -> None:
-        self._purse = purse
+    def __init__(self, purse: InspectableBudgetStore, log: StructuredLog, clock: Callable[[], float]) -> None:
+        self._store = purse
         self._log = log
         self._clock = clock
         self._warned = dict[tuple[str, str], None]()
@@ -37,34 +37,34 @@ class WarningPurse:
         """Hold a run to its goal's own budget."""
         if budget is None:
             self._keep(lambda _, owner: owner != run)
-        self._purse.limit_run(run, budget)
+        self._store.limit_run(run, budget)
 
-    async def reserve(self, account: Account, amount: Spend) -> Reservation:
+    async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
         """Put something aside.
 
         Raises:
             OverBudget: it is more than is left.
         """
-        return await self._purse.reserve(account, amount)
+        return await self._store.reserve(account, amount)
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
         """Replace a reservation by what it came to, and look how much is left."""
-        await self._purse.settle(reservation, spent, use)
-        account = reservation.account
-        allowance = await self._purse.left(account)
+        await self._store.settle(reservation, spent, use)
+        account = reservation.scope
+        allowance = await self._store.left(account)
         for kind, left in (("run", allowance.run), ("job", allowance.job), ("day", allowance.day)):
             for unit, used, remaining in _nearly_spent(left):
                 self._warn(f"{kind} {unit}", self._owner(kind, account), used, remaining, account.run)
 
-    async def left(self, account: Account) -> Allowance:
+    async def left(self, account: BudgetScope) -> Allowance:
         """Return what an account could still reserve."""
-        return await self._purse.left(account)
+        return await self._store.left(account)
 
     async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
         """Return how long calls took before."""
-        return await self._purse.past_seconds(model, role)
+        return await self._store.past_seconds(model, role)
 
-    def _owner(self, kind: str, account: Account) -> str:
+    def _owner(self, kind: str, account: BudgetScope) -> str:
         match kind:
             case "run":
                 return account.run or ""
@@ -81,15 +81,17 @@ class WarningPurse:
         self._warned[kind, owner] = None
         if is_known:
             return
-        if len(self._warned) > MOST_WARNED:
+        if len(self._warned) > MAX_WARNED:
             del self._warned[next(iter(self._warned))]
-        self._log.say("budget_warning", "warning", budget_type=kind, used=used, remaining=remaining, run=run)
+        self._log.write(
+            "budget_warning", "warning", budget_type=kind, used=used, remaining=remaining, run=run
+        )
 
     def _keep(self, is_kept: Callable[[str, str], bool]) -> None:
         self._warned = {known: None for known in self._warned if is_kept(*known)}
 
 
-def _nearly_spent(left: Left) -> Iterator[tuple[str, float, float]]:
+def _nearly_spent(left: RemainingBudget) -> Iterator[tuple[str, float, float]]:
     """Yield unit, what is used and what remains of every bound that is nearly reached."""
     spent = left.spent
     bounds: tuple[tuple[str, float, float | None], ...] = (
@@ -99,5 +101,5 @@ def _nearly_spent(left: Left) -> Iterator[tuple[str, float, float]]:
         ("seconds", spent.seconds, left.seconds),
     )
     for unit, used, remaining in bounds:
-        if remaining is not None and remaining <= NEARLY * (used + remaining):
+        if remaining is not None and remaining <= NEARLY_SPENT_SHARE * (used + remaining):
             yield unit, used, remaining

@@ -51,7 +51,9 @@ def password_variable(user: str) -> str:
 
 def broker_users(section: DaemonSection, daemon_user: str) -> tuple[BrokerUser, ...]:
     """Return the daemon's user and those of the identities, in the order of the settings."""
-    own = _any_of(section.exchange, section.dead_letter_exchange, *_queues(section), watches=section.exchange)
+    own = _pattern_of(
+        section.exchange, section.dead_letter_exchange, *_queues(section), watches=section.exchange
+    )
     senders = dict[str, dict[str, IdentitySettings]]()
     for sender, identity in section.identities.items():
         if identity.user_id is not None and identity.user_id != daemon_user:
@@ -178,11 +180,11 @@ def _user_of(user: str, identities: Mapping[str, IdentitySettings], section: Dae
     watches = section.exchange if looks_on else None
     return BrokerUser(
         user,
-        configure=_any_of(watches=watches),
-        write=_any_of(section.exchange, watches=watches),
-        read=_any_of(*reads, *([section.exchange] if looks_on else []), watches=watches),
-        topic_write=_any_of(queues.intake),
-        topic_read=_any_of(*told) if looks_on else _NOTHING,
+        configure=_pattern_of(watches=watches),
+        write=_pattern_of(section.exchange, watches=watches),
+        read=_pattern_of(*reads, *([section.exchange] if looks_on else []), watches=watches),
+        topic_write=_pattern_of(queues.intake),
+        topic_read=_pattern_of(*told) if looks_on else _NOTHING,
     )
 
 
@@ -191,7 +193,7 @@ def _queues(section: DaemonSection) -> tuple[str, ...]:
     return (queues.intake, queues.packages, queues.decisions, queues.status, queues.dead)
 
 
-def _any_of(*names: str, watches: str | None = None) -> str:
+def _pattern_of(*names: str, watches: str | None = None) -> str:
     """Return a pattern of these names, and of the queues by which somebody looks on at an exchange."""
     patterns = [re.escape(name) for name in names]
     if watches is not None:

@@ -15,23 +15,23 @@ from urllib.parse import urlsplit
 
 from wavewright.config.extras import install_hint, is_installed
 
-LAST_SECONDS: Final = 2.0
+FLUSH_SECONDS: Final = 2.0
 """For the last spans to go out once the block is over."""
 
-_ADDRESSES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_ADDRESS_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 class TracingError(Exception):
     """A collector is named, and nothing can be sent to it."""
 
 
-def refuse_faulty_tracing(environment: Mapping[str, str] = os.environ) -> None:
+def check_tracing(environment: Mapping[str, str] = os.environ) -> None:
     """Return where traces can be sent, or none are wanted.
 
     Raises:
         TracingError: the extra `otel` is not installed, or the collector's address is none.
     """
-    named = _named(environment)
+    named = _collector_variable(environment)
     if named is None:
         return
     if not is_installed("otel"):
@@ -48,19 +48,19 @@ def refuse_faulty_tracing(environment: Mapping[str, str] = os.environ) -> None:
         raise TracingError(f"{named} is no address of a collector; write it as http://HOST:4318, or unset it")
 
 
-def _named(environment: Mapping[str, str]) -> str | None:
-    return next((name for name in _ADDRESSES if environment.get(name, "").strip()), None)
+def _collector_variable(environment: Mapping[str, str]) -> str | None:
+    return next((name for name in _ADDRESS_VARIABLES if environment.get(name, "").strip()), None)
 
 
 @contextmanager
-def exporting_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool]:
+def export_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool]:
     """Send traces while the block runs, where the environment names a collector; gives whether it does.
 
     Raises:
         TracingError: as `refuse_faulty_tracing` says.
     """
-    refuse_faulty_tracing(environment)
-    if _named(environment) is None:
+    check_tracing(environment)
+    if _collector_variable(environment) is None:
         yield False
         return
     from opentelemetry import trace
@@ -79,4 +79,4 @@ def exporting_traces(environment: Mapping[str, str] = os.environ) -> Generator[b
         # A collector that takes connections and says nothing must not keep the program from ending.
         last = threading.Thread(target=provider.shutdown, daemon=True)
         last.start()
-        last.join(LAST_SECONDS)
+        last.join(FLUSH_SECONDS)

@@ -30,7 +30,7 @@ class PortTakenError(Exception):
 
 
 @dataclass(slots=True)
-class Health:
+class HealthStatus:
     """What is known of the parts; a part that nobody has spoken for yet does not work."""
 
     faults: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
@@ -40,11 +40,11 @@ class Health:
         """Count a part in from now on; it does not work until it is said to."""
         self.faults.setdefault(part, "not there yet")
 
-    def good(self, part: str) -> None:
+    def mark_working(self, part: str) -> None:
         """Note that a part works."""
         self.faults[part] = None
 
-    def bad(self, part: str, reason: str) -> None:
+    def mark_failing(self, part: str, reason: str) -> None:
         """Note that a part does not work, and why."""
         self.faults[part] = reason
 
@@ -54,7 +54,7 @@ class Health:
         return bool(self.faults) and all(reason is None for reason in self.faults.values())
 
 
-def health_app(health: Health, metrics: Metrics) -> Starlette:
+def health_app(health: HealthStatus, metrics: Metrics) -> Starlette:
     """Return the application that answers."""
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse, Response
@@ -76,7 +76,9 @@ def health_app(health: Health, metrics: Metrics) -> Starlette:
 
 
 @asynccontextmanager
-async def serve_health(health: Health, metrics: Metrics, place: str = "127.0.0.1:0") -> AsyncGenerator[int]:
+async def serve_health(
+    health: HealthStatus, metrics: Metrics, place: str = "127.0.0.1:0"
+) -> AsyncGenerator[int]:
     """Answer at `HOST:PORT` while the block runs, and give the port; 0 is a free one.
 
     Raises:
@@ -97,7 +99,7 @@ async def serve_health(health: Health, metrics: Metrics, place: str = "127.0.0.1
             await super().startup(sockets)
             is_listening.set()
 
-    listener = listening(place)
+    listener = open_listener(place)
     app = health_app(health, metrics)
     server = Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
     with listener:
@@ -111,7 +113,7 @@ async def serve_health(health: Health, metrics: Metrics, place: str = "127.0.0.1
                 server.should_exit = server.force_exit = True
 
 
-def listening(place: str) -> socket.socket:
+def open_listener(place: str) -> socket.socket:
     """Return a socket that listens at `HOST:PORT`.
 
     Raises:

@@ -24,21 +24,21 @@ from wavewright.planner.types import Json
 
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
-_LONGEST = 2_000
+_MAX_TEXT_LENGTH = 2_000
 """Characters of one text in a line: a log is read by people."""
-_SHORT = 200
+_SHORT_TEXT_LENGTH = 200
 """Characters of a text that is remembered with what became of it."""
-_AGAIN_SECONDS = 60.0
+_REPEAT_SECONDS = 60.0
 """After which a library of `_REPETITIVE` is heard again that says the same as before."""
-_REPETITIVE = ("opentelemetry",)
+_REPETITIVE_LOGGERS = ("opentelemetry",)
 """Libraries that say the same with every attempt, several times a second: that the collector is away."""
 _REMEMBERED = 512
 _HARMLESS_DIGITS = 5
 """Of a number that is a count or a level, and no secret, whatever its field is called."""
-_QUIET = ("aio_pika", "aiormq", "uvicorn", "asyncio", "httpx", "httpx2", "mcp", "asyncpg")
+_WARNING_ONLY_LOGGERS = ("aio_pika", "aiormq", "uvicorn", "asyncio", "httpx", "httpx2", "mcp", "asyncpg")
 """Libraries that say at `info` what the daemon says itself."""
 
-_MUTE = (
+_SILENCED_LOGGERS = (
     "aiormq.connection",
     "aiormq.channel",
     "aio_pika.robust_connection",
@@ -49,7 +49,7 @@ _MUTE = (
 its own."""
 
 
-class Log:
+class StructuredLog:
     """Writes log lines; safe to use from any thread."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Log:
             redactor: Takes secrets out; one that knows shapes only where absent.
             stream: Where lines go.
         """
-        line = _Line(redactor or Redactor())
+        line = _LineProcessor(redactor or Redactor())
         self._bound: FilteringBoundLogger = structlog.wrap_logger(
             structlog.WriteLogger(stream or sys.stderr),
             processors=[line, structlog.processors.JSONRenderer(_text_of)],
@@ -79,7 +79,7 @@ class Log:
             domain=domain,
         ).bind()
 
-    def say(self, event: str, level: Level = "info", **fields: Json | BaseException) -> None:
+    def write(self, event: str, level: Level = "info", **fields: Json | BaseException) -> None:
         """Write one line.
 
         Args:
@@ -89,36 +89,36 @@ class Log:
         """
         getattr(self._bound, level)(event, **fields)
 
-    def take_over(self) -> None:
+    def capture_logging(self) -> None:
         """Let what libraries log go the same way, warnings and worse only."""
         root = logging.getLogger()
-        root.handlers[:] = [_Forward(self)]
+        root.handlers[:] = [_ForwardingHandler(self)]
         root.setLevel(logging.WARNING)
-        for name in _QUIET:
+        for name in _WARNING_ONLY_LOGGERS:
             logging.getLogger(name).handlers.clear()
             logging.getLogger(name).propagate = True
-        for name in _MUTE:
+        for name in _SILENCED_LOGGERS:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-class _Forward(logging.Handler):
+class _ForwardingHandler(logging.Handler):
     """Takes what a library logs."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: StructuredLog) -> None:
         super().__init__()
         self._log = log
-        self._told = dict[str, float]()
+        self._reported = dict[str, float]()
         """When a repetitive library said so last, by its words without what it says them of."""
         self._keys = defaultdict[str, PrivateKeyLines](PrivateKeyLines)
         """By logger: a key may be logged line by line."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a library's line; one that cannot be formatted is told as it stands."""
-        if record.name.startswith(_REPETITIVE):
+        if record.name.startswith(_REPETITIVE_LOGGERS):
             said = str(record.msg)
-            if record.created - self._told.get(said, -_AGAIN_SECONDS) < _AGAIN_SECONDS:
+            if record.created - self._reported.get(said, -_REPEAT_SECONDS) < _REPEAT_SECONDS:
                 return
-            self._told[said] = record.created
+            self._reported[said] = record.created
         try:
             message = record.getMessage()
         except (TypeError, ValueError):
@@ -128,7 +128,7 @@ class _Forward(logging.Handler):
         fields: dict[str, Json | BaseException] = {"logger": record.name, "message": message}
         if record.exc_info is not None and record.exc_info[1] is not None:
             fields["error"] = record.exc_info[1]
-        self._log.say("library", level, **fields)
+        self._log.write("library", level, **fields)
 
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
@@ -138,7 +138,7 @@ def _text_of(line: EventDict, **_: object) -> str:
     return escape_json(_ENCODER.encode(line))
 
 
-class _Line:
+class _LineProcessor:
     """Makes the fields of a line: when and how much it matters, faults by their names, and no secret in any text.
 
     Names of fields are the code's own and stay.
@@ -167,7 +167,7 @@ class _Line:
         match value:
             case bool() | None:
                 return value
-            case str() if len(value) <= _SHORT:
+            case str() if len(value) <= _SHORT_TEXT_LENGTH:
                 return self._known(name, value)
             case int() | float():
                 # Counts of tokens are numbers that the redactor would take for one.
@@ -180,4 +180,8 @@ class _Line:
             return value
         cleaned = self._redactor.redact_json({name: value})
         inner = cast("dict[str, Any]", cleaned).get(name)
-        return inner[:_LONGEST] + "…" if isinstance(inner, str) and len(inner) > _LONGEST else inner
+        return (
+            inner[:_MAX_TEXT_LENGTH] + "…"
+            if isinstance(inner, str) and len(inner) > _MAX_TEXT_LENGTH
+            else inner
+        )

@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from wavewright.engine.operations.logs import Log
-from wavewright.executor.job_store.records import DecisionMade, Outgoing, Received, VerdictGiven
+from wavewright.engine.operations.logs import StructuredLog
+from wavewright.executor.job_store.records import DecisionMade, OutgoingMessage, ReceivedMessage, VerdictGiven
 from wavewright.planner.types import Json, JsonObject
 
-PACKAGES: Final = frozenset({"package", "research_package"})
-LONGEST_SUMMARY: Final = 500
+PACKAGE_KINDS: Final = frozenset({"package", "research_package"})
+MAX_SUMMARY_LENGTH: Final = 500
 """Characters of what a validator says, in a line."""
 
 
-def log_received(log: Log, received: Received, job: str | None, zone: str | None = None) -> None:
+def log_received(
+    log: StructuredLog, received: ReceivedMessage, job: str | None, zone: str | None = None
+) -> None:
     """Tell of a message that had its effect.
 
     Args:
@@ -30,12 +32,12 @@ def log_received(log: Log, received: Received, job: str | None, zone: str | None
     match received.request:
         case VerdictGiven() as verdict:
             about: JsonObject = {"job_id": job, "zone_name": zone, "iteration": verdict.iteration}
-            log.say("validation_received", "info", **about, accepted=verdict.accepted)
+            log.write("validation_received", "info", **about, accepted=verdict.accepted)
             if not verdict.accepted:
-                summary = "; ".join(verdict.feedback)[:LONGEST_SUMMARY]
-                log.say("validation_rejected", "warning", **about, feedback_summary=summary)
+                summary = "; ".join(verdict.feedback)[:MAX_SUMMARY_LENGTH]
+                log.write("validation_rejected", "warning", **about, feedback_summary=summary)
         case DecisionMade() as made:
-            log.say(
+            log.write(
                 "user_decision_received",
                 job_id=job,
                 decision_id=made.decision,
@@ -43,7 +45,7 @@ def log_received(log: Log, received: Received, job: str | None, zone: str | None
                 by=made.by,
             )
         case _:
-            log.say(
+            log.write(
                 "job_received",
                 job_id=job,
                 zone_name=zone,
@@ -52,11 +54,11 @@ def log_received(log: Log, received: Received, job: str | None, zone: str | None
             )
 
 
-def log_sent(log: Log, sent: Outgoing) -> None:
+def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
     """Tell of a message that is out, where it is one that somebody waits for: a package, a question."""
-    if sent.kind in PACKAGES:
+    if sent.kind in PACKAGE_KINDS:
         package = _inner(_payload(sent), "package")
-        log.say(
+        log.write(
             "package_sent",
             job_id=sent.job,
             zone_name=package.get("job"),
@@ -67,7 +69,7 @@ def log_sent(log: Log, sent: Outgoing) -> None:
         )
     elif sent.kind == "user_decision_required":
         question = _payload(sent)
-        log.say(
+        log.write(
             "user_decision_requested",
             job_id=sent.job,
             decision_id=question.get("decision_id"),
@@ -76,7 +78,7 @@ def log_sent(log: Log, sent: Outgoing) -> None:
         )
 
 
-def _payload(sent: Outgoing) -> JsonObject:
+def _payload(sent: OutgoingMessage) -> JsonObject:
     envelope: Json = json.loads(sent.body)
     return _inner(envelope, "payload")
 

@@ -26,7 +26,7 @@ from wavewright.planner.types import StepId
 
 __all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
 
-_SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600)
+_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600)
 _STATES: tuple[JobState, ...] = (
     "queued",
     "running",
@@ -48,7 +48,7 @@ class Metrics:
         self._up = self._gauge("up", "Whether a part works: broker, store", "part")
         self._received = self._counter("messages_received", "Messages taken in", "type", "action")
         self._sent = self._counter("messages_sent", "Messages that the broker confirmed", "type")
-        self._buried = self._counter("messages_buried", "Messages laid aside as dead letters", "kind")
+        self._dead_lettered = self._counter("messages_buried", "Messages laid aside as dead letters", "kind")
         self._undeliverable = self._counter("messages_undeliverable", "Messages that no queue wanted")
         self._begun_again = self._counter("jobs_begun_again", "Jobs that were begun before and did not end")
         self._slots = self._gauge("slots", "Room for jobs", "state")
@@ -75,56 +75,56 @@ class Metrics:
         return Counter(f"wavewright_{name}", text, labels, registry=self.registry)
 
     def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
-        return Histogram(f"wavewright_{name}", text, labels, buckets=_SECONDS, registry=self.registry)
+        return Histogram(f"wavewright_{name}", text, labels, buckets=_BUCKETS, registry=self.registry)
 
     def text(self) -> bytes:
         """Return everything as Prometheus reads it."""
         return generate_latest(self.registry)
 
-    def states(self, counts: Mapping[JobState, int]) -> None:
+    def set_job_counts(self, counts: Mapping[JobState, int]) -> None:
         """Set how many jobs there are."""
         for state in _STATES:
             self._jobs.labels(state).set(counts.get(state, 0))
 
-    def part(self, name: str, *, works: bool) -> None:
+    def set_part(self, name: str, *, works: bool) -> None:
         """Set whether a part works."""
         self._up.labels(name).set(works)
 
-    def received(self, kind: str, receipt: Receipt) -> None:
+    def count_received(self, kind: str, receipt: Receipt) -> None:
         """Count a message that was taken in; of an unknown type there is one series, whatever it says it is."""
         self._received.labels(kind, receipt.action).inc()
 
-    def sent(self, kind: str) -> None:
+    def count_sent(self, kind: str) -> None:
         """Count a message that went out."""
         self._sent.labels(kind).inc()
 
-    def buried(self, kind: str) -> None:
+    def count_dead_lettered(self, kind: str) -> None:
         """Count a message that was laid aside."""
-        self._buried.labels(kind).inc()
+        self._dead_lettered.labels(kind).inc()
 
-    def undeliverable(self) -> None:
+    def count_undeliverable(self) -> None:
         """Count a message that no queue wanted."""
         self._undeliverable.inc()
 
-    def begun_again(self) -> None:
+    def count_restarted(self) -> None:
         """Count a job that was begun before, here or elsewhere, and did not come to its end."""
         self._begun_again.inc()
 
-    def slots(self, *, busy: int, free: int) -> None:
+    def set_slots(self, *, busy: int, free: int) -> None:
         """Set how many slots work on jobs and how many could."""
         self._slots.labels("busy").set(busy)
         self._slots.labels("free").set(free)
 
-    def loop(self, *, lag: float, is_paused: bool) -> None:
+    def set_loop_state(self, *, lag: float, is_paused: bool) -> None:
         """Set how late the event loop was, and whether work waits for another day."""
         self._lag.set(lag)
         self._paused.set(is_paused)
 
-    def model_circuit(self, model: str, state: Literal["closed", "half_open", "open"]) -> None:
+    def set_model_circuit(self, model: str, state: Literal["closed", "half_open", "open"]) -> None:
         """Set whether a model is asked."""
         self._circuits.labels(model).set(("closed", "half_open", "open").index(state))
 
-    def count(self, event: Event, tools: Mapping[StepId, str]) -> None:
+    def count_event(self, event: Event, tools: Mapping[StepId, str]) -> None:
         """Count an event of a run.
 
         Args:

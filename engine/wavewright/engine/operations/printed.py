@@ -14,30 +14,30 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Final, TextIO
 
 from wavewright.config.redaction import PrivateKeyLines
-from wavewright.engine.operations.logs import Log
+from wavewright.engine.operations.logs import StructuredLog
 
-LONGEST: Final = 2_000
+MAX_LINE_LENGTH: Final = 2_000
 """Characters after which a line is told that has not ended."""
 
 
 @contextmanager
-def taking_output(log: Log) -> Generator[None]:
+def capture_output(log: StructuredLog) -> Generator[None]:
     """Make lines of the log of all that is printed while the block runs."""
-    out, err = Printed(log, "stdout", sys.stdout), Printed(log, "stderr", sys.stderr)
+    out, err = LogStream(log, "stdout", sys.stdout), LogStream(log, "stderr", sys.stderr)
     logging.captureWarnings(True)
     try:
         with redirect_stdout(out), redirect_stderr(err):
             yield
     finally:
         logging.captureWarnings(False)
-        out.end()
-        err.end()
+        out.flush_line()
+        err.flush_line()
 
 
-class Printed(io.TextIOBase):
+class LogStream(io.TextIOBase):
     """A stream that makes a line of the log of each of its own; safe to use from any thread."""
 
-    def __init__(self, log: Log, name: str, real: TextIO) -> None:
+    def __init__(self, log: StructuredLog, name: str, real: TextIO) -> None:
         super().__init__()
         self._log = log
         self._name = name
@@ -58,20 +58,20 @@ class Printed(io.TextIOBase):
         """Keep a text until its line ends."""
         with self._lock:
             *lines, self._begun = (self._begun + text).split("\n")
-            if len(self._begun) > LONGEST:
+            if len(self._begun) > MAX_LINE_LENGTH:
                 lines.append(self._begun)
                 self._begun = ""
             lines = [self._keys.redact(line) for line in lines]
         for line in lines:
-            self._say(line)
+            self._write_line(line)
         return len(text)
 
-    def end(self) -> None:
+    def flush_line(self) -> None:
         """Tell of a line that has never ended."""
         with self._lock:
             last, self._begun = self._keys.redact(self._begun), ""
-        self._say(last)
+        self._write_line(last)
 
-    def _say(self, line: str) -> None:
+    def _write_line(self, line: str) -> None:
         if line.strip():
-            self._log.say("output", stream=self._name, message=line)
+            self._log.write("output", stream=self._name, message=line)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from wavewright.config.redaction import Redactor, named_secrets
-from wavewright.engine.operations.logs import Level, Log
+from wavewright.engine.operations.logs import Level, StructuredLog
 from wavewright.executor.events import (
     Event,
     ItemFinished,
@@ -27,14 +27,14 @@ from wavewright.executor.events import (
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, StepId
 
-_ENDED_BADLY = ("failed", "blocked", "cancelled")
+_FAILED_STATUSES = ("failed", "blocked", "cancelled")
 
 
 @dataclass(slots=True)
 class RunLog:
     """Writes a line for whatever somebody who runs the daemon wants to know of a run."""
 
-    log: Log
+    log: StructuredLog
     job: str
     """The job's id."""
     zone: str
@@ -53,7 +53,7 @@ class RunLog:
         """Write what the event means; most events mean nothing here."""
         match event:
             case RunStarted():
-                self._say("research_cycle_started", run=event.run)
+                self._write_line("research_cycle_started", run=event.run)
             case PlanAccepted():
                 self._take_plan(event)
             case WaveStarted():
@@ -64,7 +64,7 @@ class RunLog:
             case ModelCalled(use=use):
                 self._take_use(use)
             case ItemFinished(error=error) if error is not None:
-                self._fault(event.step, error.kind, error.message, error.attempts)
+                self._error_fields(event.step, error.kind, error.message, error.attempts)
             case StepFinished():
                 self._end_step(event)
             case Noted():
@@ -74,21 +74,21 @@ class RunLog:
             case _:
                 pass
 
-    def _say(self, event: str, level: Level = "info", **fields: Json) -> None:
+    def _write_line(self, event: str, level: Level = "info", **fields: Json) -> None:
         if self._named is not None:
             fields = {
                 name: self._named.redact_known(value) if isinstance(value, str) else value
                 for name, value in fields.items()
             }
-        self.log.say(event, level, job_id=self.job, zone_name=self.zone, **fields)
+        self.log.write(event, level, job_id=self.job, zone_name=self.zone, **fields)
 
     def _take_plan(self, event: PlanAccepted) -> None:
         if named := [*named_secrets(event.plan)]:
-            self._named = (self._named or Redactor()).knowing(named)
+            self._named = (self._named or Redactor()).with_secrets(named)
         steps = cast("list[JsonObject]", event.plan.get("steps", []))
         self.tools = {StepId(str(step["id"])): str(step["tool"]) for step in steps}
         self._numbers = {step: number for number, step in enumerate(self.tools, start=1)}
-        self._say(
+        self._write_line(
             "plan_accepted",
             plan_hash=event.plan_hash,
             rung=event.rung,
@@ -100,7 +100,7 @@ class RunLog:
     def _begin(self, step: StepId) -> None:
         if step not in self._begun:
             self._begun.add(step)
-            self._say(
+            self._write_line(
                 "pipeline_step_started",
                 step_number=self._numbers.get(step, 0),
                 step_name=step,
@@ -113,13 +113,13 @@ class RunLog:
         if use.step is not None:
             self._step_tokens[use.step] += use.tokens
         if use.is_implausible:
-            self._say("model_usage_implausible", "warning", model=use.model, total_tokens=use.tokens)
+            self._write_line("model_usage_implausible", "warning", model=use.model, total_tokens=use.tokens)
         if use.outcome == "over_budget":
-            self._say("budget_exhausted", "warning", budget_type="model call", message=use.message)
+            self._write_line("budget_exhausted", "warning", budget_type="model call", message=use.message)
 
     def _end_step(self, event: StepFinished) -> None:
-        level: Level = "warning" if event.status in _ENDED_BADLY else "info"
-        self._say(
+        level: Level = "warning" if event.status in _FAILED_STATUSES else "info"
+        self._write_line(
             "pipeline_step_completed",
             level,
             step_number=self._numbers.get(event.step, 0),
@@ -129,10 +129,10 @@ class RunLog:
             tokens_used=self._step_tokens[event.step],
         )
         if event.error is not None:
-            self._fault(event.step, event.error.kind, event.error.message, event.error.attempts)
+            self._error_fields(event.step, event.error.kind, event.error.message, event.error.attempts)
         for gate in event.gates:
-            if gate.is_red:
-                self._say(
+            if gate.has_failed:
+                self._write_line(
                     "gate_red",
                     "warning",
                     step_name=event.step,
@@ -141,8 +141,8 @@ class RunLog:
                     message=gate.message,
                 )
 
-    def _fault(self, step: StepId, kind: str, message: str, attempts: int) -> None:
-        self._say(
+    def _error_fields(self, step: StepId, kind: str, message: str, attempts: int) -> None:
+        self._write_line(
             "error",
             "error",
             step_name=step,
@@ -154,18 +154,20 @@ class RunLog:
     def _note(self, event: Noted) -> None:
         match event.topic:
             case "resumed":
-                self._say("checkpoint_loaded", step=len(self._begun), queue_size=self._left)
+                self._write_line("checkpoint_loaded", step=len(self._begun), queue_size=self._left)
             case "targets" | "target_started" | "target_sent" | "target_judged":
                 # What each of them costs is said when its own run ends.
                 self._has_targets = True
             case "target_interrupted":
-                self._say("target_interrupted", "warning", message=event.body.get("reason"))
+                self._write_line("target_interrupted", "warning", message=event.body.get("reason"))
             case "question":
-                self._say("fork_detected", options=event.body.get("options"))
+                self._write_line("fork_detected", options=event.body.get("options"))
             case "answer" | "approval":
-                self._say("user_decision_taken", subject=event.topic)
+                self._write_line("user_decision_taken", subject=event.topic)
             case "recovery":
-                self._say("recovery_planned", reason=event.body.get("reason"), round=event.body.get("round"))
+                self._write_line(
+                    "recovery_planned", reason=event.body.get("reason"), round=event.body.get("round")
+                )
             case _:
                 pass
 
@@ -175,11 +177,11 @@ class RunLog:
 
     def _end(self, event: RunFinished) -> None:
         if not self._has_targets:
-            self._say(
+            self._write_line(
                 "zone_tokens",
                 total_tokens=self._tokens.total(),
                 orchestrator_tokens=self._tokens["orchestrator"],
                 worker_tokens=self._tokens["worker"],
             )
         level: Level = "warning" if event.status == "failed" else "info"
-        self._say("research_cycle_finished", level, status=event.status, reason=event.reason)
+        self._write_line("research_cycle_finished", level, status=event.status, reason=event.reason)

@@ -14,73 +14,82 @@ from typing import Final
 
 import anyio
 
-from wavewright.engine.operations.health import Health
-from wavewright.engine.operations.logs import Log
+from wavewright.engine.operations.health import HealthStatus
+from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
 from wavewright.executor.job_store.records import JobState
 from wavewright.executor.journal_errors import JournalError, JournalNotWritten, JournalUnreachable
 
-LOOK_SECONDS: Final = 2.0
+STORE_POLL_SECONDS: Final = 2.0
 """How often the store is asked how many jobs there are."""
-SILENT_SECONDS: Final = 4.0
+STORE_TIMEOUT_SECONDS: Final = 4.0
 """After which a store that has not answered is said not to."""
-KEPT_SECONDS: Final = 35.0
+WRITE_FAULT_SECONDS: Final = 35.0
 """How long a fault of writing stands without another try; whoever holds a message tries every half minute."""
-TOLD_SECONDS: Final = 60.0
+REPORT_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
-class StoreWatch:
+class StoreMonitor:
     """What is known of one store."""
 
-    log: Log
+    log: StructuredLog
     metrics: Metrics
-    health: Health
+    health: HealthStatus
     clock: Callable[[], float] = time.monotonic
-    _unwritten: float | None = None
+    _write_failed_at: float | None = None
     """When it could last not be written."""
-    _told: dict[str, float] = field(default_factory=dict[str, float])
-    _asked: float | None = None
+    _last_reported: dict[str, float] = field(default_factory=dict[str, float])
+    _query_started: float | None = None
 
-    def failed(self, fault: JournalError) -> None:
+    def mark_failed(self, fault: JournalError) -> None:
         """Note that the store could not be used."""
         now = self.clock()
         if isinstance(fault, JournalNotWritten) and not isinstance(fault, JournalUnreachable):
-            self._unwritten = now
-        self.metrics.part("store", works=False)
-        self.health.bad("store", fault.message)
-        if now - self._told.get(fault.message, -TOLD_SECONDS) >= TOLD_SECONDS:
-            self._told[fault.message] = now
-            self.log.say("error", "error", error=fault)
+            self._write_failed_at = now
+        self.metrics.set_part("store", works=False)
+        self.health.mark_failing("store", fault.message)
+        if now - self._last_reported.get(fault.message, -REPORT_SECONDS) >= REPORT_SECONDS:
+            self._last_reported[fault.message] = now
+            self.log.write("error", "error", error=fault)
 
-    def worked(self, *, wrote: bool = False) -> None:
+    def mark_worked(self, *, wrote: bool = False) -> None:
         """Note that the store has answered, and whether something was written."""
-        if not wrote and self._unwritten is not None and self.clock() - self._unwritten < KEPT_SECONDS:
+        if (
+            not wrote
+            and self._write_failed_at is not None
+            and self.clock() - self._write_failed_at < WRITE_FAULT_SECONDS
+        ):
             return
-        self._unwritten = None
-        self._told.clear()
-        self.metrics.part("store", works=True)
-        self.health.good("store")
+        self._write_failed_at = None
+        self._last_reported.clear()
+        self.metrics.set_part("store", works=True)
+        self.health.mark_working("store")
 
     async def run(self, count: Callable[[], Awaitable[Mapping[JobState, int]]]) -> None:
         """Ask for the numbers of jobs again and again, until this is cancelled."""
         async with anyio.create_task_group() as both:
-            both.start_soon(self._look_at_answers)
+            both.start_soon(self._watch_timeouts)
             while True:
-                self._asked = self.clock()
+                self._query_started = self.clock()
                 try:
                     counts = await count()
                 except JournalError as fault:
-                    self.failed(fault)
+                    self.mark_failed(fault)
                 else:
-                    self.worked()
-                    self.metrics.states(counts)
-                self._asked = None
-                await anyio.sleep(LOOK_SECONDS)
+                    self.mark_worked()
+                    self.metrics.set_job_counts(counts)
+                self._query_started = None
+                await anyio.sleep(STORE_POLL_SECONDS)
 
-    async def _look_at_answers(self) -> None:
+    async def _watch_timeouts(self) -> None:
         """Say so where an answer is late: those who ask wait with patience, and nobody else would know."""
         while True:
-            await anyio.sleep(SILENT_SECONDS / 4)
-            if self._asked is not None and self.clock() - self._asked >= SILENT_SECONDS:
-                self.failed(JournalError(f"the store has not answered for {SILENT_SECONDS:g} s and more"))
+            await anyio.sleep(STORE_TIMEOUT_SECONDS / 4)
+            if (
+                self._query_started is not None
+                and self.clock() - self._query_started >= STORE_TIMEOUT_SECONDS
+            ):
+                self.mark_failed(
+                    JournalError(f"the store has not answered for {STORE_TIMEOUT_SECONDS:g} s and more")
+                )

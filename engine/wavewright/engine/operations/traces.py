@@ -28,7 +28,7 @@ from wavewright.executor.events import (
 if TYPE_CHECKING:
     from opentelemetry.util.types import Attributes
 
-_ENDED_BADLY = ("failed", "blocked", "cancelled")
+_FAILED_STATUSES = ("failed", "blocked", "cancelled")
 _TRACER: Final = "wavewright"
 
 
@@ -124,7 +124,7 @@ class RunTrace:
             "step.attempts": event.attempts,
         }
         span = self._start(f"step {event.step}", event.started or event.at, attributes, self._current)
-        if event.status in _ENDED_BADLY:
+        if event.status in _FAILED_STATUSES:
             kind = event.error.kind if event.error is not None else event.status
             span.set_status(Status(StatusCode.ERROR, kind))
         for gate in event.gates:

@@ -7,37 +7,37 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from wavewright.engine.operations.health import Health
-from wavewright.engine.operations.logs import Log
+from wavewright.engine.operations.health import HealthStatus
+from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
 from wavewright.engine.operations.run_log import RunLog
-from wavewright.engine.operations.store_watch import StoreWatch
+from wavewright.engine.operations.store_watch import StoreMonitor
 from wavewright.engine.operations.traces import RunTrace
 from wavewright.executor.events import Event
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class Telemetry:
     """Log, metrics, health and traces of one daemon."""
 
-    log: Log
+    log: StructuredLog
     metrics: Metrics = field(default_factory=Metrics)
-    health: Health = field(default_factory=Health)
-    store: StoreWatch = field(init=False)
+    health: HealthStatus = field(default_factory=HealthStatus)
+    store: StoreMonitor = field(init=False)
 
     def __post_init__(self) -> None:
         """Watch the store by the same log, metrics and health."""
-        object.__setattr__(self, "store", StoreWatch(self.log, self.metrics, self.health))
+        object.__setattr__(self, "store", StoreMonitor(self.log, self.metrics, self.health))
 
     @contextmanager
-    def run(self, job: str, zone: str) -> Generator[Callable[[Event], None]]:
+    def observe_run(self, job: str, zone: str) -> Generator[Callable[[Event], None]]:
         """Give whatever is to be told of each event of a run, while this process works on it."""
         log, traces = RunLog(self.log, job, zone), RunTrace(job)
 
         def watch(event: Event) -> None:
             log(event)
             traces(event)
-            self.metrics.count(event, log.tools)
+            self.metrics.count_event(event, log.tools)
 
         try:
             yield watch

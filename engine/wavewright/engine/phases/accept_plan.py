@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.pipeline import StepResult, go_on
-from wavewright.engine.recording import found_json, record
+from wavewright.engine.pipeline import PhaseResult, proceed
+from wavewright.engine.recording import diagnostics_json, record
 from wavewright.executor.events import PlanAccepted
 from wavewright.planner.hashing import plan_hash
 
@@ -18,7 +18,7 @@ class AcceptPlan:
     ports: Ports
     name: str = "accept_plan"
 
-    async def run(self, context: RunContext) -> StepResult[RunContext]:
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Make the candidate the run's plan."""
         plan, patch = context.candidate, context.patch
         assert plan is not None
@@ -29,8 +29,8 @@ class AcceptPlan:
             plan_hash=plan_hash(plan),
             rung="patch" if patch is not None else first,
             round=context.state.round + (1 if patch is not None else 0),
-            warnings=tuple(found_json(context.diagnostics)),
+            warnings=tuple(diagnostics_json(context.diagnostics)),
             patch=patch.model_dump(mode="json") if patch is not None else None,
         )
         context = await record(self.ports, context, accepted)
-        return go_on(replace(context, plan=plan, candidate=None, patch=None, side_effects=(), draft=None))
+        return proceed(replace(context, plan=plan, candidate=None, patch=None, side_effects=(), draft=None))

@@ -14,21 +14,21 @@ from dataclasses import dataclass, field
 
 from wavewright.config.redaction import Redactor
 from wavewright.executor.state import RunState
-from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.expressions import ExpressionError, evaluate
 from wavewright.planner.models import Plan, Step
 from wavewright.planner.references import reads, render
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.evidence import superseded_steps
 from wavewright.reviewer.scope import plan_scope
 
-_MOST_SHOWN = 4_000
+_MAX_CHARS = 4_000
 """Characters of one argument."""
-_MOST_ITEMS = 20
+_MAX_ITEMS = 20
 """Calls of one step that are shown."""
 
 
 @dataclass(slots=True)
-class CallTexts:
+class CallDescriptions:
     """Describes the calls of a plan's steps, as far as a run has come."""
 
     plan: Plan
@@ -54,11 +54,11 @@ class CallTexts:
             yield from self._arguments(step, self._scope)
             return
         yield f"{step.id} calls {step.tool} {len(items):,} times"
-        for index, item in enumerate(items[:_MOST_ITEMS]):
+        for index, item in enumerate(items[:_MAX_ITEMS]):
             yield f"  {index + 1}. with"
             yield from self._arguments(step, {**self._scope, "item": item, "index": index})
-        if len(items) > _MOST_ITEMS:
-            yield f"  and {len(items) - _MOST_ITEMS:,} more times"
+        if len(items) > _MAX_ITEMS:
+            yield f"  and {len(items) - _MAX_ITEMS:,} more times"
 
     def _arguments(self, step: Step, scope: JsonObject) -> Iterator[str]:
         for name, value in step.params.items():
@@ -68,8 +68,8 @@ class CallTexts:
         """Return a value with what is known of it put in, and what it waits for behind it."""
         found, awaited = self._resolved(value, scope)
         text = self.redactor.redact(json.dumps(found, ensure_ascii=False))
-        if len(text) > _MOST_SHOWN:
-            text = f"{text[:_MOST_SHOWN]}… ({len(text):,} characters in all)"
+        if len(text) > _MAX_CHARS:
+            text = f"{text[:_MAX_CHARS]}… ({len(text):,} characters in all)"
         return f"{text}  (known when {' and '.join(awaited)})" if awaited else text
 
     def _resolved(self, value: Json, scope: JsonObject) -> tuple[Json, list[str]]:
@@ -78,19 +78,19 @@ class CallTexts:
 
         def known_or_written(expression: str) -> Json:
             try:
-                if not (waits := self._awaited(expression, scope)):
+                if not (waits := self._unresolved(expression, scope)):
                     return evaluate(expression, scope, self.now)
-            except ExpressionFault:
+            except ExpressionError:
                 waits = ["it is called"]
             awaited.extend(waits)
             return f"${{{expression}}}"
 
         try:
             return render(value, known_or_written), list(dict.fromkeys(awaited))
-        except ExpressionFault:
+        except ExpressionError:
             return value, ["it is called"]
 
-    def _awaited(self, expression: str, scope: JsonObject) -> list[str]:
+    def _unresolved(self, expression: str, scope: JsonObject) -> list[str]:
         """Return what must happen before an expression is known; nothing where it is known."""
         awaited: list[str] = []
         for read in reads(expression):

@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.settings import Settings
 from wavewright.engine.approvals import (
-    TAKEN,
-    WANTED,
-    binding_of,
-    given_word,
+    APPROVAL_USED,
+    APPROVAL_WANTED,
+    approval_binding,
     has_expired,
-    is_for,
-    open_approval,
+    matches_binding,
+    pending_approval,
+    recorded_answer,
     with_nonce,
 )
 from wavewright.engine.context import ApprovalRequest, Ports, RunContext
-from wavewright.engine.phases.approval_text import CallTexts
-from wavewright.engine.pipeline import StepResult, branch, go_on, halt
-from wavewright.engine.recording import end_interrupted, note, record
+from wavewright.engine.phases.approval_text import CallDescriptions
+from wavewright.engine.pipeline import PhaseResult, branch, halt, proceed
+from wavewright.engine.recording import end_interrupted, record, record_note
 from wavewright.executor.events import Noted, RunFinished
 from wavewright.planner.models import Step
 from wavewright.planner.plan_diff import diff_plans
@@ -37,27 +37,27 @@ class Approve:
     ports: Ports
     name: str = "approve"
 
-    async def run(self, context: RunContext) -> StepResult[RunContext]:
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Go on where nobody need be asked or the answer is yes; the answer is journaled either way."""
-        asked = _steps_to_ask_for(context)
-        needs = _needs(context, asked)
+        asked = _steps_needing_approval(context)
+        needs = _approval_reasons(context, asked)
         if not needs:
-            return go_on(context)
-        text = _text(context, tuple(asked), self.ports.settings)
+            return proceed(context)
+        text = _approval_text(context, tuple(asked), self.ports.settings)
         assert context.candidate is not None
-        binding = binding_of(context.run, context.candidate, tuple(asked))
+        binding = approval_binding(context.run, context.candidate, tuple(asked))
         request = ApprovalRequest("patch" if context.patch else "plan", text, needs, binding)
-        approved = self._word(context, request)
+        approved = self._ask(context, request)
         if approved is None:
             approved = await self.ports.approver.approve(request)
         body: JsonObject = {"subject": request.subject, "needs": [*needs]}
         if approved is None:
             steps = len(context.candidate.steps)
-            return await self._park(context, {**body, "text": text, "steps": steps}, request)
+            return await self._wait_for_approval(context, {**body, "text": text, "steps": steps}, request)
         body["approved"] = approved
-        context = await note(self.ports, context, TAKEN, body)
+        context = await record_note(self.ports, context, APPROVAL_USED, body)
         if approved:
-            return go_on(context)
+            return proceed(context)
         if context.patch is None:
             reason = "the plan was not approved: " + "; ".join(needs)
             ended = RunFinished(self.ports.clock().timestamp(), "failed", reason)
@@ -65,30 +65,30 @@ class Approve:
         context = replace(context, candidate=None, patch=None, side_effects=())
         return branch(context, "build_package", "the recovery patch was not approved")
 
-    def _word(self, context: RunContext, request: ApprovalRequest) -> bool | None:
+    def _ask(self, context: RunContext, request: ApprovalRequest) -> bool | None:
         """Return the word that somebody has left in the journal for exactly this."""
-        wanted = self._pending(context, request)
-        return None if wanted is None else given_word(context.state, wanted)
+        wanted = self._pending_answer(context, request)
+        return None if wanted is None else recorded_answer(context.state, wanted)
 
-    def _pending(self, context: RunContext, request: ApprovalRequest) -> Noted | None:
+    def _pending_answer(self, context: RunContext, request: ApprovalRequest) -> Noted | None:
         """Return the question that the run has asked for exactly this and that may be answered still."""
-        wanted = open_approval(context.state)
+        wanted = pending_approval(context.state)
         if wanted is None or has_expired(wanted, self.ports.clock().timestamp()):
             return None
-        return wanted if is_for(wanted.body.get("binding"), request.binding) else None
+        return wanted if matches_binding(wanted.body.get("binding"), request.binding) else None
 
-    async def _park(
+    async def _wait_for_approval(
         self, context: RunContext, body: JsonObject, request: ApprovalRequest
-    ) -> StepResult[RunContext]:
+    ) -> PhaseResult[RunContext]:
         """End the run for now: nobody has answered, and whoever does will find what was asked in the journal."""
-        if self._pending(context, request) is None:
+        if self._pending_answer(context, request) is None:
             body = {**body, "binding": with_nonce(request.binding)}
-            context = await note(self.ports, context, WANTED, body)
+            context = await record_note(self.ports, context, APPROVAL_WANTED, body)
         reason = "a person must agree: " + "; ".join(request.needs)
         return halt(await end_interrupted(self.ports, context, reason), reason)
 
 
-def _steps_to_ask_for(context: RunContext) -> dict[StepId, str]:
+def _steps_needing_approval(context: RunContext) -> dict[StepId, str]:
     """Return the steps that a person must agree to, each with why."""
     assert context.candidate is not None
     known = {step.id for step in context.plan.steps} if context.plan else set[str]()
@@ -103,19 +103,19 @@ def _steps_to_ask_for(context: RunContext) -> dict[StepId, str]:
         step = context.candidate.step(step_id)
         signature = context.tools[step.tool].signature
         effects = ", ".join(sorted(signature.effects - {"read"}))
-        if step_id not in asked and effects and not _is_second_reading(step, context):
+        if step_id not in asked and effects and not _is_repeated_read(step, context):
             asked[step_id] = f"the patch brings step {step_id!r}, which calls {signature.name!r} ({effects})"
     return asked
 
 
-def _needs(context: RunContext, asked: Mapping[StepId, str]) -> tuple[str, ...]:
+def _approval_reasons(context: RunContext, asked: Mapping[StepId, str]) -> tuple[str, ...]:
     assert context.goal is not None
     if context.patch is not None and not context.goal.auto_approve and not asked:
         return ("the goal lets no patch apply without a person's word",)
     return tuple(asked.values())
 
 
-def _is_second_reading(step: Step, context: RunContext) -> bool:
+def _is_repeated_read(step: Step, context: RunContext) -> bool:
     """Whether a step asks the same tool again for what the plan asked it, as a recipe of the goal says.
 
     It sends nothing that the approved plan did not send: each parameter is the old one or stands in the recipe.
@@ -132,7 +132,7 @@ def _is_second_reading(step: Step, context: RunContext) -> bool:
     )
 
 
-def _text(context: RunContext, asked: Collection[StepId], settings: Settings) -> str:
+def _approval_text(context: RunContext, asked: Collection[StepId], settings: Settings) -> str:
     """Return what would happen; of the steps that are asked for, or else all new ones, what their tools get."""
     assert context.candidate is not None
     if context.plan is not None:
@@ -140,7 +140,7 @@ def _text(context: RunContext, asked: Collection[StepId], settings: Settings) ->
     else:
         lines = [f"{step.id}: {step.tool}" for step in context.candidate.steps]
     redactor = Redactor(known_secrets(settings, os.environ))
-    calls = CallTexts(context.candidate, context.state, run_instant(context.state), redactor)
+    calls = CallDescriptions(context.candidate, context.state, run_instant(context.state), redactor)
     known = {step.id for step in context.plan.steps} if context.plan else set[StepId]()
     for step_id in asked or [step.id for step in context.candidate.steps if step.id not in known]:
         lines += ["", *calls.lines(context.candidate.step(step_id))]

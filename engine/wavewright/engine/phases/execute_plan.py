@@ -6,19 +6,19 @@ import datetime as dt
 import time
 from dataclasses import dataclass, replace
 
-from wavewright.engine.clean_tools import redactor_of
+from wavewright.engine.clean_tools import known_secrets_redactor
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.model_phases import Recorder, recording
-from wavewright.engine.pipeline import StepResult, go_on, halt
-from wavewright.engine.recording import STOPPED, end_interrupted
-from wavewright.engine.retrying import donor_of
-from wavewright.executor.brake import Brake
+from wavewright.engine.model_phases import ModelEventRecorder, open_recorder
+from wavewright.engine.pipeline import PhaseResult, halt, proceed
+from wavewright.engine.recording import STOPPED_REASON, end_interrupted
+from wavewright.engine.retrying import retry_donor
+from wavewright.executor.brake import DrainSignal
 from wavewright.executor.execution import execute
-from wavewright.executor.reuse import Donor
+from wavewright.executor.reuse import ReuseSource
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.models import Plan
 from wavewright.reviewer.gates import make_verifier
-from wavewright.reviewer.judging import Judge
+from wavewright.reviewer.judging import GateJudge
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +28,30 @@ class ExecutePlan:
     ports: Ports
     name: str = "execute_plan"
 
-    async def run(self, context: RunContext) -> StepResult[RunContext]:
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Execute what is left of the plan; a stop from outside leaves a run that can be resumed."""
         begun = time.monotonic()
-        brake = Brake()
-        with self.ports.stopper.scope(brake) as scope:
+        brake = DrainSignal()
+        with self.ports.cancellation.scope(brake) as scope:
             state = await self._execute(context, brake)
-            executed = context.executed + time.monotonic() - begun
-            context = replace(context, state=state, executed=executed)
-        if scope.cancelled_caught or self.ports.stopper.is_stopped:
+            executed = context.executed_seconds + time.monotonic() - begun
+            context = replace(context, state=state, executed_seconds=executed)
+        if scope.cancelled_caught or self.ports.cancellation.is_cancelled:
             context = replace(context, state=fold(await self.ports.journal.load(context.run)))
-            return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
-        return go_on(context)
+            return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
+        return proceed(context)
 
-    async def _execute(self, context: RunContext, brake: Brake) -> RunState:
+    async def _execute(self, context: RunContext, brake: DrainSignal) -> RunState:
         if not self._has_judges(context):
-            return await self._judged_by(None, context, brake)
+            return await self._execute_with(None, context, brake)
         # What judges cost is known here, not to the executor: a gate is none of its tools.
-        async with recording(self.ports, context.run) as recorder:
-            state = await self._judged_by(self._judge(context, recorder), context, brake)
+        async with open_recorder(self.ports, context.run) as recorder:
+            state = await self._execute_with(self._judge(context, recorder), context, brake)
         return fold(recorder.journaled, state)
 
-    async def _judged_by(self, judge: Judge | None, context: RunContext, brake: Brake) -> RunState:
+    async def _execute_with(
+        self, judge: GateJudge | None, context: RunContext, brake: DrainSignal
+    ) -> RunState:
         goal, plan, started = context.goal, context.plan, context.state.started
         assert goal is not None
         assert plan is not None
@@ -70,13 +72,13 @@ class ExecutePlan:
             on_event=self.ports.on_event,
             brake=brake,
             announces=self.ports.announces_calls,
-            redactor=redactor_of(self.ports.settings),
+            redactor=known_secrets_redactor(self.ports.settings),
         )
 
-    def _donor(self, context: RunContext, plan: Plan) -> Donor | None:
+    def _donor(self, context: RunContext, plan: Plan) -> ReuseSource | None:
         if context.donor is None or context.retry is None:
             return None
-        return donor_of(plan, context.tools, context.donor, context.retry)
+        return retry_donor(plan, context.tools, context.donor, context.retry)
 
     def _has_judges(self, context: RunContext) -> bool:
         """Return whether a model is configured and a gate asks for one."""
@@ -87,7 +89,7 @@ class ExecutePlan:
             and any(gate.judge is not None for gate in plan.gates)
         )
 
-    def _judge(self, context: RunContext, recorder: Recorder) -> Judge:
+    def _judge(self, context: RunContext, recorder: ModelEventRecorder) -> GateJudge:
         """Return who answers judge gates."""
         from wavewright.reviewer.calibration import Calibration, read_calibration
         from wavewright.reviewer.judging import ModelJudge
@@ -102,5 +104,5 @@ class ExecutePlan:
             Calibration() if file is None else read_calibration(file),
             run=context.run,
             job=goal.job,
-            on_use=recorder.use,
+            on_use=recorder.record_use,
         )

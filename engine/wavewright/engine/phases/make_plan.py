@@ -7,24 +7,24 @@ from dataclasses import dataclass, replace
 
 from wavewright.config.documents import Source
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.job_faults import no_plan
+from wavewright.engine.job_faults import no_plan_error
 from wavewright.engine.jobs import PlanDraft, PlanOrigin
-from wavewright.engine.model_phases import Asked, Recorder, ask_models
-from wavewright.engine.pipeline import StepResult, go_on, halt
+from wavewright.engine.model_phases import ModelEventRecorder, ModelPhaseResult, run_model_phase
+from wavewright.engine.pipeline import PhaseResult, halt, proceed
 from wavewright.engine.recording import (
-    STOPPED,
+    STOPPED_REASON,
+    diagnostics_json,
     draft_note,
     end_interrupted,
-    found_json,
-    note,
     record,
+    record_note,
 )
-from wavewright.engine.services import left_to_spend
+from wavewright.engine.services import remaining_allowance
 from wavewright.executor.events import RunFinished
 from wavewright.executor.state import RunState
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.diagnostics import PlanError
-from wavewright.planner.planning import Answered, Planned, UserQuestion, make_plan
+from wavewright.planner.planning import AnsweredQuestion, PlanningResult, UserQuestion, make_plan
 from wavewright.planner.types import JsonObject
 
 
@@ -35,53 +35,53 @@ class MakePlan:
     ports: Ports
     name: str = "make_plan"
 
-    async def run(self, context: RunContext) -> StepResult[RunContext]:
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Bind the plan: inputs, the goal's gates and caps, what terminal steps are given."""
         assert context.goal is not None
-        if self.ports.services.models is not None and not _is_made(context.draft):
+        if self.ports.services.models is not None and not _needs_no_planner(context.draft):
             planned = await self._plan(context)
-            if isinstance(planned, StepResult):
+            if isinstance(planned, PhaseResult):
                 return planned
             context = planned
         assert context.goal is not None
         if context.draft is None:
-            error = no_plan(context.goal, Source(str(context.request.job_file), ""))
+            error = no_plan_error(context.goal, Source(str(context.request.job_file), ""))
             await self._end(context, "there is no plan")
             raise error
         candidate = bind_plan(context.draft.plan, context.goal, context.signatures)
-        return go_on(replace(context, candidate=candidate))
+        return proceed(replace(context, candidate=candidate))
 
-    async def _plan(self, context: RunContext) -> RunContext | StepResult[RunContext]:
+    async def _plan(self, context: RunContext) -> RunContext | PhaseResult[RunContext]:
         """Return the context with the planner's draft, or how the run ends without one."""
         template = context.draft
         if (pending := _pending_question(context.state)) is not None:
-            answered = await self._answered(context, pending)
-            if isinstance(answered, StepResult):
+            answered = await self._ask_question(context, pending)
+            if isinstance(answered, PhaseResult):
                 return answered
             context = answered
         while True:
             asked = await self._ask_planner(context)
             context, planned = asked.context, asked.value
             if asked.was_stopped:
-                return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
+                return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
             if planned is None:
                 return await self._failed(context, "the run's time limit was reached while planning")
             if planned.question is None:
-                return await self._drafted(context, planned, template)
-            answered = await self._answered(context, planned.question)
-            if isinstance(answered, StepResult):
+                return await self._with_draft(context, planned, template)
+            answered = await self._ask_question(context, planned.question)
+            if isinstance(answered, PhaseResult):
                 return answered
             context = answered
 
-    async def _ask_planner(self, context: RunContext) -> Asked[Planned]:
+    async def _ask_planner(self, context: RunContext) -> ModelPhaseResult[PlanningResult]:
         services, goal = self.ports.services, context.goal
         assert goal is not None
         template_plan = context.draft.plan if context.draft is not None else None
-        allowance = await left_to_spend(
-            self.ports.purse, services, self.ports.settings, goal, run=context.run, plan=template_plan
+        allowance = await remaining_allowance(
+            self.ports.budget_store, services, self.ports.settings, goal, run=context.run, plan=template_plan
         )
 
-        async def work(recorder: Recorder) -> Planned:
+        async def work(recorder: ModelEventRecorder) -> PlanningResult:
             return await make_plan(
                 goal,
                 context.signatures,
@@ -90,31 +90,31 @@ class MakePlan:
                 ladder=services.ladders["planner"],
                 template_plan=template_plan,
                 run=context.run,
-                answers=_answers(context.state),
+                answers=_given_answers(context.state),
                 history=services.history,
                 allowance=allowance,
-                on_use=recorder.use,
-                on_rung=recorder.rung,
+                on_use=recorder.record_use,
+                on_rung=recorder.record_rung,
             )
 
-        return await ask_models(self.ports, context, work)
+        return await run_model_phase(self.ports, context, work)
 
-    async def _drafted(
-        self, context: RunContext, planned: Planned, template: PlanDraft | None
-    ) -> RunContext | StepResult[RunContext]:
+    async def _with_draft(
+        self, context: RunContext, planned: PlanningResult, template: PlanDraft | None
+    ) -> RunContext | PhaseResult[RunContext]:
         if planned.plan is None:
             return await self._without_plan(context, planned)
         rung = planned.rung or "llm"
         if rung == "template" and template is not None:
             return replace(context, draft=template)
-        draft = PlanDraft(planned.plan, PlanOrigin.of_plan(planned.plan, planned.document), rung)
+        draft = PlanDraft(planned.plan, PlanOrigin.with_plan_value(planned.plan, planned.document), rung)
         # Journaled before anything else happens to it: a resumed run does not pay for planning twice.
         noted = draft_note(draft, self.ports.clock().timestamp())
         return replace(await record(self.ports, context, noted), draft=draft)
 
-    async def _without_plan(self, context: RunContext, planned: Planned) -> StepResult[RunContext]:
-        body: JsonObject = {"diagnostics": [*found_json(planned.diagnostics)]}
-        context = await note(self.ports, context, "plan_refused", body)
+    async def _without_plan(self, context: RunContext, planned: PlanningResult) -> PhaseResult[RunContext]:
+        body: JsonObject = {"diagnostics": [*diagnostics_json(planned.diagnostics)]}
+        context = await record_note(self.ports, context, "plan_refused", body)
         if planned.cannot_plan is not None:
             return await self._failed(context, f"the planner cannot plan this: {planned.cannot_plan}")
         if planned.attempts:
@@ -128,20 +128,20 @@ class MakePlan:
         reasons = "; ".join(f"{taken.rung}: {taken.reason}" for taken in planned.rungs)
         return await self._failed(context, f"there is no plan ({reasons})")
 
-    async def _answered(
+    async def _ask_question(
         self, context: RunContext, question: UserQuestion
-    ) -> RunContext | StepResult[RunContext]:
+    ) -> RunContext | PhaseResult[RunContext]:
         body: JsonObject = {"question": question.question, "options": [*question.options]}
         if _pending_question(context.state) is None:
             # Before it is put to anybody: a run that is stopped at its question has paid for it once.
-            context = await note(self.ports, context, "question", body)
+            context = await record_note(self.ports, context, "question", body)
         answer = await self.ports.asker.ask(question) if self.ports.asker is not None else None
         if answer is None:
             reason = f"the planner asks: {question.question}"
             return halt(await end_interrupted(self.ports, context, reason), reason)
-        return await note(self.ports, context, "answer", {**body, "answer": answer})
+        return await record_note(self.ports, context, "answer", {**body, "answer": answer})
 
-    async def _failed(self, context: RunContext, reason: str) -> StepResult[RunContext]:
+    async def _failed(self, context: RunContext, reason: str) -> PhaseResult[RunContext]:
         return halt(await self._end(context, reason), reason)
 
     async def _end(self, context: RunContext, reason: str) -> RunContext:
@@ -149,9 +149,9 @@ class MakePlan:
         return await record(self.ports, context, ended)
 
 
-def _is_made(draft: PlanDraft | None) -> bool:
+def _needs_no_planner(draft: PlanDraft | None) -> bool:
     """Whether the plan is not the planner's to make: given, sealed, or made by the planner before a resume."""
-    return draft is not None and (draft.is_sealed or draft.rung != "template")
+    return draft is not None and (draft.is_saved or draft.rung != "template")
 
 
 def _pending_question(state: RunState) -> UserQuestion | None:
@@ -165,10 +165,10 @@ def _pending_question(state: RunState) -> UserQuestion | None:
     )
 
 
-def _answers(state: RunState) -> Sequence[Answered]:
+def _given_answers(state: RunState) -> Sequence[AnsweredQuestion]:
     """Return what the planner asked before and was told, before a resume as well."""
     return [
-        Answered(str(noted.body["question"]), str(noted.body["answer"]))
+        AnsweredQuestion(str(noted.body["question"]), str(noted.body["answer"]))
         for noted in state.notes
         if noted.topic == "answer"
     ]

@@ -7,8 +7,8 @@ import platform
 from dataclasses import dataclass
 
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.pipeline import StepResult, go_on
-from wavewright.engine.recording import draft_note, note_resumed, record
+from wavewright.engine.pipeline import PhaseResult, proceed
+from wavewright.engine.recording import draft_note, record, record_resumed
 from wavewright.engine.version import __version__
 from wavewright.executor.events import RunStarted
 from wavewright.executor.journal_runs import new_run_id
@@ -22,12 +22,12 @@ class OpenRun:
     ports: Ports
     name: str = "open_run"
 
-    async def run(self, context: RunContext) -> StepResult[RunContext]:
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Journal that the run has started, with the plan it was given, or that it goes on."""
         assert context.goal is not None
         if context.state.started is not None:
             self._limit_spending(context, context.run)
-            return go_on(await note_resumed(self.ports, context))
+            return proceed(await record_resumed(self.ports, context))
         now = self.ports.clock()
         run = context.request.run or new_run_id(now.timestamp())
         self._limit_spending(context, run)
@@ -38,7 +38,7 @@ class OpenRun:
             at=now.timestamp(),
             job=context.goal.title,
             goal=context.goal.model_dump(mode="json", by_alias=True),
-            now=_instant_of(context, now),
+            now=_run_instant(context, now),
             versions={
                 "wavewright": __version__,
                 "python": platform.python_version(),
@@ -49,15 +49,15 @@ class OpenRun:
         )
         # One append: a run that is stopped before its plan is accepted can still be resumed with that plan.
         given = () if context.draft is None else (draft_note(context.draft, now.timestamp()),)
-        return go_on(await record(self.ports, context, started, *given, run=run))
+        return proceed(await record(self.ports, context, started, *given, run=run))
 
     def _limit_spending(self, context: RunContext, run: RunId) -> None:
         """Hold what models may cost to the goal's own budget."""
-        if self.ports.purse is not None and context.goal is not None:
-            self.ports.purse.limit_run(run, context.goal.limits.budget)
+        if self.ports.budget_store is not None and context.goal is not None:
+            self.ports.budget_store.limit_run(run, context.goal.limits.budget)
 
 
-def _instant_of(context: RunContext, now: dt.datetime) -> float:
+def _run_instant(context: RunContext, now: dt.datetime) -> float:
     """Return what the run takes for now; a retry takes what the run before it took, or nothing would be the same."""
     if context.request.as_of is None and context.donor is not None and context.donor.started is not None:
         return context.donor.started.now

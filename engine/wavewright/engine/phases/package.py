@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.pipeline import StepResult, go_on
-from wavewright.engine.recording import note, record
+from wavewright.engine.pipeline import PhaseResult, proceed
+from wavewright.engine.recording import record, record_note
 from wavewright.executor.events import RunFinished
 from wavewright.reviewer.packaging import build_package
 from wavewright.reviewer.records import Package
@@ -19,12 +19,12 @@ class BuildPackage:
     ports: Ports
     name: str = "build_package"
 
-    async def run(self, context: RunContext) -> StepResult[RunContext]:
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Build the package from the goal, the review and the state of the run alone."""
         assert context.plan is not None
         assert context.goal is not None
         package = build_package(context.plan, context.goal, context.state, context.review, context.signatures)
-        return go_on(replace(context, package=package))
+        return proceed(replace(context, package=package))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +34,20 @@ class PublishPackage:
     ports: Ports
     name: str = "publish_package"
 
-    async def run(self, context: RunContext) -> StepResult[RunContext]:
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Publish, then journal the end; a crash between the two repeats the publishing."""
         package = context.package
         assert package is not None
         folder = (context.request.output_dir or self.ports.settings.output_dir) / context.run
         files = self.ports.publish(package, folder)
         if files:
-            context = await note(self.ports, context, "package", {"files": [str(path) for path in files]})
-        ended = RunFinished(self.ports.clock().timestamp(), package.status, _reason(package))
+            context = await record_note(
+                self.ports, context, "package", {"files": [str(path) for path in files]}
+            )
+        ended = RunFinished(self.ports.clock().timestamp(), package.status, _finish_reason(package))
         context = await record(self.ports, context, ended)
-        return go_on(replace(context, files=files))
+        return proceed(replace(context, files=files))
 
 
-def _reason(package: Package) -> str:
+def _finish_reason(package: Package) -> str:
     return package.review.summary if package.review is not None else ""

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.model_phases import Recorder, ask_models
-from wavewright.engine.pipeline import StepResult, branch, go_on, halt
-from wavewright.engine.recording import STOPPED, end_interrupted, found_json, note
+from wavewright.engine.model_phases import ModelEventRecorder, run_model_phase
+from wavewright.engine.pipeline import PhaseResult, branch, halt, proceed
+from wavewright.engine.recording import STOPPED_REASON, diagnostics_json, end_interrupted, record_note
 from wavewright.planner.types import JsonObject
-from wavewright.reviewer.replanning import Replanned, replan
+from wavewright.reviewer.replanning import ReplanResult, replan
 
 
 def goal_not_achieved(context: RunContext) -> bool:
@@ -25,39 +25,39 @@ class Recover:
     ports: Ports
     name: str = "recover"
 
-    async def run(self, context: RunContext) -> StepResult[RunContext]:
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Branch to the checker with a patched plan, or go on where nothing helps."""
         if context.time_left == 0:
-            return go_on(context, "the run's time limit was reached")
-        asked = await ask_models(self.ports, context, self._replan(context))
+            return proceed(context, "the run's time limit was reached")
+        asked = await run_model_phase(self.ports, context, self._replan(context))
         context, replanned = asked.context, asked.value
         if asked.was_stopped:
-            return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
+            return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
         if replanned is None:
-            return go_on(context, "the run's time limit was reached")
+            return proceed(context, "the run's time limit was reached")
         patch, checked = replanned.patch, replanned.checked
         if patch is None or checked is None:
             if replanned.diagnostics:
-                body: JsonObject = {"diagnostics": [*found_json(replanned.diagnostics)]}
-                context = await note(self.ports, context, "patch_refused", body)
-            return go_on(context, "; ".join(replanned.reasons))
+                body: JsonObject = {"diagnostics": [*diagnostics_json(replanned.diagnostics)]}
+                context = await record_note(self.ports, context, "patch_refused", body)
+            return proceed(context, "; ".join(replanned.reasons))
         body = {
             "reason": patch.reason,
             "fingerprint": checked.fingerprint,
             "round": context.state.round + 1,
             "rung": replanned.rung,
         }
-        context = await note(self.ports, context, "recovery", body)
+        context = await record_note(self.ports, context, "recovery", body)
         context = replace(context, candidate=checked.plan, patch=patch, side_effects=checked.needs_approval)
         return branch(context, "check_plan", patch.reason)
 
-    def _replan(self, context: RunContext) -> Callable[[Recorder], Awaitable[Replanned]]:
+    def _replan(self, context: RunContext) -> Callable[[ModelEventRecorder], Awaitable[ReplanResult]]:
         services, plan, goal, review = self.ports.services, context.plan, context.goal, context.review
         assert plan is not None
         assert goal is not None
         assert review is not None
 
-        async def work(recorder: Recorder) -> Replanned:
+        async def work(recorder: ModelEventRecorder) -> ReplanResult:
             return await replan(
                 plan,
                 goal,
@@ -68,16 +68,16 @@ class Recover:
                 prompts=services.prompts,
                 ladder=services.ladders["recovery"],
                 history=services.history,
-                seen=_tried(context),
-                on_use=recorder.use,
+                seen=_tried_patches(context),
+                on_use=recorder.record_use,
                 # A recipe that stands alone is no fallback of anything.
-                on_rung=recorder.rung if services.models is not None else None,
+                on_rung=recorder.record_rung if services.models is not None else None,
             )
 
         return work
 
 
-def _tried(context: RunContext) -> frozenset[str]:
+def _tried_patches(context: RunContext) -> frozenset[str]:
     """Return the fingerprints of the patches that this run has tried, before a resume as well.
 
     A patch was tried once its plan was accepted; one that a crash cut off before that is proposed again.

@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from wavewright.engine.context import Ports, RunContext
-from wavewright.engine.model_phases import Recorder, ask_models
-from wavewright.engine.pipeline import StepResult, go_on, halt
-from wavewright.engine.recording import STOPPED, end_interrupted, note, record
+from wavewright.engine.model_phases import ModelEventRecorder, run_model_phase
+from wavewright.engine.pipeline import PhaseResult, halt, proceed
+from wavewright.engine.recording import STOPPED_REASON, end_interrupted, record, record_note
 from wavewright.executor.events import RungTaken
 from wavewright.planner.ladder import RungRecord
 from wavewright.reviewer.caps import CODE_REVIEW_CEILING
 from wavewright.reviewer.model_review import review_by_model
 from wavewright.reviewer.records import ReviewResult
-from wavewright.reviewer.redacting import ShownRun
+from wavewright.reviewer.redacting import RedactedRun
 from wavewright.reviewer.review import review_by_code
 
 
@@ -25,24 +25,24 @@ class ReviewRun:
     ports: Ports
     name: str = "review_run"
 
-    async def run(self, context: RunContext) -> StepResult[RunContext]:
+    async def run(self, context: RunContext) -> PhaseResult[RunContext]:
         """Review by code; where a model is configured it reads the result too and can only lower the verdict."""
         assert context.plan is not None
         assert context.goal is not None
         review = review_by_code(context.plan, context.goal, context.state, context.signatures)
         if self.ports.services.models is not None:
-            asked = await ask_models(self.ports, context, self._by_model(context, review))
+            asked = await run_model_phase(self.ports, context, self._by_model(context, review))
             context = asked.context
             if asked.was_stopped:
-                return halt(await end_interrupted(self.ports, context, STOPPED), "interrupted")
+                return halt(await end_interrupted(self.ports, context, STOPPED_REASON), "interrupted")
             review = asked.value or review
             if asked.value is None:
-                context = await self._cut_off(context)
-        shown = ShownRun(context.state).review(review)
-        context = await note(self.ports, context, "review", shown.model_dump(mode="json"))
-        return go_on(replace(context, review=review))
+                context = await self._interrupted(context)
+        shown = RedactedRun(context.state).review(review)
+        context = await record_note(self.ports, context, "review", shown.model_dump(mode="json"))
+        return proceed(replace(context, review=review))
 
-    async def _cut_off(self, context: RunContext) -> RunContext:
+    async def _interrupted(self, context: RunContext) -> RunContext:
         """Journal that the review by code stands because the run's time was up."""
         at = self.ports.clock().timestamp()
         reason = "the run's time limit was reached"
@@ -60,14 +60,14 @@ class ReviewRun:
 
     def _by_model(
         self, context: RunContext, by_code: ReviewResult
-    ) -> Callable[[Recorder], Awaitable[ReviewResult]]:
+    ) -> Callable[[ModelEventRecorder], Awaitable[ReviewResult]]:
         services, plan, goal = self.ports.services, context.plan, context.goal
         assert services.models is not None
         assert plan is not None
         assert goal is not None
         models = services.models
 
-        async def work(recorder: Recorder) -> ReviewResult:
+        async def work(recorder: ModelEventRecorder) -> ReviewResult:
             return await review_by_model(
                 plan,
                 goal,
@@ -78,8 +78,8 @@ class ReviewRun:
                 prompts=services.prompts,
                 ladder=services.ladders["reviewer"],
                 history=services.history,
-                on_use=recorder.use,
-                on_rung=recorder.rung,
+                on_use=recorder.record_use,
+                on_rung=recorder.record_rung,
             )
 
         return work

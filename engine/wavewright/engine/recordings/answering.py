@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from wavewright.config.redaction import Redactor
-from wavewright.engine.recordings.call_misses import Miss, describe_call_miss, short
-from wavewright.engine.recordings.recorded_calls import RecordedCall, Told
+from wavewright.engine.recordings.call_misses import CallMiss, describe_call_miss, short_json
+from wavewright.engine.recordings.recorded_calls import EmittedEvent, RecordedCall
 from wavewright.executor.events import (
     LoopToolCalled,
     ModelCalled,
@@ -24,19 +24,19 @@ from wavewright.executor.events import (
     StepError,
 )
 from wavewright.executor.journal import MemoryJournal, StoredOutput
-from wavewright.executor.retry import FailedBefore
+from wavewright.executor.retry import RecordedFailure
 from wavewright.planner.hashing import canonical_json
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
-from wavewright.tools.calls import Emission, TextPiece, Tool, ToolCall
+from wavewright.tools.calls import Emission, TextChunk, Tool, ToolCall
 
-_THOROUGH = 20
+_MAX_DETAILED_MISSES = 20
 """Misses whose nearest call is looked for everywhere."""
-_NO_ANSWER = frozenset({"cancelled"})
+_STATUSES_WITHOUT_ANSWER = frozenset({"cancelled"})
 
 
 @dataclass(frozen=True, slots=True)
-class LiveCall:
+class UnrecordedCall:
     """A call that was never recorded and was made for real."""
 
     step: StepId
@@ -47,7 +47,7 @@ class LiveCall:
     def __str__(self) -> str:
         """Return the call in one line."""
         place = self.step if self.index is None else f"{self.step}[{self.index}]"
-        return f"{place} called {self.tool!r} with {short(self.params)}"
+        return f"{place} called {self.tool!r} with {short_json(self.params)}"
 
 
 @dataclass(slots=True)
@@ -55,45 +55,45 @@ class RecordedTools:
     """Puts recorded answers in the place of tools; `through` is what a run takes its tools through."""
 
     calls: Sequence[RecordedCall]
-    goes_live: bool = False
+    calls_live: bool = False
     """Whether a call that was never recorded is made for real, where its tool only reads."""
     redactor: Redactor | None = None
     """What the recording was written through: a secret in a parameter is looked for as it stands there."""
-    misses: list[Miss] = field(default_factory=list[Miss])
-    live: list[LiveCall] = field(default_factory=list[LiveCall])
+    misses: list[CallMiss] = field(default_factory=list[CallMiss])
+    unrecorded_calls: list[UnrecordedCall] = field(default_factory=list[UnrecordedCall])
     _by_question: dict[bytes, list[RecordedCall]] = field(default_factory=dict[bytes, list[RecordedCall]])
     _given: set[int] = field(default_factory=set[int])
     """Identities of recorded calls that were given already."""
 
     def __post_init__(self) -> None:
         for call in self.calls:
-            if call.status not in _NO_ANSWER:
-                self._by_question.setdefault(_question(call.tool, call.params, call.config), []).append(call)
+            if call.status not in _STATUSES_WITHOUT_ANSWER:
+                self._by_question.setdefault(_call_key(call.tool, call.params, call.config), []).append(call)
 
-    def through(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+    def wrap(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
         """Return the tools with recorded answers behind their signatures."""
         return {name: Tool(tool.signature, partial(self._answer, tool)) for name, tool in tools.items()}
 
     async def _answer(self, tool: Tool, request: ToolCall) -> Json:
-        wanted = self._wanted(request)
-        recorded = self._next(wanted)
+        wanted = self._requested_call(request)
+        recorded = self._next_answer(wanted)
         if recorded is None:
             return await self._unrecorded(tool, request, wanted)
-        for told in recorded.told:
-            request.emit(_emission(told))
+        for told in recorded.emitted:
+            request.emit(_replayed_emission(told))
         if recorded.error is not None:
-            raise FailedBefore(recorded.error)
+            raise RecordedFailure(recorded.error)
         return recorded.output
 
-    def _wanted(self, request: ToolCall) -> RecordedCall:
+    def _requested_call(self, request: ToolCall) -> RecordedCall:
         wanted = RecordedCall(
             request.step, request.tool, request.params, "ok", request.index, dict(request.config or {})
         )
         return wanted if self.redactor is None else wanted.without_secrets(self.redactor)
 
-    def _next(self, wanted: RecordedCall) -> RecordedCall | None:
+    def _next_answer(self, wanted: RecordedCall) -> RecordedCall | None:
         """Return the answer to a call: its own step's, or else the next that was not given, or the last."""
-        known = self._by_question.get(_question(wanted.tool, wanted.params, wanted.config), [])
+        known = self._by_question.get(_call_key(wanted.tool, wanted.params, wanted.config), [])
         if not known:
             return None
         own = [call for call in known if (call.step, call.index) == (wanted.step, wanted.index)]
@@ -103,23 +103,25 @@ class RecordedTools:
         return found
 
     async def _unrecorded(self, tool: Tool, request: ToolCall, wanted: RecordedCall) -> Json:
-        because = _why_not_live(tool.signature) if self.goes_live else ""
-        if self.goes_live and not because:
+        because = _why_not_live(tool.signature) if self.calls_live else ""
+        if self.calls_live and not because:
             if request.attempt == 1:
-                self.live.append(LiveCall(request.step, request.tool, wanted.params, request.index))
+                self.unrecorded_calls.append(
+                    UnrecordedCall(request.step, request.tool, wanted.params, request.index)
+                )
             return await tool.call(request)
-        is_thorough = len(self.misses) < _THOROUGH
+        is_thorough = len(self.misses) < _MAX_DETAILED_MISSES
         miss = describe_call_miss(
             request.step, request.index, wanted, self.calls, because=because, is_thorough=is_thorough
         )
         self.misses.append(miss)
-        raise FailedBefore(StepError("tool", miss.told_in_its_step(), hint=_MEND))
+        raise RecordedFailure(StepError("tool", miss.step_message(), hint=_MISSING_CALL_HINT))
 
 
-_MEND = "record the run anew, or replay with --live where the tool only reads"
+_MISSING_CALL_HINT = "record the run anew, or replay with --live where the tool only reads"
 
 
-class ReplayJournal(MemoryJournal):
+class ReusingJournal(MemoryJournal):
     """A journal in memory that knows what other runs gave to the recorded one."""
 
     def __init__(self, calls: Sequence[RecordedCall], run: RunId) -> None:
@@ -146,11 +148,11 @@ def _why_not_live(signature: ToolSignature) -> str:
     return ""
 
 
-def _question(tool: str, params: JsonObject, config: JsonObject) -> bytes:
+def _call_key(tool: str, params: JsonObject, config: JsonObject) -> bytes:
     return canonical_json([tool, params, config])
 
 
-def _emission(told: Told) -> Emission:
+def _replayed_emission(told: EmittedEvent) -> Emission:
     """Return what a tool told, to be told again of whatever step calls it now."""
     match told:
         case ModelCalled(use=use):
@@ -158,6 +160,6 @@ def _emission(told: Told) -> Emission:
         case RungTaken(rung=rung):
             return rung
         case OutputStreamed(text=text):
-            return TextPiece(text)
+            return TextChunk(text)
         case LoopToolCalled(call=call):
             return call

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from wavewright.engine.recordings.recorded_calls import RecordedCall
 from wavewright.planner.types import Json, JsonObject, StepId
 
-_LOOKED_AT = 200
+_MAX_SCANNED = 200
 """Calls that are looked at, those of the same step first."""
 _CANDIDATES = 4
 """Calls that are compared in full, after a quick look at all."""
-_COMPARED = 1_000
+_MAX_COMPARED_CHARS = 1_000
 """Characters of a call that are compared."""
-_MOST_DIFFERENCES = 6
+_MAX_DIFFERENCES = 6
 _WIDTH = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Miss:
+class CallMiss:
     """A call that was never recorded."""
 
     step: StepId
@@ -36,7 +36,7 @@ class Miss:
     """Where the nearest recorded call was made: its step, and the item where there is one."""
     differences: tuple[str, ...] = ()
     """What of it differs, a sentence each."""
-    because: str = ""
+    not_live_reason: str = ""
     """Why it was not made for real, where that was wanted."""
 
     @property
@@ -44,7 +44,7 @@ class Miss:
         """The step, and the item where there is one."""
         return self.step if self.index is None else f"{self.step}[{self.index}]"
 
-    def told_in_its_step(self) -> str:
+    def step_message(self) -> str:
         """Return the miss in one line, for a reader who knows the step and its tool."""
         nearest = (
             "nothing of this tool was" if self.nearest is None else f"nearest is the call of {self.nearest}"
@@ -53,13 +53,13 @@ class Miss:
 
     def __str__(self) -> str:
         """Return the miss in a few lines."""
-        lines = [f"{self.place} calls {self.tool!r} with {short(self.params)}, which was never recorded"]
+        lines = [f"{self.place} calls {self.tool!r} with {short_json(self.params)}, which was never recorded"]
         if self.nearest is None:
             lines.append(f"no call of {self.tool!r} was recorded")
         else:
             lines.append(f"nearest: the call of {self.nearest}; {'; '.join(self.differences)}")
-        if self.because:
-            lines.append(self.because)
+        if self.not_live_reason:
+            lines.append(self.not_live_reason)
         return "\n  ".join(lines)
 
     def to_json(self) -> JsonObject:
@@ -71,7 +71,7 @@ class Miss:
             "params": self.params,
             "nearest": self.nearest,
             "differences": [*self.differences],
-            "because": self.because,
+            "because": self.not_live_reason,
         }
 
 
@@ -83,7 +83,7 @@ def describe_call_miss(
     *,
     because: str = "",
     is_thorough: bool = True,
-) -> Miss:
+) -> CallMiss:
     """Return the miss of a call, with the recorded call of that tool that is most like it.
 
     Where many calls are missed, looking through all that was recorded for each would take longer than the run did:
@@ -91,14 +91,14 @@ def describe_call_miss(
     """
     of_tool = [call for call in recorded if call.tool == wanted.tool]
     of_tool.sort(key=lambda call: (call.step != wanted.step, call.index != wanted.index))
-    nearest = _nearest(wanted, of_tool[: _LOOKED_AT if is_thorough else 1])
+    nearest = _nearest(wanted, of_tool[: _MAX_SCANNED if is_thorough else 1])
     if nearest is None:
-        return Miss(step, wanted.tool, wanted.params, index, because=because)
+        return CallMiss(step, wanted.tool, wanted.params, index, not_live_reason=because)
     found = list(_all_differences(nearest, wanted))
-    shown = found[:_MOST_DIFFERENCES]
+    shown = found[:_MAX_DIFFERENCES]
     if len(found) > len(shown):
         shown.append(f"and {len(found) - len(shown)} differences more")
-    return Miss(step, wanted.tool, wanted.params, index, nearest.place, tuple(shown), because)
+    return CallMiss(step, wanted.tool, wanted.params, index, nearest.place, tuple(shown), because)
 
 
 def _nearest(wanted: RecordedCall, calls: Sequence[RecordedCall]) -> RecordedCall | None:
@@ -125,7 +125,7 @@ def _nearest(wanted: RecordedCall, calls: Sequence[RecordedCall]) -> RecordedCal
 
 
 def _text(call: RecordedCall) -> str:
-    return json.dumps([call.params, call.config], sort_keys=True)[:_COMPARED]
+    return json.dumps([call.params, call.config], sort_keys=True)[:_MAX_COMPARED_CHARS]
 
 
 def _all_differences(recorded: RecordedCall, wanted: RecordedCall) -> Iterator[str]:
@@ -140,19 +140,19 @@ def _differences(old: Json, new: Json, path: str) -> Iterator[str]:
         for name in dict.fromkeys((*old, *new)):
             below = f"{path}.{name}" if path else name
             if name not in new:
-                yield f"{below} was {short(old[name])} and is gone"
+                yield f"{below} was {short_json(old[name])} and is gone"
             elif name not in old:
-                yield f"{below} is new: {short(new[name])}"
+                yield f"{below} is new: {short_json(new[name])}"
             else:
                 yield from _differences(old[name], new[name], below)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from _differences(before, after, f"{path}[{place}]")
     elif old != new or type(old) is not type(new):
-        yield f"{path} was {short(old)} and is {short(new)}"
+        yield f"{path} was {short_json(old)} and is {short_json(new)}"
 
 
-def short(value: Json) -> str:
+def short_json(value: Json) -> str:
     """Return a value at a length that a sentence can bear."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"

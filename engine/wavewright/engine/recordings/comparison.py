@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from wavewright.engine.recordings.counterfactual import Replayed, Side
+from wavewright.engine.recordings.counterfactual import ComparedRun, ReplayResult
 from wavewright.executor.events import GateRecord
 from wavewright.planner.plan_diff import FieldChange, PlanDiff, diff_plans
 from wavewright.planner.types import Json, JsonObject
@@ -18,12 +18,12 @@ from wavewright.reviewer.cost_records import Cost
 from wavewright.reviewer.records import CapRecord, Confidence, StepReport
 
 FORMAT = "wavewright/replay/1"
-_MOST = 60
+_MAX_VALUE_LENGTH = 60
 """Characters of a value in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
-class CostChange:
+class RoleCostChange:
     """What a role's models cost, before and after."""
 
     role: str
@@ -32,7 +32,7 @@ class CostChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """The differences between a recorded run and its replay."""
 
     plan: tuple[str, ...]
@@ -42,7 +42,7 @@ class Comparison:
     """Of confidences and caps."""
     review: tuple[str, ...]
     """Of the verdict, and what it rests on."""
-    costs: tuple[CostChange, ...]
+    costs: tuple[RoleCostChange, ...]
     """By role, the sum of all last; empty where no model was asked in either."""
     diff: PlanDiff | None
 
@@ -67,13 +67,13 @@ class Comparison:
         }
 
 
-def compare(replayed: Replayed) -> Comparison:
+def compare(replayed: ReplayResult) -> RunComparison:
     """Return what is different in a replay."""
     before, after = replayed.before, replayed.after
     signatures = {name: tool.signature for name, tool in replayed.tools.items()}
     old, new = before.plan, after.plan
     diff = diff_plans(old, new, signatures) if old is not None and new is not None else None
-    return Comparison(
+    return RunComparison(
         plan=("the replay has no plan",) if diff is None else tuple(_plan(diff)),
         steps=tuple(_steps(before, after)),
         gates=tuple(_gates(before, after)),
@@ -99,13 +99,13 @@ def _plan(diff: PlanDiff) -> Iterator[str]:
     for name, old, new in (
         ("steps", diff.old.steps, diff.new.steps),
         ("waves", diff.old.waves, diff.new.waves),
-        ("width", diff.old.width, diff.new.width),
+        ("width", diff.old.max_parallelism, diff.new.max_parallelism),
     ):
         if old != new:
             yield f"{name} {old} → {new}"
 
 
-def _steps(before: Side, after: Side) -> Iterator[str]:
+def _steps(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
     old, new = _reports(before), _reports(after)
     for name, report in new.items():
         earlier = old.get(name)
@@ -121,11 +121,11 @@ def _why(report: StepReport) -> str:
     return f": {report.reason}" if report.reason else ""
 
 
-def _reports(side: Side) -> dict[str, StepReport]:
+def _reports(side: ComparedRun) -> dict[str, StepReport]:
     return {} if side.package is None else {report.id: report for report in side.package.execution_log}
 
 
-def _gates(before: Side, after: Side) -> Iterator[str]:
+def _gates(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
     old, new = _records(before), _records(after)
     for place, record in new.items():
         earlier = old.get(place)
@@ -140,7 +140,7 @@ def _gates(before: Side, after: Side) -> Iterator[str]:
     yield from (f"gate {_gate_name(old[place])} is not asked" for place in old if place not in new)
 
 
-def _records(side: Side) -> dict[tuple[str, str, int | None], GateRecord]:
+def _records(side: ComparedRun) -> dict[tuple[str, str, int | None], GateRecord]:
     return {(record.gate, record.step, record.index): record for record in side.state.gates}
 
 
@@ -148,7 +148,7 @@ def _gate_name(record: GateRecord) -> str:
     return f"{record.gate} on {record.step}" + ("" if record.index is None else f"[{record.index}]")
 
 
-def _confidences(before: Side, after: Side) -> Iterator[str]:
+def _confidences(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
     old, new = _by_field(before), _by_field(after)
     for name in dict.fromkeys((*old, *new)):
         earlier, later = old.get(name), new.get(name)
@@ -159,12 +159,12 @@ def _confidences(before: Side, after: Side) -> Iterator[str]:
             yield f"confidence {name} {earlier.capped:.2f} → {later.capped:.2f}"
 
 
-def _by_field(side: Side) -> Mapping[str, Confidence]:
+def _by_field(side: ComparedRun) -> Mapping[str, Confidence]:
     review = None if side.package is None else side.package.review
     return {} if review is None else {each.field: each for each in review.confidences}
 
 
-def _caps(before: Side, after: Side) -> Iterator[str]:
+def _caps(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
     old, new = _cap_records(before), _cap_records(after)
     for place, record in new.items():
         earlier = old.get(place)
@@ -178,16 +178,16 @@ def _caps(before: Side, after: Side) -> Iterator[str]:
             yield f"cap {record.field} {record.max:g} applies no longer: {record.because}"
 
 
-def _cap_records(side: Side) -> Mapping[tuple[str, str, str], CapRecord]:
+def _cap_records(side: ComparedRun) -> Mapping[tuple[str, str, str], CapRecord]:
     review = None if side.package is None else side.package.review
     if review is None:
         return {}
     return {(each.field, each.origin, each.because): each for each in review.caps}
 
 
-def _review(before: Side, after: Side) -> Iterator[str]:
+def _review(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
     if before.status != after.status:
-        yield f"verdict {_word(before.status)} → {_word(after.status)}"
+        yield f"verdict {_status_text(before.status)} → {_status_text(after.status)}"
     if after.ending:
         yield f"the replay ended without a package: {after.ending}"
     if before.state.round != after.state.round:
@@ -195,11 +195,11 @@ def _review(before: Side, after: Side) -> Iterator[str]:
     old, new = _lines(before), _lines(after)
     if old["reviewed by"] != new["reviewed by"]:
         yield f"reviewed by {old['reviewed by']} → {new['reviewed by']}"
-    yield from (f"missing now: {line}" for line in _only(new["missing"], old["missing"]))
-    yield from (f"not missing now: {line}" for line in _only(old["missing"], new["missing"]))
+    yield from (f"missing now: {line}" for line in _difference(new["missing"], old["missing"]))
+    yield from (f"not missing now: {line}" for line in _difference(old["missing"], new["missing"]))
 
 
-def _lines(side: Side) -> dict[str, tuple[str, ...] | str]:
+def _lines(side: ComparedRun) -> dict[str, tuple[str, ...] | str]:
     review = None if side.package is None else side.package.review
     if review is None:
         return {"reviewed by": "nobody", "missing": ()}
@@ -209,34 +209,34 @@ def _lines(side: Side) -> dict[str, tuple[str, ...] | str]:
     }
 
 
-def _only(these: Iterable[str], those: Iterable[str]) -> Iterator[str]:
+def _difference(these: Iterable[str], those: Iterable[str]) -> Iterator[str]:
     known = set(those)
     return (line for line in these if line not in known)
 
 
-def _word(status: str) -> str:
+def _status_text(status: str) -> str:
     return status.replace("_", " ")
 
 
-def _costs(before: Side, after: Side) -> Iterator[CostChange]:
+def _costs(before: ComparedRun, after: ComparedRun) -> Iterator[RoleCostChange]:
     old, new = _by_role(before), _by_role(after)
     for role in dict.fromkeys((*old, *new)):
-        yield CostChange(role, old.get(role, Cost()), new.get(role, Cost()))
+        yield RoleCostChange(role, old.get(role, Cost()), new.get(role, Cost()))
     if old or new:
-        yield CostChange("all", _sum(old.values()), _sum(new.values()))
+        yield RoleCostChange("all", _total_cost(old.values()), _total_cost(new.values()))
 
 
-def _by_role(side: Side) -> dict[str, Cost]:
+def _by_role(side: ComparedRun) -> dict[str, Cost]:
     found: dict[str, list[Cost]] = {}
     for number in range(len(side.state.uses)):
         use = side.state.uses[number]
         found.setdefault(use.role, []).append(
             Cost(calls=1, input_tokens=use.input_tokens, output_tokens=use.output_tokens, usd=use.usd)
         )
-    return {role: _sum(costs) for role, costs in found.items()}
+    return {role: _total_cost(costs) for role, costs in found.items()}
 
 
-def _sum(costs: Iterable[Cost]) -> Cost:
+def _total_cost(costs: Iterable[Cost]) -> Cost:
     known = list(costs)
     priced = [cost.usd for cost in known if cost.usd is not None]
     return Cost(
@@ -261,4 +261,4 @@ def _field(change: FieldChange) -> str:
 
 def _short(value: Json) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 1]}…"

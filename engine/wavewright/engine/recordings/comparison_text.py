@@ -4,59 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from wavewright.engine.recordings.comparison import FORMAT, Comparison, CostChange
-from wavewright.engine.recordings.counterfactual import Replayed, Side
+from wavewright.engine.recordings.comparison import FORMAT, RoleCostChange, RunComparison
+from wavewright.engine.recordings.counterfactual import ComparedRun, ReplayResult
 from wavewright.planner.model_port import ModelUse
 from wavewright.planner.rendering import printable
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.cost_records import Cost
 
-_MOST_LINES = 40
+_MAX_LINES = 40
 """Of one section."""
 
 
-def replay_text(replayed: Replayed, found: Comparison) -> str:
+def replay_text(replayed: ReplayResult, found: RunComparison) -> str:
     """Return what a replay came to beside the recorded run: the verdict first, then what is different."""
     return "".join(f"{printable(line).rstrip()}\n" for line in _lines(replayed, found))
 
 
-def replay_json(replayed: Replayed, found: Comparison) -> JsonObject:
+def replay_json(replayed: ReplayResult, found: RunComparison) -> JsonObject:
     """Return the same for programs."""
-    wish = replayed.wish
+    wish = replayed.replay_options
     return {
         "format": FORMAT,
         "run": replayed.before.state.run,
         "planner": wish.planner,
         "reviewer": wish.reviewer,
         "prompt_dir": None if wish.prompt_dir is None else str(wish.prompt_dir),
-        "before": _side_json(replayed.before),
-        "after": _side_json(replayed.after),
+        "before": _run_json(replayed.before),
+        "after": _run_json(replayed.after),
         "is_same_verdict": replayed.is_same_verdict,
         "changes": found.to_json(),
         "misses": [miss.to_json() for miss in replayed.misses],
         "unanswered": [*replayed.unanswered],
         "silent": [
             {"role": use.role, "model": use.model, "outcome": use.outcome, "message": use.message}
-            for use in replayed.silent
+            for use in replayed.silent_models
         ],
         "live": [
             {"step": call.step, "index": call.index, "tool": call.tool, "params": call.params}
-            for call in replayed.live
+            for call in replayed.live_calls
         ],
         "asked": [
             {"role": use.role, "name": use.name, "model": use.model, "tokens": use.tokens, "usd": use.usd}
-            for use in replayed.asked
+            for use in replayed.live_uses
         ],
         "warnings": [*replayed.changed_tools],
     }
 
 
-def _lines(replayed: Replayed, found: Comparison) -> Iterator[str]:
-    wish = ", ".join(replayed.wish.words())
+def _lines(replayed: ReplayResult, found: RunComparison) -> Iterator[str]:
+    wish = ", ".join(replayed.replay_options.description())
     yield f"Replay of {replayed.before.state.run}" + (f" with {wish}" if wish else "")
-    yield f"  verdict     {_arrow(_word(replayed.before), _word(replayed.after))}"
+    yield f"  verdict     {_arrow(_outcome_text(replayed.before), _outcome_text(replayed.after))}"
     yield f"  confidence  {_arrow(_confidence(replayed.before), _confidence(replayed.after))}"
-    yield from _section("Gave no answer, so that the replay did without", map(_silence, replayed.silent))
+    yield from _section(
+        "Gave no answer, so that the replay did without", map(_unanswered_line, replayed.silent_models)
+    )
     for title, lines in (
         ("Plan", found.plan),
         ("Steps", found.steps),
@@ -71,11 +73,11 @@ def _lines(replayed: Replayed, found: Comparison) -> Iterator[str]:
     yield from _costs(found.costs, replayed)
     yield from _section("Never recorded", map(str, replayed.misses))
     yield from _section("Never asked", replayed.unanswered)
-    yield from _section("Called for real", map(str, replayed.live))
+    yield from _section("Called for real", map(str, replayed.live_calls))
     yield from _section("Changed since", replayed.changed_tools)
 
 
-def _silence(use: ModelUse) -> str:
+def _unanswered_line(use: ModelUse) -> str:
     return f"{use.role}: {use.message or use.model}"
 
 
@@ -85,20 +87,20 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
         return
     yield ""
     yield title
-    for line in known[:_MOST_LINES]:
+    for line in known[:_MAX_LINES]:
         yield from (f"  {part}" for part in line.split("\n"))
-    if len(known) > _MOST_LINES:
-        yield f"  … and {len(known) - _MOST_LINES} more; --format json has them all"
+    if len(known) > _MAX_LINES:
+        yield f"  … and {len(known) - _MAX_LINES} more; --format json has them all"
 
 
-def _costs(costs: tuple[CostChange, ...], replayed: Replayed) -> Iterator[str]:
+def _costs(costs: tuple[RoleCostChange, ...], replayed: ReplayResult) -> Iterator[str]:
     if not costs:
         return
     yield ""
     yield f"{'Models':<14}{'recorded':<32}{'replayed'}"
     for cost in costs:
         yield f"  {cost.role:<12}{_cost(cost.before):<32}{_cost(cost.after)}"
-    asked = replayed.asked
+    asked = replayed.live_uses
     usd = [use.usd for use in asked if use.usd is not None]
     spent = Cost(
         calls=len(asked),
@@ -121,16 +123,16 @@ def _arrow(before: str, after: str) -> str:
     return f"{before}, as recorded" if before == after else f"{before} → {after}"
 
 
-def _word(side: Side) -> str:
+def _outcome_text(side: ComparedRun) -> str:
     return side.status.replace("_", " ")
 
 
-def _confidence(side: Side) -> str:
+def _confidence(side: ComparedRun) -> str:
     review = None if side.package is None else side.package.review
     return "none" if review is None else f"{review.confidence:.2f}"
 
 
-def _side_json(side: Side) -> JsonObject:
+def _run_json(side: ComparedRun) -> JsonObject:
     review = None if side.package is None else side.package.review
     return {
         "verdict": side.status,

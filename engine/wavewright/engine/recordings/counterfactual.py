@@ -15,41 +15,46 @@ from itertools import takewhile
 from typing import Final
 
 from wavewright.config.settings import Settings
-from wavewright.engine.context import Ports, RunContext, RunRequest, keep_back
+from wavewright.engine.context import Ports, RunContext, RunRequest, withhold_package
 from wavewright.engine.default_pipeline import default_pipeline
-from wavewright.engine.owned_runs import why_no_plan
-from wavewright.engine.recordings.answering import LiveCall, RecordedTools, ReplayJournal
-from wavewright.engine.recordings.call_misses import Miss
+from wavewright.engine.owned_runs import no_plan_reason
+from wavewright.engine.recordings.answering import RecordedTools, ReusingJournal, UnrecordedCall
+from wavewright.engine.recordings.call_misses import CallMiss
 from wavewright.engine.recordings.recorded_answers import RecordedAnswers
 from wavewright.engine.recordings.recorded_calls import recorded_calls
-from wavewright.engine.recordings.replay_settings import ReplayRefused, ReplayWish, live_roles, settings_for
-from wavewright.engine.recordings.replayed_models import ReplayedModels, ignore_use
-from wavewright.engine.recordings.replayed_people import RecordedPeople
+from wavewright.engine.recordings.replay_settings import (
+    ReplayOptions,
+    ReplayRejected,
+    live_roles,
+    replay_settings,
+)
+from wavewright.engine.recordings.replayed_models import ReplayedModels, ignore_model_use
+from wavewright.engine.recordings.replayed_people import RecordedRespondents
 from wavewright.engine.services import OpenServices, open_services
-from wavewright.engine.session import ignore_event, utc_now
-from wavewright.engine.stopping import Stopper
-from wavewright.engine.toolbox import gather_tools
+from wavewright.engine.session import ignore_run_event, utc_now
+from wavewright.engine.stopping import CancellationToken
+from wavewright.engine.toolbox import tools_of_goal
 from wavewright.executor.events import Event, ModelCalled, Noted, PlanAccepted, RunStarted
 from wavewright.executor.journal_runs import new_run_id
 from wavewright.executor.state import RunState, fold
 from wavewright.planner.diagnostics import PlanError
 from wavewright.planner.goals import Goal
 from wavewright.planner.ladder import Ladder
-from wavewright.planner.model_port import ModelUse, OnUse, Outcome, Role
+from wavewright.planner.model_port import ModelOutcome, ModelUse, OnUse, Role
 from wavewright.planner.models import Plan
-from wavewright.planner.suggestions import choice
+from wavewright.planner.suggestions import suggest_name
 from wavewright.planner.types import RunId
 from wavewright.reviewer.packaging import build_package
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.calls import Tool
 from wavewright.tools.workers.services import make_services
 
-_UNHEARD: Final[frozenset[Outcome]] = frozenset({"failed", "timeout", "over_budget"})
-_DECIDING: Final[frozenset[Role]] = frozenset({"planner", "reviewer", "recovery", "judge"})
+_FAILED_OUTCOMES: Final[frozenset[ModelOutcome]] = frozenset({"failed", "timeout", "over_budget"})
+_DECIDING_ROLES: Final[frozenset[Role]] = frozenset({"planner", "reviewer", "recovery", "judge"})
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedRun:
     """One of the two runs that are compared."""
 
     state: RunState
@@ -70,18 +75,18 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """A recorded run, and what it comes to in the replay."""
 
-    wish: ReplayWish
-    before: Side
-    after: Side
+    replay_options: ReplayOptions
+    before: ComparedRun
+    after: ComparedRun
     tools: dict[str, Tool]
-    misses: tuple[Miss, ...] = ()
+    misses: tuple[CallMiss, ...] = ()
     unanswered: tuple[str, ...] = ()
     """Questions to models that the record has no answer to, and that nobody could be asked."""
-    live: tuple[LiveCall, ...] = ()
-    asked: tuple[ModelUse, ...] = ()
+    live_calls: tuple[UnrecordedCall, ...] = ()
+    live_uses: tuple[ModelUse, ...] = ()
     """What models were asked anew."""
     changed_tools: tuple[str, ...] = ()
     """Tools whose contract is another one since the run, a sentence each."""
@@ -97,13 +102,15 @@ class Replayed:
         return not self.misses and not self.unanswered
 
     @property
-    def silent(self) -> tuple[ModelUse, ...]:
+    def silent_models(self) -> tuple[ModelUse, ...]:
         """The last question to each role that decides something and got no answer at all to what it was asked anew.
 
         A model that refuses or is cut off has been heard; one that cannot be reached or paid has not.
         """
-        heard = {use.role for use in self.asked if use.outcome not in _UNHEARD}
-        last = {use.role: use for use in self.asked if use.role in _DECIDING and use.role not in heard}
+        heard = {use.role for use in self.live_uses if use.outcome not in _FAILED_OUTCOMES}
+        last = {
+            use.role: use for use in self.live_uses if use.role in _DECIDING_ROLES and use.role not in heard
+        }
         return tuple(last.values())
 
 
@@ -111,10 +118,10 @@ async def replay_run(
     run: RunId,
     events: Sequence[Event],
     settings: Settings,
-    wish: ReplayWish,
+    wish: ReplayOptions,
     *,
-    on_use: OnUse = ignore_use,
-) -> Replayed:
+    on_use: OnUse = ignore_model_use,
+) -> ReplayResult:
     """Replay a run.
 
     Args:
@@ -129,49 +136,49 @@ async def replay_run(
         PlanError: the recorded plan is not sound with the tools as they are now.
         ModelConfigError, PromptError: a model cannot be asked at all; a template is faulty.
     """
-    before = _recorded_side(run, events)
-    wished = settings_for(wish, settings)
+    before = _recorded_run(run, events)
+    wished = replay_settings(wish, settings)
     answers = RecordedAnswers.of(events)
     had_models = answers.has_review or "planner" in answers.models
-    plans_anew = _plans_anew(wish, events, had_models=had_models)
+    plans_anew = _makes_new_plan(wish, events, had_models=had_models)
     goal = Goal.model_validate(_started(events).goal)
     changed = tuple(_changed_tools(_started(events), goal, settings, before))
-    tools = RecordedTools(recorded_calls(events), goes_live=wish.live)
-    journal = ReplayJournal(tools.calls, run)
+    tools = RecordedTools(recorded_calls(events), calls_live=wish.live)
+    journal = ReusingJournal(tools.calls, run)
     replay = new_run_id(time.time())
-    await journal.append(replay, list(_opening(events, replay, plans_anew=plans_anew)))
+    await journal.append(replay, list(_initial_events(events, replay, plans_anew=plans_anew)))
     await journal.close_run(replay)
-    models = ReplayedModels(answers, live=live_roles(wish), misses=tools.misses, watch=on_use)
+    models = ReplayedModels(answers, live_roles=live_roles(wish), misses=tools.misses, on_use=on_use)
     has_model = settings.model is not None
     async with _services(wished, wish, models, had_models=had_models, has_model=has_model) as opened:
         ports = Ports(
             journal=journal,
             settings=wished,
             services=opened.services,
-            purse=opened.purse,
-            approver=(people := RecordedPeople.of(events)),
+            budget_store=opened.budget_store,
+            approver=(people := RecordedRespondents.of(events)),
             asker=people,
             clock=utc_now,
-            on_event=ignore_event,
-            stopper=Stopper(),
-            tools_through=tools.through,
-            publish=keep_back,
+            on_event=ignore_run_event,
+            cancellation=CancellationToken(),
+            wrap_tools=tools.wrap,
+            publish=withhold_package,
         )
         after, brought = await _replay(ports, replay, plans_anew=plans_anew)
-    return Replayed(
+    return ReplayResult(
         wish,
         before,
         after,
         brought,
         tuple(tools.misses),
         tuple(models.unanswered),
-        tuple(tools.live),
-        tuple(models.asked),
+        tuple(tools.unrecorded_calls),
+        tuple(models.live_uses),
         changed,
     )
 
 
-async def _replay(ports: Ports, replay: RunId, *, plans_anew: bool) -> tuple[Side, dict[str, Tool]]:
+async def _replay(ports: Ports, replay: RunId, *, plans_anew: bool) -> tuple[ComparedRun, dict[str, Tool]]:
     try:
         ended = await default_pipeline(ports).run(RunContext(RunRequest(run=replay)))
     except PlanError as error:
@@ -181,12 +188,12 @@ async def _replay(ports: Ports, replay: RunId, *, plans_anew: bool) -> tuple[Sid
         state = fold(await ports.journal.load(replay))
         first = next((found for found in error.diagnostics if found.severity == "error"), None)
         because = f": {first.code}: {first.message}" if first is not None else ""
-        return Side(state, None, f"there is no sound plan{because}"), {}
+        return ComparedRun(state, None, f"there is no sound plan{because}"), {}
     context = ended.context
-    return Side(context.state, context.package, ended.halted or ""), dict(context.tools)
+    return ComparedRun(context.state, context.package, ended.halted or ""), dict(context.tools)
 
 
-def _recorded_side(run: RunId, events: Sequence[Event]) -> Side:
+def _recorded_run(run: RunId, events: Sequence[Event]) -> ComparedRun:
     """Return the run as it was.
 
     Raises:
@@ -197,21 +204,21 @@ def _recorded_side(run: RunId, events: Sequence[Event]) -> Side:
         otherwise = (
             f"run {run!r} ended before a plan was accepted: it called no tool, so there is nothing to replay"
         )
-        raise ReplayRefused(
-            why_no_plan(state, otherwise),
+        raise ReplayRejected(
+            no_plan_reason(state, otherwise),
             f"`wavewright show {run} --format events` prints what there is",
         )
     if state.finished is None or state.is_interrupted:
-        raise ReplayRefused(
+        raise ReplayRejected(
             f"run {run!r} has not come to its end: it has no verdict to compare with",
             f"let it come to its end first: `wavewright resume {run}`",
         )
     reviews = [ReviewResult.model_validate(noted.body) for noted in state.notes if noted.topic == "review"]
     goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.accepted.plan)
-    return Side(state, build_package(plan, goal, state, reviews[-1] if reviews else None, {}))
+    return ComparedRun(state, build_package(plan, goal, state, reviews[-1] if reviews else None, {}))
 
 
-def _plans_anew(wish: ReplayWish, events: Sequence[Event], *, had_models: bool) -> bool:
+def _makes_new_plan(wish: ReplayOptions, events: Sequence[Event], *, had_models: bool) -> bool:
     """Return whether somebody is to make the plan once more.
 
     Raises:
@@ -222,7 +229,7 @@ def _plans_anew(wish: ReplayWish, events: Sequence[Event], *, had_models: bool) 
     if wish.prompt_dir is None:
         return False
     if not had_models and wish.reviewer is None:
-        raise ReplayRefused(
+        raise ReplayRejected(
             "the run neither planned nor reviewed with a model, so no prompt can make a difference",
             "name a model as well, with --planner or --reviewer",
         )
@@ -230,7 +237,7 @@ def _plans_anew(wish: ReplayWish, events: Sequence[Event], *, had_models: bool) 
     return any(isinstance(event, ModelCalled) and event.use.role == "planner" for event in opening)
 
 
-def _opening(events: Sequence[Event], replay: RunId, *, plans_anew: bool) -> Iterator[Event]:
+def _initial_events(events: Sequence[Event], replay: RunId, *, plans_anew: bool) -> Iterator[Event]:
     """Yield what the replay begins with: all up to the plan, or what there was before anybody planned."""
     is_first = True
     for event in events:
@@ -251,19 +258,20 @@ def _started(events: Sequence[Event]) -> RunStarted:
     return next(event for event in events if isinstance(event, RunStarted))
 
 
-def _changed_tools(started: RunStarted, goal: Goal, settings: Settings, before: Side) -> Iterator[str]:
+def _changed_tools(started: RunStarted, goal: Goal, settings: Settings, before: ComparedRun) -> Iterator[str]:
     """Yield what is another one since the run, of the tools that its plan names.
 
     Raises:
         ReplayRefused: one of them is gone.
     """
     assert before.plan is not None
-    here = gather_tools(goal, settings, make_services(settings))
+    here = tools_of_goal(goal, settings, make_services(settings))
     for name in dict.fromkeys(step.tool for step in before.plan.steps):
         if name not in here:
-            raise ReplayRefused(
+            raise ReplayRejected(
                 f"the run called the tool {name!r}, which neither this project nor a pack brings any more",
-                choice(name, list(here), what="tools") or "bring the tool back: a replay needs its signature",
+                suggest_name(name, list(here), what="tools")
+                or "bring the tool back: a replay needs its signature",
             )
         version = started.versions.get(f"tool {name}")
         if version is not None and version != here[name].signature.version:
@@ -272,11 +280,11 @@ def _changed_tools(started: RunStarted, goal: Goal, settings: Settings, before: 
 
 @asynccontextmanager
 async def _services(
-    wished: Settings, wish: ReplayWish, models: ReplayedModels, *, had_models: bool, has_model: bool
+    wished: Settings, wish: ReplayOptions, models: ReplayedModels, *, had_models: bool, has_model: bool
 ) -> AsyncGenerator[OpenServices]:
     """Open whom the replay asks: nobody, where all answers are on record."""
     asks = models if had_models or wish.asks_models else None
-    if not models.live or wished.model is None:
+    if not models.live_roles or wished.model is None:
         yield OpenServices(make_services(wished, asks))
         return
     async with open_services(wished) as opened:
@@ -284,11 +292,11 @@ async def _services(
         # What a worker is by its signature hangs on the project's settings, not on who is asked here.
         services = replace(opened.services, models=asks, has_model=has_model)
         if not had_models:
-            services = replace(services, ladders=_as_it_was(services.ladders, wish))
-        yield OpenServices(services, opened.purse)
+            services = replace(services, ladders=_recorded_ladders(services.ladders, wish))
+        yield OpenServices(services, opened.budget_store)
 
 
-def _as_it_was(ladders: Mapping[str, Ladder], wish: ReplayWish) -> dict[str, Ladder]:
+def _recorded_ladders(ladders: Mapping[str, Ladder], wish: ReplayOptions) -> dict[str, Ladder]:
     """Return the ladders without models where the run had none and nobody wants one."""
     without = {
         name for name, wanted in (("reviewer", wish.reviewer), ("recovery", wish.planner)) if wanted is None

@@ -31,13 +31,13 @@ from wavewright.executor.events import (
 )
 from wavewright.planner.types import Json, JsonObject
 
-_OF_TIME = frozenset(
+_TIME_FIELDS = frozenset(
     {"at", "started", "seconds", "attempts", "versions", "tool_code", "retry", "usd", "frames", "withheld"}
 )
 """Members of events, of errors, of uses and of rungs that are left out; prices and code change with time, and a
 secret that was withheld from the journal is none any more when the run is replayed."""
-_OF_PLACE: Mapping[str, str] = {"root": "<path>", "file": "<path>"}
-_NOT_LASTING = frozenset({"package", "resumed"})
+_PLACE_FIELDS: Mapping[str, str] = {"root": "<path>", "file": "<path>"}
+_VOLATILE_FIELDS = frozenset({"package", "resumed"})
 """Topics of notes that say where the run's files went, or that it was stopped in between."""
 _RUN = re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{6}\b")
 _WORK = (
@@ -46,15 +46,15 @@ _WORK = (
 )
 
 
-def lasting_text(events: Iterable[Event]) -> str:
+def normalized_journal(events: Iterable[Event]) -> str:
     """Return a journal as lines of JSON that are the same for runs that did the same."""
-    names = _Names()
-    lines = (json.dumps(body, ensure_ascii=False, sort_keys=True) for body in _lasting(events, names))
+    names = _StableNames()
+    lines = (json.dumps(body, ensure_ascii=False, sort_keys=True) for body in _normalized(events, names))
     return "".join(f"{line}\n" for line in lines)
 
 
 @dataclass(slots=True)
-class _Names:
+class _StableNames:
     """Numbers for what has another name in each run."""
 
     keys: dict[str, str] = field(default_factory=dict[str, str])
@@ -63,18 +63,18 @@ class _Names:
         return self.keys.setdefault(key, f"<key {len(self.keys) + 1}>")
 
 
-def _lasting(events: Iterable[Event], names: _Names) -> Iterator[Json]:
-    kept = (event for event in events if not _is_of_one_life(event))
+def _normalized(events: Iterable[Event], names: _StableNames) -> Iterator[Json]:
+    kept = (event for event in events if not _is_attempt_specific(event))
     for is_work, stretch in groupby(kept, _is_work):
         together = list(stretch)
         for event in _in_order(together) if is_work else together:
-            yield _without_occasion(event, names)
+            yield _without_volatile_fields(event, names)
 
 
-def _is_of_one_life(event: Event) -> bool:
+def _is_attempt_specific(event: Event) -> bool:
     """Whether an event is there for whoever resumes the run, and says nothing of what it did."""
     return isinstance(event, AnswerKept | AttemptLogged) or (
-        isinstance(event, Noted) and event.topic in _NOT_LASTING
+        isinstance(event, Noted) and event.topic in _VOLATILE_FIELDS
     )
 
 
@@ -89,10 +89,10 @@ def _is_work(event: Event) -> bool:
 
 def _in_order(events: Iterable[Event]) -> list[Event]:
     """Return the events of an execution by wave, then step, then item; of one call in their order."""
-    return sorted(_joined(events), key=_place)
+    return sorted(_join_streamed_text(events), key=_sort_key)
 
 
-def _place(event: Event) -> tuple[int, str, int, str]:
+def _sort_key(event: Event) -> tuple[int, str, int, str]:
     match event:
         case WaveStarted() | WaveFinished():
             return event.round, "", event.wave, type(event).__name__
@@ -111,7 +111,7 @@ def _place(event: Event) -> tuple[int, str, int, str]:
             raise AssertionError(f"{type(event).__name__} is no event of an execution")
 
 
-def _joined(events: Iterable[Event]) -> Iterator[Event]:
+def _join_streamed_text(events: Iterable[Event]) -> Iterator[Event]:
     """Yield the events; of the pieces of one text that is streamed, the first holds all of it."""
     pieces = dict[tuple[str, int | None], list[str]]()
     known = list(events)
@@ -125,11 +125,11 @@ def _joined(events: Iterable[Event]) -> Iterator[Event]:
             yield OutputStreamed(event.at, event.step, "".join(texts), event.index)
 
 
-def _without_occasion(event: Event, names: _Names) -> JsonObject:
-    body = {name: value for name, value in to_json(event).items() if name not in _OF_TIME}
+def _without_volatile_fields(event: Event, names: _StableNames) -> JsonObject:
+    body = {name: value for name, value in to_json(event).items() if name not in _TIME_FIELDS}
     for name in ("error", "use", "rung", "call"):
         if isinstance(part := body.get(name), dict):
-            body[name] = {key: value for key, value in part.items() if key not in _OF_TIME}
+            body[name] = {key: value for key, value in part.items() if key not in _TIME_FIELDS}
     if isinstance(key := body.get("key"), str):
         body["key"] = names.of_key(key)
     if isinstance(goal := body.get("goal"), dict):
@@ -144,7 +144,7 @@ def _packs(packs: Json) -> Json:
     if not isinstance(packs, dict):
         return packs
     return {
-        name: {key: _OF_PLACE.get(key, value) for key, value in entry.items()}
+        name: {key: _PLACE_FIELDS.get(key, value) for key, value in entry.items()}
         if isinstance(entry, dict)
         else entry
         for name, entry in packs.items()

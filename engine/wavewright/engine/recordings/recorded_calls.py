@@ -27,7 +27,7 @@ from wavewright.executor.events import (
     StepFinished,
 )
 from wavewright.executor.state import SUCCESSES, blocking_gate
-from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.expressions import ExpressionError
 from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Plan, Step
@@ -37,7 +37,7 @@ from wavewright.planner.types import Json, JsonObject, StepId, StepKey
 CallStatus: TypeAlias = Literal["ok", "empty", "failed", "reused", "cancelled"]
 """How a call ended; `reused` served by another run's, `cancelled` cut off, so that nobody knows what it gives."""
 
-Told: TypeAlias = ModelCalled | RungTaken | OutputStreamed | LoopToolCalled
+EmittedEvent: TypeAlias = ModelCalled | RungTaken | OutputStreamed | LoopToolCalled
 """What a tool lets be known while it works."""
 
 
@@ -56,7 +56,7 @@ class RecordedCall:
     key: StepKey | None = None
     output: Json = None
     error: StepError | None = None
-    told: tuple[Told, ...] = ()
+    emitted: tuple[EmittedEvent, ...] = ()
 
     @property
     def place(self) -> str:
@@ -75,7 +75,7 @@ class RecordedCall:
             config=_object(redactor.redact_json(self.config)),
             output=redactor.redact_json(self.output),
             error=error,
-            told=tuple(_told_without_secrets(told, redactor) for told in self.told),
+            emitted=tuple(_redact_emitted(told, redactor) for told in self.emitted),
         )
 
 
@@ -91,53 +91,53 @@ def recorded_calls(events: Iterable[Event]) -> tuple[RecordedCall, ...]:
         for event in known
         if isinstance(event, StepFinished | ItemFinished) and event.status in ("ok", "empty")
     }
-    reader = _Reader(made)
-    return tuple(call for event in known for call in reader.take(event))
+    reader = _CallReader(made)
+    return tuple(call for event in known for call in reader.add(event))
 
 
-class _Reader:
+class _CallReader:
     """Follows a run event by event, with the outputs that its steps see."""
 
     def __init__(self, made: set[StepKey | None]) -> None:
         self._made = made
-        self._plan: _FollowedPlan | None = None
+        self._plan: _RenderedPlan | None = None
         self._goal: Goal | None = None
         self._now = dt.datetime.fromtimestamp(0, dt.UTC)
         self._outputs = dict[StepId, Json]()
-        self._told = dict[tuple[StepId, int | None], list[Told]]()
+        self._emitted = dict[tuple[StepId, int | None], list[EmittedEvent]]()
 
-    def take(self, event: Event) -> Iterator[RecordedCall]:
+    def add(self, event: Event) -> Iterator[RecordedCall]:
         """Take note of an event, and yield the call whose end it is, where it is one."""
         match event:
             case RunStarted():
                 self._goal = Goal.model_validate(event.goal)
                 self._now = dt.datetime.fromtimestamp(event.now, dt.UTC)
             case PlanAccepted():
-                self._plan = _FollowedPlan(Plan.model_validate(event.plan), self._now)
+                self._plan = _RenderedPlan(Plan.model_validate(event.plan), self._now)
             case ModelCalled(use=use):
                 # A judge is asked about a step, not by it.
                 if use.step is not None and use.role != "judge":
-                    self._told.setdefault((use.step, use.index), []).append(event)
+                    self._emitted.setdefault((use.step, use.index), []).append(event)
             case RungTaken() | OutputStreamed() | LoopToolCalled():
                 if event.step is not None:
-                    self._told.setdefault((event.step, event.index), []).append(event)
+                    self._emitted.setdefault((event.step, event.index), []).append(event)
             case ItemFinished():
                 yield from self._call(event, event.index)
             case StepFinished():
                 if event.items is None:
                     yield from self._call(event, None)
-                self._see(event)
+                self._record_output(event)
             case _:
                 pass
 
-    def _see(self, ending: StepFinished) -> None:
+    def _record_output(self, ending: StepFinished) -> None:
         if ending.status in SUCCESSES and blocking_gate(ending.gates) is None:
             self._outputs[ending.step] = ending.output
         else:
             self._outputs.pop(ending.step, None)
 
     def _call(self, ending: StepFinished | ItemFinished, index: int | None) -> Iterator[RecordedCall]:
-        told = tuple(self._told.pop((ending.step, index), ()))
+        told = tuple(self._emitted.pop((ending.step, index), ()))
         status = self._status(ending)
         if status is None or self._plan is None or self._goal is None:
             return
@@ -157,7 +157,7 @@ class _Reader:
             key=ending.key,
             output=ending.output,
             error=ending.error,
-            told=told,
+            emitted=told,
         )
 
     def _status(self, ending: StepFinished | ItemFinished) -> CallStatus | None:
@@ -173,7 +173,7 @@ class _Reader:
                 return None
 
 
-class _FollowedPlan:
+class _RenderedPlan:
     """A plan in force, with what makes its parameters."""
 
     def __init__(self, plan: Plan, now: dt.datetime) -> None:
@@ -192,7 +192,7 @@ class _FollowedPlan:
                     return None
                 visible = {**visible, "item": items[index], "index": index}
             params = renderer(visible, self._now)
-        except ExpressionFault:
+        except ExpressionError:
             return None
         return params if isinstance(params, dict) else None
 
@@ -211,7 +211,7 @@ class _FollowedPlan:
         return found
 
 
-def _told_without_secrets(told: Told, redactor: Redactor) -> Told:
+def _redact_emitted(told: EmittedEvent, redactor: Redactor) -> EmittedEvent:
     clean = from_json(redactor.redact_json(to_json(told)))
     assert isinstance(clean, ModelCalled | RungTaken | OutputStreamed | LoopToolCalled)
     return clean

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from wavewright.config.redaction import Redactor
-from wavewright.engine.recordings.recorded_calls import CallStatus, RecordedCall, Told, recorded_calls
+from wavewright.engine.recordings.recorded_calls import CallStatus, EmittedEvent, RecordedCall, recorded_calls
 from wavewright.executor.codec import CodecError, from_json, to_json
 from wavewright.executor.events import (
     ErrorKind,
@@ -29,10 +29,10 @@ from wavewright.executor.events import (
     StepError,
 )
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
-from wavewright.reviewer.files import write_whole
+from wavewright.reviewer.files import write_atomically
 
 FORMAT = "wavewright/recording/1"
-_TOLD = (ModelCalled, RungTaken, OutputStreamed, LoopToolCalled)
+_EMITTED_EVENTS = (ModelCalled, RungTaken, OutputStreamed, LoopToolCalled)
 
 
 class RecordingError(Exception):
@@ -62,7 +62,7 @@ class Recording:
     """Whether it was asked for every role."""
 
 
-def record_run(
+def recording_of_run(
     events: Iterable[Event],
     *,
     redactor: Redactor | None = None,
@@ -84,17 +84,17 @@ def record_run(
     return Recording(started.job, started.now, calls, answers, tools, model, model_is_forced)
 
 
-class _Shape(BaseModel):
+class _RecordingModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
 
-class _Error(_Shape):
+class _ErrorModel(_RecordingModel):
     kind: ErrorKind
     message: str
     hint: str | None = None
 
 
-class _Call(_Shape):
+class _CallModel(_RecordingModel):
     step: str
     index: int | None = None
     tool: str
@@ -103,18 +103,18 @@ class _Call(_Shape):
     key: str | None = None
     status: CallStatus
     output: JsonValue = None
-    error: _Error | None = None
+    error: _ErrorModel | None = None
     told: Annotated[tuple[dict[str, JsonValue], ...], Field(strict=False)] = ()
 
 
-class _File(_Shape):
+class _RecordingFileModel(_RecordingModel):
     format: Literal["wavewright/recording/1"]
     job: str
     now: float
     tools: dict[str, str] = {}
     model: str | None = None
     model_is_forced: bool = False
-    calls: Annotated[tuple[_Call, ...], Field(strict=False)]
+    calls: Annotated[tuple[_CallModel, ...], Field(strict=False)]
     answers: dict[str, JsonValue] | None = None
 
 
@@ -124,7 +124,7 @@ def write_recording(file: Path, recording: Recording) -> None:
     Raises:
         FileNotWrittenError: the disk is full, or the folder cannot be written to.
     """
-    write_whole(file, recording_text(recording).encode("utf-8", "surrogatepass"))
+    write_atomically(file, recording_text(recording).encode("utf-8", "surrogatepass"))
 
 
 def recording_text(recording: Recording) -> str:
@@ -157,7 +157,7 @@ def read_recording(file: Path) -> Recording:
             f"the recording {file} cannot be read: {error.strerror or error}", "name a file that can be read"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise RecordingError(f"the recording {file} is damaged: {error}", _MEND) from error
+        raise RecordingError(f"the recording {file} is damaged: {error}", _RERECORD_HINT) from error
     found = content.get("format") if isinstance(content, dict) else None
     if found != FORMAT:
         raise RecordingError(
@@ -165,10 +165,12 @@ def read_recording(file: Path) -> Recording:
             "name another file, or record it anew",
         )
     try:
-        read = _File.model_validate(content)
-        calls = tuple(_call(call) for call in read.calls)
+        read = _RecordingFileModel.model_validate(content)
+        calls = tuple(_call_of(call) for call in read.calls)
     except (ValidationError, CodecError) as error:
-        raise RecordingError(f"the recording {file} is damaged{_fault(error)}", _MEND) from error
+        raise RecordingError(
+            f"the recording {file} is damaged{_invalid_reason(error)}", _RERECORD_HINT
+        ) from error
     return Recording(
         read.job,
         read.now,
@@ -180,10 +182,10 @@ def read_recording(file: Path) -> Recording:
     )
 
 
-_MEND = "take an earlier version of the file, or record it anew"
+_RERECORD_HINT = "take an earlier version of the file, or record it anew"
 
 
-def _fault(error: ValidationError | CodecError) -> str:
+def _invalid_reason(error: ValidationError | CodecError) -> str:
     if isinstance(error, CodecError):
         return f": {error}"
     first = error.errors(include_url=False, include_input=False)[0]
@@ -200,7 +202,7 @@ def _call_json(call: RecordedCall) -> JsonObject:
         "status": call.status,
         "output": call.output,
         "error": None if call.error is None else _error_json(call.error),
-        "told": [to_json(told) for told in call.told] or None,
+        "told": [to_json(told) for told in call.emitted] or None,
         "key": call.key,
     }
     return {name: value for name, value in content.items() if value is not None}
@@ -211,7 +213,7 @@ def _error_json(error: StepError) -> JsonObject:
     return told if error.hint is None else {**told, "hint": error.hint}
 
 
-def _call(read: _Call) -> RecordedCall:
+def _call_of(read: _CallModel) -> RecordedCall:
     error = (
         None if read.error is None else StepError(read.error.kind, read.error.message, hint=read.error.hint)
     )
@@ -225,12 +227,12 @@ def _call(read: _Call) -> RecordedCall:
         key=None if read.key is None else StepKey(read.key),
         output=read.output,
         error=error,
-        told=tuple(_told(told) for told in read.told),
+        emitted=tuple(_emitted_of(told) for told in read.told),
     )
 
 
-def _told(value: JsonObject) -> Told:
+def _emitted_of(value: JsonObject) -> EmittedEvent:
     event = from_json(value)
-    if not isinstance(event, _TOLD):
+    if not isinstance(event, _EMITTED_EVENTS):
         raise CodecError(f"a tool tells nothing of the kind {value.get('kind')!r}")
     return event

@@ -18,12 +18,12 @@ from wavewright.prompts import Prompts
 from wavewright.prompts.loading import SUFFIX
 
 _ROLES: Final[tuple[RoleName, ...]] = get_args(RoleName)
-_WORKING: Final[frozenset[Role]] = frozenset({"worker", "agent"})
-_REVIEWING: Final[frozenset[Role]] = frozenset({"reviewer", "recovery"})
-_EVERY: Final[frozenset[Role]] = frozenset(get_args(Role))
+_WORKER_ROLES: Final[frozenset[Role]] = frozenset({"worker", "agent"})
+_REVIEW_ROLES: Final[frozenset[Role]] = frozenset({"reviewer", "recovery"})
+_ALL_ROLES: Final[frozenset[Role]] = frozenset(get_args(Role))
 
 
-class ReplayRefused(Exception):
+class ReplayRejected(Exception):
     """A run cannot be replayed as wished; `hint` says what would mend that."""
 
     def __init__(self, message: str, hint: str) -> None:
@@ -32,7 +32,7 @@ class ReplayRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayWish:
+class ReplayOptions:
     """What is to be different; nothing where all is absent."""
 
     planner: str | None = None
@@ -49,7 +49,7 @@ class ReplayWish:
         """Whether any model is to be asked anew."""
         return self.planner is not None or self.reviewer is not None or self.prompt_dir is not None
 
-    def words(self) -> Iterator[str]:
+    def description(self) -> Iterator[str]:
         """Yield what is different, for people."""
         if self.planner is not None:
             yield f"planner {self.planner}"
@@ -61,19 +61,19 @@ class ReplayWish:
             yield "live where nothing is recorded"
 
 
-def live_roles(wish: ReplayWish) -> frozenset[Role]:
+def live_roles(wish: ReplayOptions) -> frozenset[Role]:
     """Return the roles that are asked anew.
 
     Another plan has other results, and other prompts are other questions: then nobody's earlier answer counts.
     """
     if wish.planner is not None or wish.prompt_dir is not None:
-        return _EVERY
+        return _ALL_ROLES
     if wish.reviewer is not None:
-        return _WORKING | _REVIEWING
-    return _WORKING if wish.live else frozenset()
+        return _WORKER_ROLES | _REVIEW_ROLES
+    return _WORKER_ROLES if wish.live else frozenset()
 
 
-def settings_for(wish: ReplayWish, settings: Settings) -> Settings:
+def replay_settings(wish: ReplayOptions, settings: Settings) -> Settings:
     """Return the settings of a project with a wish folded in.
 
     Raises:
@@ -88,10 +88,10 @@ def settings_for(wish: ReplayWish, settings: Settings) -> Settings:
     if wish.reviewer is not None:
         wanted["reviewer"] = wish.reviewer
     for option, model in (("--planner", wish.planner), ("--reviewer", wish.reviewer)):
-        _refuse_unknown(option, model, settings)
+        _check_model_name(option, model, settings)
     default = settings.model or next((model for model in wanted.values() if ":" in model), None)
     if default is None and wish.asks_models:
-        raise ReplayRefused(
+        raise ReplayRejected(
             "no model is configured",
             "name one as PROVIDER:NAME with --planner or --reviewer, or set WAVEWRIGHT_MODEL",
         )
@@ -105,7 +105,7 @@ def settings_for(wish: ReplayWish, settings: Settings) -> Settings:
     )
 
 
-def _refuse_unknown(option: str, model: str | None, settings: Settings) -> None:
+def _check_model_name(option: str, model: str | None, settings: Settings) -> None:
     """Raise an error where a name stands for no model."""
     if model is None:
         return
@@ -117,18 +117,18 @@ def _refuse_unknown(option: str, model: str | None, settings: Settings) -> None:
     try:
         split_model(model)
     except ModelConfigError as error:
-        raise ReplayRefused(f"{option}: {error}", error.hint or "") from None
+        raise ReplayRejected(f"{option}: {error}", error.hint or "") from None
 
 
 def _checked_folder(folder: Path, settings: Settings) -> Path:
     """Return the whole path of a folder of prompts; one without any would change nothing and say so to nobody."""
     if not folder.is_dir():
-        raise ReplayRefused(
+        raise ReplayRejected(
             f"--prompt-dir {str(folder)!r} is no folder", "name a folder with prompt templates in it"
         )
     known = set(Prompts(settings.prompts).names())
     if known.isdisjoint(_names_in(folder)):
-        raise ReplayRefused(
+        raise ReplayRejected(
             f"--prompt-dir {str(folder)!r} holds none of the prompts that a run asks with",
             f"put a template there, such as planner/request{SUFFIX}; there are {', '.join(sorted(known))}",
         )

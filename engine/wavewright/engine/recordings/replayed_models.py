@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from wavewright.engine.recordings.call_misses import Miss
-from wavewright.engine.recordings.recorded_answers import RecordedAnswer, RecordedAnswers
+from wavewright.engine.recordings.call_misses import CallMiss
+from wavewright.engine.recordings.recorded_answers import RecordedAnswers, RecordedModelAnswer
 from wavewright.planner.model_port import (
     LoopLimits,
     LoopTool,
     ModelAnswer,
     ModelCall,
     ModelChoice,
+    ModelClient,
     ModelError,
-    Models,
     ModelUse,
     OnText,
     OnUse,
@@ -27,7 +27,7 @@ from wavewright.planner.model_port import (
 from wavewright.planner.types import GateId
 
 
-def ignore_use(_use: ModelUse) -> None:
+def ignore_model_use(_use: ModelUse) -> None:
     """Watch nothing."""
 
 
@@ -36,13 +36,13 @@ class ReplayedModels:
     """Answers of the record, and of real models for the roles that are live."""
 
     answers: RecordedAnswers
-    real: Models | None = None
-    live: frozenset[Role] = frozenset()
-    watch: OnUse = ignore_use
+    real: ModelClient | None = None
+    live_roles: frozenset[Role] = frozenset()
+    on_use: OnUse = ignore_model_use
     """Told of each question that is asked now."""
-    asked: list[ModelUse] = field(default_factory=list[ModelUse])
+    live_uses: list[ModelUse] = field(default_factory=list[ModelUse])
     """What was asked now, and what that cost."""
-    misses: Sequence[Miss] = ()
+    misses: Sequence[CallMiss] = ()
     """Calls of the replay that were never recorded, as they come to light."""
     unanswered: list[str] = field(default_factory=list[str])
     """Questions that nobody was asked when the run was recorded, and that nobody could be asked now."""
@@ -58,9 +58,9 @@ class ReplayedModels:
         if call.role == "recovery" and self.misses:
             # Not paid for: what a patch could bring would be another miss.
             raise ModelError("unreachable", "calls were never recorded, and no patch mends that")
-        recorded = None if call.role in self.live else self._recorded(call)
+        recorded = None if call.role in self.live_roles else self._recorded(call)
         if recorded is not None:
-            return _given(recorded, call, on_use)
+            return _replay_answer(recorded, call, on_use)
         if self.real is None:
             raise self._unasked(call)
         return await self.real.ask(call, on_use=self._counted(on_use), on_text=on_text)
@@ -85,11 +85,11 @@ class ReplayedModels:
     def choose(self, preference: str, role: Role) -> ModelChoice:
         """Return the model that was asked, or that would be asked now."""
         before = self.answers.models.get(role)
-        if self.real is not None and (role in self.live or before is None):
+        if self.real is not None and (role in self.live_roles or before is None):
             return self.real.choose(preference, role)
         return ModelChoice(before or "recorded", "the recorded run asked it")
 
-    def _recorded(self, call: ModelCall) -> RecordedAnswer | None:
+    def _recorded(self, call: ModelCall) -> RecordedModelAnswer | None:
         match call.role:
             case "reviewer" | "recovery":
                 return self.answers.next_of(call.role)
@@ -100,8 +100,8 @@ class ReplayedModels:
 
     def _counted(self, on_use: OnUse | None) -> OnUse:
         def count(use: ModelUse) -> None:
-            self.asked.append(use)
-            self.watch(use)
+            self.live_uses.append(use)
+            self.on_use(use)
             if on_use is not None:
                 on_use(use)
 
@@ -115,11 +115,11 @@ class ReplayedModels:
         return ModelError("unreachable", message, hint="name a model, with --planner or --reviewer")
 
 
-def _given(recorded: RecordedAnswer, call: ModelCall, on_use: OnUse | None) -> ModelAnswer:
+def _replay_answer(recorded: RecordedModelAnswer, call: ModelCall, on_use: OnUse | None) -> ModelAnswer:
     for use in recorded.uses:
         if on_use is not None:
             on_use(use)
-    if recorded.fault is not None:
-        raise ModelError(recorded.fault, recorded.reason)
+    if recorded.error_kind is not None:
+        raise ModelError(recorded.error_kind, recorded.reason)
     use = recorded.uses[-1] if recorded.uses else ModelUse(call.role, call.name, "recorded", "answered")
     return ModelAnswer(recorded.text, use)

@@ -15,14 +15,14 @@ from wavewright.planner.planning import UserQuestion
 
 
 @dataclass(slots=True)
-class RecordedPeople:
+class RecordedRespondents:
     """Approves and answers as it was approved and answered."""
 
     _refused: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     _answers: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> RecordedPeople:
+    def of(cls, events: Iterable[Event]) -> RecordedRespondents:
         """Return the people of a run."""
         people = cls()
         for event in events:

@@ -24,38 +24,38 @@ from wavewright.engine.context import (
     Ports,
     RunContext,
     RunRequest,
-    ToolsThrough,
-    as_they_are,
-    keep_back,
+    ToolWrapper,
+    keep_tools,
+    withhold_package,
 )
 from wavewright.engine.default_pipeline import default_pipeline
-from wavewright.engine.recordings.answering import RecordedTools, ReplayJournal
-from wavewright.engine.recordings.call_misses import Miss
-from wavewright.engine.recordings.recording_file import Recording, RecordingError, record_run
+from wavewright.engine.recordings.answering import RecordedTools, ReusingJournal
+from wavewright.engine.recordings.call_misses import CallMiss
+from wavewright.engine.recordings.recording_file import Recording, RecordingError, recording_of_run
 from wavewright.engine.services import open_services
-from wavewright.engine.session import ignore_event, utc_now
-from wavewright.engine.stopping import Stopper
+from wavewright.engine.session import ignore_run_event, utc_now
+from wavewright.engine.stopping import CancellationToken
 from wavewright.executor.events import Event
 from wavewright.executor.journal import MemoryJournal
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.reviewer.records import Package
 from wavewright.tools.models.cassette_errors import CassetteMiss
 
-_RECORDED_BEFORE = RunId("19700101-000000-000000")
+_RECORDED_RUN = RunId("19700101-000000-000000")
 """Stands for the run whose output served the recorded one: which it was is of no matter."""
 
 _NO_ANSWERS: JsonObject = {"cassette": 1, "entries": []}
 
 
 @dataclass(frozen=True, slots=True)
-class WholeRun:
+class JobRecording:
     """A run that was recorded, or replayed."""
 
     context: RunContext
     events: tuple[Event, ...]
     halted: str | None = None
     """Why it ended before its package, where it did."""
-    misses: tuple[Miss, ...] = ()
+    misses: tuple[CallMiss, ...] = ()
     """Calls that it made and that were never recorded."""
 
     @property
@@ -67,7 +67,7 @@ class WholeRun:
 
 async def record_job(
     request: RunRequest, settings: Settings, *, approver: Approver, asker: Asker | None = None
-) -> tuple[WholeRun, Recording]:
+) -> tuple[JobRecording, Recording]:
     """Run a job with its real tools and models; return the run, and the recording of it without secrets.
 
     Nothing is written but what its tools write.
@@ -86,8 +86,8 @@ async def record_job(
             journal_url=None,
         )
         ran = await _run(request, taped, MemoryJournal(), approver=approver, asker=asker)
-        answers = _answers_in(cassette)
-    return ran, record_run(
+        answers = _read_cassette_answers(cassette)
+    return ran, recording_of_run(
         ran.events,
         redactor=redactor,
         answers=answers,
@@ -104,7 +104,7 @@ async def replay_job(
     file: Path,
     approver: Approver,
     asker: Asker | None = None,
-) -> WholeRun:
+) -> JobRecording:
     """Run a job from its recording; asks nobody and writes nothing.
 
     Args:
@@ -121,10 +121,10 @@ async def replay_job(
     """
     redactor = Redactor(known_secrets(settings, os.environ))
     tools = RecordedTools(recording.calls, redactor=redactor)
-    journal = ReplayJournal(recording.calls, _RECORDED_BEFORE)
+    journal = ReusingJournal(recording.calls, _RECORDED_RUN)
     with tempfile.TemporaryDirectory() as folder:
         cassette = Path(folder, file.name)
-        _put_answers(cassette, recording.answers)
+        _write_cassette_answers(cassette, recording.answers)
         taped = replace(
             settings,
             # Whoever replays needs neither the key nor the name of the model: the recording has it.
@@ -142,17 +142,17 @@ async def replay_job(
                 approver=approver,
                 asker=asker,
                 now=recording.now,
-                tools_through=tools.through,
+                tools_through=tools.wrap,
             )
         except CassetteMiss as miss:
             if tools.misses:  # What a model was asked then is another question because of them.
-                raise lacking(file, tools.misses) from miss
+                raise missing_calls_error(file, tools.misses) from miss
             said = miss.message.replace(f"the cassette {cassette}", f"the recording {file}")
             raise RecordingError(said, f"record the run anew into {file}") from miss
     return replace(ran, misses=tuple(tools.misses))
 
 
-def lacking(file: Path, misses: Sequence[Miss]) -> RecordingError:
+def missing_calls_error(file: Path, misses: Sequence[CallMiss]) -> RecordingError:
     """Return the error of a recording that lacks calls, to be raised."""
     told = "\n".join(f"  {line}" for miss in misses for line in str(miss).split("\n"))
     return RecordingError(
@@ -168,29 +168,29 @@ async def _run(
     approver: Approver,
     asker: Asker | None,
     now: float | None = None,
-    tools_through: ToolsThrough = as_they_are,
-) -> WholeRun:
+    tools_through: ToolWrapper = keep_tools,
+) -> JobRecording:
     async with open_services(settings) as opened:
         ports = Ports(
             journal=journal,
             settings=settings,
             services=opened.services,
-            purse=opened.purse,
+            budget_store=opened.budget_store,
             approver=approver,
             asker=asker,
             clock=utc_now if now is None else partial(dt.datetime.fromtimestamp, now, dt.UTC),
-            on_event=ignore_event,
-            stopper=Stopper(),
-            tools_through=tools_through,
-            publish=keep_back,
+            on_event=ignore_run_event,
+            cancellation=CancellationToken(),
+            wrap_tools=tools_through,
+            publish=withhold_package,
         )
         ended = await default_pipeline(ports).run(RunContext(request))
     run = ended.context.state.run
     events: Sequence[Event] = await journal.load(run) if run is not None else ()
-    return WholeRun(ended.context, tuple(events), ended.halted)
+    return JobRecording(ended.context, tuple(events), ended.halted)
 
 
-def _answers_in(cassette: Path) -> JsonObject | None:
+def _read_cassette_answers(cassette: Path) -> JsonObject | None:
     """Return what models answered; none where none was asked."""
     if not cassette.exists():
         return None
@@ -198,5 +198,5 @@ def _answers_in(cassette: Path) -> JsonObject | None:
     return answers
 
 
-def _put_answers(cassette: Path, answers: JsonObject | None) -> None:
+def _write_cassette_answers(cassette: Path, answers: JsonObject | None) -> None:
     cassette.write_text(json.dumps(answers or _NO_ANSWERS), encoding="utf-8")

@@ -5,25 +5,25 @@ place with outputs of the shapes that the tools promise. It says which branches 
 turn, and which steps fail although every tool keeps its promise. No tool is called, no model asked, no file written.
 """
 
-from wavewright.engine.rehearsal.answers import NoAnswer
-from wavewright.engine.rehearsal.rehearsing import Bounds, rehearse
+from wavewright.engine.rehearsal.answers import NoStubOutput
+from wavewright.engine.rehearsal.rehearsing import SearchBounds, simulate
 from wavewright.engine.rehearsal.report import (
-    MishapReport,
-    RehearsalReport,
+    FailureReport,
     ScenarioReport,
-    Unreached,
+    SimulationReport,
+    UnreachedBranch,
     as_json,
 )
 from wavewright.engine.rehearsal.text import as_text
 
 __all__ = [
-    "Bounds",
-    "MishapReport",
-    "NoAnswer",
-    "RehearsalReport",
+    "FailureReport",
+    "NoStubOutput",
     "ScenarioReport",
-    "Unreached",
+    "SearchBounds",
+    "SimulationReport",
+    "UnreachedBranch",
     "as_json",
     "as_text",
-    "rehearse",
+    "simulate",
 ]

@@ -12,27 +12,27 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from wavewright.engine.rehearsal.generating import CannotMake, Generator, Manner
-from wavewright.engine.rehearsal.leaves import formatted
-from wavewright.engine.rehearsal.patterns import NeedsExtra
-from wavewright.engine.rehearsal.performing import Stage
-from wavewright.engine.rehearsal.presumed import is_promised, presumed_schema
-from wavewright.engine.rehearsal.schema_parts import both
-from wavewright.engine.rehearsal.scripts import Outputs
-from wavewright.engine.rehearsal.shapes import Shape, shapes_read
+from wavewright.engine.rehearsal.generating import GenerationMode, NoValueFound, ValueGenerator
+from wavewright.engine.rehearsal.leaves import formatted_text
+from wavewright.engine.rehearsal.patterns import PatternNeedsExtra
+from wavewright.engine.rehearsal.performing import SimulatedPlan
+from wavewright.engine.rehearsal.presumed import declares_reads, presumed_schema
+from wavewright.engine.rehearsal.schema_parts import intersect_schemas
+from wavewright.engine.rehearsal.scripts import StubOutputs
+from wavewright.engine.rehearsal.shapes import ReadShape, shapes_read
 from wavewright.engine.rehearsal.vocabulary import vocabulary_of
 from wavewright.planner.graph import PlanGraph
-from wavewright.planner.inferred import schema_of
+from wavewright.planner.inferred import infer_schema
 from wavewright.planner.models import Step
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.planner.uses import value_reads
 from wavewright.planner.validators import validator_of
 
-_CALLS = 3
+_OUTPUTS_PER_STEP = 3
 """Different answers that a `for_each` step is given at first."""
 
 
-class NoAnswer(Exception):
+class NoStubOutput(Exception):
     """No output could be generated for a tool."""
 
     def __init__(self, tool: str, pattern: str | None) -> None:
@@ -43,26 +43,26 @@ class NoAnswer(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fixtures:
+class GivenOutputs:
     """Outputs that the author gave."""
 
-    by_step: Mapping[StepId, Outputs] = field(default_factory=dict[StepId, Outputs])
-    by_tool: Mapping[str, Outputs] = field(default_factory=dict[str, Outputs])
+    by_step: Mapping[StepId, StubOutputs] = field(default_factory=dict[StepId, StubOutputs])
+    by_tool: Mapping[str, StubOutputs] = field(default_factory=dict[str, StubOutputs])
 
-    def of(self, step: Step) -> Outputs | None:
+    def of(self, step: Step) -> StubOutputs | None:
         """Return what was given for a step, or for its tool."""
         return self.by_step.get(step.id) or self.by_tool.get(step.tool)
 
 
-class Answers:
+class StubOutputSource:
     """Answers for the steps of one plan."""
 
-    def __init__(self, stage: Stage, seed: int, fixtures: Fixtures) -> None:
+    def __init__(self, stage: SimulatedPlan, seed: int, fixtures: GivenOutputs) -> None:
         self._stage = stage
         self._fixtures = fixtures
         self._random = random.Random(f"answers {seed}")  # noqa: S311 - repeatable, not secret
         self._vocabulary = vocabulary_of(stage.plan, stage.now)
-        self._generator = Generator(f"outputs {seed}", self._vocabulary)
+        self._generator = ValueGenerator(f"outputs {seed}", self._vocabulary)
         self._result_steps = _result_steps(stage)
         self._shapes = shapes_read(stage.plan)
         self._schemas = {step.id: self._schema_of(step) for step in stage.plan.steps}
@@ -71,67 +71,69 @@ class Answers:
         """Whether the author gave the step's outputs."""
         return self._fixtures.of(step) is not None
 
-    def is_promised(self, step: Step) -> bool:
+    def declares_reads(self, step: Step) -> bool:
         """Whether somebody says what is read of the step's output: its tool, or the author."""
         if self.is_given(step) or step.id not in self._shapes:
             return True
-        return is_promised(self._stage.tools[step.tool].signature.output_schema, step, self._shapes[step.id])
+        return declares_reads(
+            self._stage.tools[step.tool].signature.output_schema, step, self._shapes[step.id]
+        )
 
-    def may_be(self, step: Step, output: Json) -> bool:
+    def fits(self, step: Step, output: Json) -> bool:
         """Whether a stub may give this for the step."""
         return validator_of(self._schemas[step.id]).accepts(output)
 
-    def plausible(self, step: Step, *, size: int = 2) -> Outputs:
+    def plausible(self, step: Step, *, size: int = 2) -> StubOutputs:
         """Return answers that look like a good day's; lists are of that size where they may be."""
         given = self._fixtures.of(step)
         if given is not None:
             return given
-        calls = _CALLS if step.for_each is not None else 1
-        return tuple(self._made(step, "full", size) for _ in range(calls))
+        calls = _OUTPUTS_PER_STEP if step.for_each is not None else 1
+        return tuple(self._generated(step, "full", size) for _ in range(calls))
 
-    def bare(self, step: Step) -> Outputs:
+    def minimal(self, step: Step) -> StubOutputs:
         """Return an answer that has only what it must."""
         given = self._fixtures.of(step)
-        return (min(given, key=_weight),) if given is not None else (self._made(step, "sparse", 0),)
+        return (min(given, key=_size_of),) if given is not None else (self._generated(step, "sparse", 0),)
 
-    def other(self, step: Step, outputs: Outputs, focus: frozenset[str]) -> Outputs:
+    def varied(self, step: Step, outputs: StubOutputs, focus: frozenset[str]) -> StubOutputs:
         """Return answers that differ from these, most often in what the focus names."""
         given = self._fixtures.of(step)
         if given is not None:
             start = self._random.randrange(len(given))
             return (*given[start:], *given[:start])
         if self._random.random() < 0.3:
-            return (self._made(step, "mixed", 2), *outputs[1:])
+            return (self._generated(step, "mixed", 2), *outputs[1:])
         place = self._random.randrange(len(outputs))
         varied = self._varied(step, outputs[place], focus)
         return (*outputs[:place], varied, *outputs[place + 1 :])
 
-    def of_every_age(self, step: Step, outputs: Outputs) -> Iterator[Outputs]:
+    def with_every_age(self, step: Step, outputs: StubOutputs) -> Iterator[StubOutputs]:
         """Yield these answers as they are, but for the time in the tool's freshness field: fresh, stale, to come."""
         path = self._stage.tools[step.tool].signature.freshness_field
         if path is None or self.is_given(step):
             return
         for age in self._vocabulary.ages:
             then = self._vocabulary.now - dt.timedelta(seconds=age)
-            dated = tuple(_dated(output, path.split("."), then) for output in outputs)
-            if dated != outputs and all(self.may_be(step, output) for output in dated):
+            dated = tuple(_with_time(output, path.split("."), then) for output in outputs)
+            if dated != outputs and all(self.fits(step, output) for output in dated):
                 yield dated
 
-    def other_inputs(self, inputs: JsonObject, focus: frozenset[str]) -> JsonObject:
+    def varied_inputs(self, inputs: JsonObject, focus: frozenset[str]) -> JsonObject:
         """Return inputs that differ from these and fit what the goal says of them."""
-        schema = self._stage.goal.inputs_schema or schema_of(inputs)
+        schema = self._stage.goal.inputs_schema or infer_schema(inputs)
         try:
             varied = self._generator.vary(inputs, schema, focus=focus)
-        except (CannotMake, NeedsExtra):
+        except (NoValueFound, PatternNeedsExtra):
             return inputs
         return varied if isinstance(varied, dict) else inputs
 
-    def allows(self, inputs: JsonObject) -> bool:
+    def takes_inputs(self, inputs: JsonObject) -> bool:
         """Whether the goal takes the inputs."""
         schema = self._stage.goal.inputs_schema
         return not schema or validator_of(schema).accepts(inputs)
 
-    def chance(self) -> float:
+    def random(self) -> float:
         """Return a number from 0 to 1."""
         return self._random.random()
 
@@ -141,31 +143,38 @@ class Answers:
 
     def _schema_of(self, step: Step) -> JsonSchema:
         promised = self._stage.tools[step.tool].signature.output_schema
-        return presumed_schema(promised, step, self._shapes.get(step.id, Shape()))
+        return presumed_schema(promised, step, self._shapes.get(step.id, ReadShape()))
 
-    def _made(self, step: Step, manner: Manner, size: int) -> Json:
+    def _generated(self, step: Step, manner: GenerationMode, size: int) -> Json:
         signature = self._stage.tools[step.tool].signature
         time_field = signature.freshness_field
         schema = self._schemas.get(step.id, signature.output_schema)
         wanted = self._stage.goal.output_schema if step.id in self._result_steps else None
         try:
             if wanted is not None:
-                made = self._for_result(schema, wanted, manner, time_field, size)
+                made = self._result_output(schema, wanted, manner, time_field, size)
                 if made is not None:
                     return made
             return self._generator.make(schema, manner, time_field=time_field, size=size)
-        except CannotMake as error:
-            raise NoAnswer(step.tool, None) from error
-        except NeedsExtra as error:
-            raise NoAnswer(step.tool, str(error)) from error
+        except NoValueFound as error:
+            raise NoStubOutput(step.tool, None) from error
+        except PatternNeedsExtra as error:
+            raise NoStubOutput(step.tool, str(error)) from error
 
-    def _for_result(
-        self, schema: JsonSchema, wanted: JsonSchema, manner: Manner, time_field: str | None, size: int
+    def _result_output(
+        self,
+        schema: JsonSchema,
+        wanted: JsonSchema,
+        manner: GenerationMode,
+        time_field: str | None,
+        size: int,
     ) -> Json:
         """Return a value that fits the goal's schema too; null where there is none."""
         try:
-            made = self._generator.make(both(schema, wanted), manner, time_field=time_field, size=size)
-        except CannotMake:
+            made = self._generator.make(
+                intersect_schemas(schema, wanted), manner, time_field=time_field, size=size
+            )
+        except NoValueFound:
             return None
         return made if validator_of(schema).accepts(made) else None
 
@@ -175,11 +184,11 @@ class Answers:
             return self._generator.vary(
                 output, self._schemas[step.id], time_field=signature.freshness_field, focus=focus
             )
-        except (CannotMake, NeedsExtra):
+        except (NoValueFound, PatternNeedsExtra):
             return output
 
 
-def _result_steps(stage: Stage) -> frozenset[StepId]:
+def _result_steps(stage: SimulatedPlan) -> frozenset[StepId]:
     """Return the steps whose outputs the goal's output schema is asked of; see `result_faults`."""
     plan = stage.plan
     terminal = PlanGraph.of(plan).terminal
@@ -192,18 +201,18 @@ def _result_steps(stage: Stage) -> frozenset[StepId]:
     return frozenset(asked)
 
 
-def _dated(value: Json, path: Sequence[str], then: dt.datetime) -> Json:
+def _with_time(value: Json, path: Sequence[str], then: dt.datetime) -> Json:
     """Return a value with another time where the path leads, in the form of the one that stands there."""
     if isinstance(value, list):
-        return [_dated(entry, path, then) for entry in value]
+        return [_with_time(entry, path, then) for entry in value]
     if path:
         if not isinstance(value, dict) or path[0] not in value:
             return value
-        return {**value, path[0]: _dated(value[path[0]], path[1:], then)}
+        return {**value, path[0]: _with_time(value[path[0]], path[1:], then)}
     if not isinstance(value, str):
         return value
-    return formatted("date" if len(value) == len("2026-01-01") else "date-time", then, 0)
+    return formatted_text("date" if len(value) == len("2026-01-01") else "date-time", then, 0)
 
 
-def _weight(value: Json) -> int:
+def _size_of(value: Json) -> int:
     return len(json.dumps(value))

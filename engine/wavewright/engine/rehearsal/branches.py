@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from wavewright.executor.events import GateRecord, StepFinished
 from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.embedded import bare_expression
-from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.expressions import ExpressionError, evaluate
 from wavewright.planner.goals import Goal
 from wavewright.planner.known_values import known_items
 from wavewright.planner.models import Plan, Step
@@ -23,7 +23,7 @@ from wavewright.reviewer.scope import plan_scope
 
 BranchKind: TypeAlias = Literal["step", "when", "items", "gate", "failure", "recipe"]
 
-_CALLED: frozenset[str] = frozenset({"tool", "transient", "timeout", "output", "params"})
+_FAILURES_AFTER_CALL: frozenset[str] = frozenset({"tool", "transient", "timeout", "output", "params"})
 """Kinds of errors of a step whose condition was true."""
 
 
@@ -66,7 +66,7 @@ def _branches(plan: Plan, goal: Goal) -> Iterator[Branch]:
         if step.when is not None:
             yield from (Branch("when", step.id, side) for side in ("true", "false"))
         if step.for_each is not None:
-            yield from (Branch("items", step.id, side) for side in _sizes(step, plan))
+            yield from (Branch("items", step.id, side) for side in _size_sides(step, plan))
         if step.optional:
             yield Branch("failure", step.id, "failed")
         for gate in plan.gates:
@@ -77,16 +77,16 @@ def _branches(plan: Plan, goal: Goal) -> Iterator[Branch]:
         yield Branch("recipe", recipe.gate, str(number))
 
 
-def _sizes(step: Step, plan: Plan) -> tuple[str, ...]:
+def _size_sides(step: Step, plan: Plan) -> tuple[str, ...]:
     """Return the sides of a fan-out; one only, where the list stands in the plan."""
     if isinstance(step.for_each, list):
-        return (_size(len(step.for_each)),)
+        return (_size_side(len(step.for_each)),)
     found = [read for text in step_texts(step, 0) if text.role == "for_each" for read in text.reads.values()]
     items = known_items(plan, step) if all(read == () for read in found) else None
-    return tuple(_ITEMS) if items is None else (_size(len(items)),)
+    return tuple(_ITEMS) if items is None else (_size_side(len(items)),)
 
 
-def _size(items: int) -> str:
+def _size_side(items: int) -> str:
     return str(items) if items < 2 else "n"
 
 
@@ -102,15 +102,15 @@ def _taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) -> Iterato
             continue
         if ending.status in SUCCESSES:
             yield Branch("step", step.id, "ok")
-        if step.when is not None and (side := _side(step.when, ending, state, plan, now)) is not None:
+        if step.when is not None and (side := _when_side(step.when, ending, state, plan, now)) is not None:
             yield Branch("when", step.id, side)
         if step.for_each is not None and ending.items is not None:
-            yield Branch("items", step.id, _size(ending.items[1]))
+            yield Branch("items", step.id, _size_side(ending.items[1]))
         if step.optional and ending.status == "failed":
             yield Branch("failure", step.id, "failed")
         for record in ending.gates:
-            if record.kind != "judge" and not _is_idle(record):
-                yield Branch("gate", record.gate, "red" if record.is_red else "green")
+            if record.kind != "judge" and not _had_nothing_to_check(record):
+                yield Branch("gate", record.gate, "red" if record.has_failed else "green")
     for patch in state.patches:
         reason = str(patch.get("reason"))
         for number, recipe in enumerate(goal.recipes, 1):
@@ -118,10 +118,10 @@ def _taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) -> Iterato
                 yield Branch("recipe", recipe.gate, str(number))
 
 
-def _side(when: str, ending: StepFinished, state: RunState, plan: Plan, now: dt.datetime) -> str | None:
+def _when_side(when: str, ending: StepFinished, state: RunState, plan: Plan, now: dt.datetime) -> str | None:
     if ending.status == "skipped":
         return "false"
-    is_called = ending.error is not None and ending.error.kind in _CALLED
+    is_called = ending.error is not None and ending.error.kind in _FAILURES_AFTER_CALL
     if ending.status in SUCCESSES or ending.items is not None or is_called:
         return "true"
     # An expression without a value is the condition itself, or what comes after it.
@@ -132,11 +132,11 @@ def _side(when: str, ending: StepFinished, state: RunState, plan: Plan, now: dt.
 def _holds(condition: str, scope: JsonObject, now: dt.datetime) -> bool:
     try:
         return evaluate(bare_expression(condition).expression, scope, now) is True
-    except ExpressionFault:
+    except ExpressionError:
         return False
 
 
-def _is_idle(record: GateRecord) -> bool:
+def _had_nothing_to_check(record: GateRecord) -> bool:
     """Whether there was nothing for a gate to look at."""
     return record.looked_at.startswith("no calls:")
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from wavewright.config.documents import Document, DocumentError, Fault
+from wavewright.config.documents import Document, DocumentError, DocumentFault
 from wavewright.engine.jobs import read_file
-from wavewright.engine.rehearsal.scripts import Outputs
+from wavewright.engine.rehearsal.scripts import StubOutputs
 from wavewright.planner.models import Plan
-from wavewright.planner.pointers import child
+from wavewright.planner.pointers import child_pointer
 from wavewright.planner.signatures import ToolSignature
-from wavewright.planner.suggestions import choice
+from wavewright.planner.suggestions import suggest_name
 from wavewright.planner.types import Json, StepId
 from wavewright.planner.validators import validator_of
 
 
 def read_fixtures(
     file: Path, plan: Plan, tools: Mapping[str, ToolSignature]
-) -> tuple[dict[StepId, Outputs], dict[str, Outputs]]:
+) -> tuple[dict[StepId, StubOutputs], dict[str, StubOutputs]]:
     """Return the outputs that a file gives, by step and by tool; a step's own go before its tool's.
 
     Raises:
@@ -30,7 +30,7 @@ def read_fixtures(
     """
     document = read_file(file)
     if not isinstance(document.value, dict):
-        fault = Fault(
+        fault = DocumentFault(
             "bad_value",
             "a fixture file maps steps or tools to outputs",
             document.nearest_span(""),
@@ -39,18 +39,20 @@ def read_fixtures(
         raise DocumentError(document.source, (fault,))
     tool_of = {step.id: step.tool for step in plan.steps}
     named = dict.fromkeys(tool_of.values())
-    faults: list[Fault] = []
-    by_step: dict[StepId, Outputs] = {}
-    by_tool: dict[str, Outputs] = {}
+    faults: list[DocumentFault] = []
+    by_step: dict[StepId, StubOutputs] = {}
+    by_tool: dict[str, StubOutputs] = {}
     for name, given in document.value.items():
         tool = tool_of.get(StepId(name), name)
         if tool not in named:
-            hint = choice(name, [*tool_of, *named], what="steps and tools of the plan")
-            faults.append(_fault(document, child("", name), f"there is no step and no tool {name!r}", hint))
+            hint = suggest_name(name, [*tool_of, *named], what="steps and tools of the plan")
+            faults.append(
+                _fault(document, child_pointer("", name), f"there is no step and no tool {name!r}", hint)
+            )
             continue
-        pointer = child("", name)
+        pointer = child_pointer("", name)
         outputs = _outputs(given, tools[tool], pointer)
-        faults += _misfits(document, tools[tool], outputs)
+        faults += _schema_faults(document, tools[tool], outputs)
         found = tuple(output for _, output in outputs)
         if not found:
             faults.append(_fault(document, pointer, f"{name!r} is given no output", "give one at least"))
@@ -70,19 +72,21 @@ def _outputs(given: Json, tool: ToolSignature, pointer: str) -> list[tuple[str, 
         return [(pointer, given)]
     if schema.get("type") == "array" and not any(isinstance(entry, list) for entry in given):
         return [(pointer, given)]
-    return [(child(pointer, number), entry) for number, entry in enumerate(given)]
+    return [(child_pointer(pointer, number), entry) for number, entry in enumerate(given)]
 
 
-def _misfits(document: Document, tool: ToolSignature, outputs: list[tuple[str, Json]]) -> Iterator[Fault]:
+def _schema_faults(
+    document: Document, tool: ToolSignature, outputs: list[tuple[str, Json]]
+) -> Iterator[DocumentFault]:
     if not tool.output_schema:
         return
     validator = validator_of(tool.output_schema)
     for pointer, output in outputs:
-        for misfit in validator.misfits(output, pointer):
+        for misfit in validator.violations(output, pointer):
             message = f"this output of {tool.name!r} {misfit.message}"
             hint = misfit.hint or f"give what {tool.name!r} returns: `wavewright tools` shows its result"
             yield _fault(document, misfit.pointer, message, hint)
 
 
-def _fault(document: Document, pointer: str, message: str, hint: str | None) -> Fault:
-    return Fault("bad_value", message, document.nearest_span(pointer), pointer, hint)
+def _fault(document: Document, pointer: str, message: str, hint: str | None) -> DocumentFault:
+    return DocumentFault("bad_value", message, document.nearest_span(pointer), pointer, hint)

@@ -14,50 +14,55 @@ import random
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from wavewright.engine.rehearsal.leaves import Range, formatted, number_of, number_range
+from wavewright.engine.rehearsal.leaves import NumberRange, formatted_text, nearest_number, number_range
 from wavewright.engine.rehearsal.patterns import fitting_texts
-from wavewright.engine.rehearsal.schema_parts import both, plain
-from wavewright.engine.rehearsal.vocabulary import Vocabulary
+from wavewright.engine.rehearsal.schema_parts import intersect_schemas, simplify_schema
+from wavewright.engine.rehearsal.vocabulary import PlanVocabulary
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.planner.validators import validator_of
 
-Manner: TypeAlias = Literal["full", "sparse", "mixed"]
+GenerationMode: TypeAlias = Literal["full", "sparse", "mixed"]
 
-_TRIES = 12
-_MOST_NODES = 4_000
+_MAX_TRIES = 12
+_MAX_NODES = 4_000
 """Of one value; what is made beyond is as small as its schema lets it be."""
-_DEEPEST = 12
+_MAX_DEPTH = 12
 _FULL_SIZE = 2
-_NAMED_SIZES = 0.25
+_NAMED_SIZE_PROBABILITY = 0.25
 """Share of lists that are as long as a number in one of the plan's expressions says."""
 _ABSENT: Json = {"type": "null"}
 
 
-_FRESH = 3600.0
+_FRESH_SECONDS = 3600.0
 """Seconds of age of what is plausible."""
-_FOCUSED = 0.8
+_FOCUS_PROBABILITY = 0.8
 """Share of variations that change what the search is about."""
 
 
-class CannotMake(Exception):
+class NoValueFound(Exception):
     """No value was found that the schema takes."""
 
 
-class Generator:
+class ValueGenerator:
     """Makes values, one after another."""
 
-    def __init__(self, seed: str, vocabulary: Vocabulary) -> None:
+    def __init__(self, seed: str, vocabulary: PlanVocabulary) -> None:
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._vocabulary = vocabulary
         self._root: Json = {}
         self._times: frozenset[str] = frozenset()
-        self._manner: Manner = "full"
+        self._manner: GenerationMode = "full"
         self._nodes = 0
         self._full_size = _FULL_SIZE
         self._focus: frozenset[str] = frozenset()
 
     def make(
-        self, schema: JsonSchema, manner: Manner, *, time_field: str | None = None, size: int = _FULL_SIZE
+        self,
+        schema: JsonSchema,
+        manner: GenerationMode,
+        *,
+        time_field: str | None = None,
+        size: int = _FULL_SIZE,
     ) -> Json:
         """Return a value of the schema.
 
@@ -73,13 +78,13 @@ class Generator:
         """
         validator = validator_of(schema)
         self._full_size = size
-        for number in range(_TRIES):
+        for number in range(_MAX_TRIES):
             # What a full value breaks, a mixed one may keep.
-            self._begin(schema, manner if number < _TRIES // 2 else "mixed", time_field)
+            self._begin(schema, manner if number < _MAX_TRIES // 2 else "mixed", time_field)
             value = self._value(schema, (), 0)
             if validator.accepts(value):
                 return value
-        raise CannotMake
+        raise NoValueFound
 
     def vary(
         self,
@@ -102,7 +107,7 @@ class Generator:
         """
         validator = validator_of(schema)
         self._focus = focus
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             self._begin(schema, "mixed", time_field)
             varied = self._varied(value, schema, (), 0)
             if self._random.random() < 0.4:
@@ -115,7 +120,7 @@ class Generator:
         """Return one of several, by chance."""
         return self._random.choice(options)
 
-    def _begin(self, schema: JsonSchema, manner: Manner, time_field: str | None) -> None:
+    def _begin(self, schema: JsonSchema, manner: GenerationMode, time_field: str | None) -> None:
         self._root, self._manner, self._nodes = schema, manner, 0
         self._times = frozenset({time_field} if time_field else ())
 
@@ -123,7 +128,7 @@ class Generator:
 
     def _value(self, schema: Json, path: tuple[str, ...], depth: int) -> Json:
         self._nodes += 1
-        node = plain(schema, self._root, self._alternative)
+        node = simplify_schema(schema, self._root, self._alternative)
         if "const" in node:
             return node["const"]
         if isinstance(options := node.get("enum"), list) and options:
@@ -136,7 +141,7 @@ class Generator:
             case "string":
                 return self._text(node, path)
             case "integer" | "number" as kind:
-                return number_of(node, self._number(number_range(node)), is_whole=kind == "integer")
+                return nearest_number(node, self._number(number_range(node)), is_whole=kind == "integer")
             case "boolean":
                 return self._manner == "full" if self._manner != "mixed" else self._random.random() < 0.5
             case "null":
@@ -155,7 +160,7 @@ class Generator:
 
     @property
     def _is_large(self) -> bool:
-        return self._nodes > _MOST_NODES
+        return self._nodes > _MAX_NODES
 
     def _object(self, node: JsonObject, path: tuple[str, ...], depth: int) -> Json:
         properties = _object_of(node.get("properties"))
@@ -170,14 +175,14 @@ class Generator:
         if not properties and rest is not False:
             wanted = max(wanted, {"full": 1, "sparse": 0, "mixed": self._random.randrange(3)}[self._manner])
         number = 0
-        while len(made) < wanted and rest is not False and depth < _DEEPEST:
+        while len(made) < wanted and rest is not False and depth < _MAX_DEPTH:
             number += 1
             name = self._key(number)
             made.setdefault(name, self._value(rest, (*path, name), depth + 1))
         return made
 
     def _has_optional(self, depth: int) -> bool:
-        if self._is_large or depth >= _DEEPEST:
+        if self._is_large or depth >= _MAX_DEPTH:
             return False
         return self._manner == "full" or (self._manner == "mixed" and self._random.random() < 0.6)
 
@@ -197,7 +202,7 @@ class Generator:
         for place in range(size):
             part = first[place] if place < len(first) else rest
             entry = self._value(part, path, depth + 1)
-            for _ in range(_TRIES if is_set and entry in made else 0):
+            for _ in range(_MAX_TRIES if is_set and entry in made else 0):
                 entry = self._other(part, path, depth + 1)
                 if entry not in made:
                     break
@@ -213,12 +218,12 @@ class Generator:
             self._manner = manner
 
     def _size(self, depth: int) -> int:
-        if self._manner == "sparse" or self._is_large or depth >= _DEEPEST:
+        if self._manner == "sparse" or self._is_large or depth >= _MAX_DEPTH:
             return 0
         if self._manner == "full":
             return self._full_size
         # Large lists stand near the top of an output; below they would only multiply.
-        if depth <= 1 and self._random.random() < _NAMED_SIZES:
+        if depth <= 1 and self._random.random() < _NAMED_SIZE_PROBABILITY:
             return self._random.choice(self._vocabulary.sizes)
         return self._random.randrange(4 if depth <= 1 else 3)
 
@@ -233,9 +238,9 @@ class Generator:
         if ".".join(path) in self._times and kind not in ("date", "date-time"):
             kind = self._random.choice(("date", "date-time")) if self._manner == "mixed" else "date-time"
         if isinstance(kind, str):
-            age = _FRESH if self._manner == "full" else self._random.choice(self._vocabulary.ages)
+            age = _FRESH_SECONDS if self._manner == "full" else self._random.choice(self._vocabulary.ages)
             then = self._vocabulary.now - dt.timedelta(seconds=age)
-            text = formatted(kind, then, self._random.randrange(1, 100)) or self._word(path)
+            text = formatted_text(kind, then, self._random.randrange(1, 100)) or self._word(path)
         else:
             text = self._word(path)
         if len(text) < least:
@@ -257,7 +262,7 @@ class Generator:
                 return self._random.choice(("12", "true", "2024-01-01", "ä ö", "${steps.a}", "a,b;c"))
         return f"{name} {self._random.randrange(1, 100)}"
 
-    def _number(self, allowed: Range) -> float:
+    def _number(self, allowed: NumberRange) -> float:
         least, most = allowed
         if self._manner == "sparse":
             return 0 if least <= 0 <= most else least
@@ -267,7 +272,7 @@ class Generator:
         return self._random.choice((0.0, least, most, -most, *known, self._random.uniform(least, most)))
 
     def _anything(self, path: tuple[str, ...], depth: int) -> Json:
-        if self._manner != "mixed" or depth >= _DEEPEST:
+        if self._manner != "mixed" or depth >= _MAX_DEPTH:
             return None if self._manner == "sparse" else self._word(path)
         drawn = self._random.randrange(6)
         simple: tuple[Json, ...] = (None, True, self._random.randrange(100), self._word(path))
@@ -278,9 +283,9 @@ class Generator:
     # -- varying
 
     def _varied(self, value: Json, schema: Json, path: tuple[str, ...], depth: int) -> Json:
-        node = plain(schema, self._root, lambda branches: self._branch_of(value, branches))
+        node = simplify_schema(schema, self._root, lambda branches: self._branch_of(value, branches))
         chance = self._random.random()
-        if (chance < 0.15 and depth) or depth >= _DEEPEST:
+        if (chance < 0.15 and depth) or depth >= _MAX_DEPTH:
             return self._value(schema, path, depth)
         if isinstance(value, dict) and (names := self._names(value, node)):
             return self._varied_member(value, node, self._random.choice(names), path, depth)
@@ -306,14 +311,16 @@ class Generator:
     def _names(self, value: JsonObject, node: JsonObject) -> list[str]:
         names = list(dict.fromkeys((*value, *_object_of(node.get("properties")))))
         wanted = [name for name in names if name in self._focus]
-        return wanted if wanted and self._random.random() < _FOCUSED else names
+        return wanted if wanted and self._random.random() < _FOCUS_PROBABILITY else names
 
     def _branch_of(self, value: Json, branches: Sequence[Json]) -> Json:
         """Return the alternative that a value was made of."""
         scope = self._root if isinstance(self._root, dict) else {}
         definitions: JsonObject = {name: scope[name] for name in ("$defs", "definitions") if name in scope}
         for branch in branches:
-            if isinstance(branch, dict) and validator_of(both(definitions, branch)).accepts(value):
+            if isinstance(branch, dict) and validator_of(intersect_schemas(definitions, branch)).accepts(
+                value
+            ):
                 return branch
         return branches[0]
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from wavewright.planner.types import Json, JsonObject
 
 
-class Range(NamedTuple):
+class NumberRange(NamedTuple):
     """Where a number is looked for."""
 
     least: float
     most: float
 
 
-def formatted(kind: str, then: dt.datetime, number: int) -> str | None:
+def formatted_text(kind: str, then: dt.datetime, number: int) -> str | None:
     """Return a text of one of JSON Schema's formats, of that time or with that number; none for another format."""
     match kind:
         case "date":
@@ -46,8 +46,10 @@ _FORMATS = {
 }
 
 
-_MADE = "|".join(r"\d+".join(map(re.escape, re.split("{.*?}", pattern))) for pattern in _FORMATS.values())
-_FORMATTED = re.compile(rf"\d{{4}}-\d\d-\d\d.*|\d\d:\d\d:\d\d.*|{_MADE}")
+_GENERATED_PATTERN = "|".join(
+    r"\d+".join(map(re.escape, re.split("{.*?}", pattern))) for pattern in _FORMATS.values()
+)
+_FORMATTED = re.compile(rf"\d{{4}}-\d\d-\d\d.*|\d\d:\d\d:\d\d.*|{_GENERATED_PATTERN}")
 
 
 def is_formatted(text: str) -> bool:
@@ -55,14 +57,14 @@ def is_formatted(text: str) -> bool:
     return _FORMATTED.fullmatch(text) is not None
 
 
-def number_range(node: JsonObject) -> Range:
+def number_range(node: JsonObject) -> NumberRange:
     """Return where a number of the schema is looked for: within its bounds, or a hundred wide."""
     low, high = _low(node), _high(node)
     least = low if low is not None else (high - 100 if high is not None else 0.0)
-    return Range(least, high if high is not None else max(least, 0.0) + 100)
+    return NumberRange(least, high if high is not None else max(least, 0.0) + 100)
 
 
-def number_of(node: JsonObject, drawn: float, *, is_whole: bool) -> Json:
+def nearest_number(node: JsonObject, drawn: float, *, is_whole: bool) -> Json:
     """Return the number nearest to the one drawn that the schema's bounds and steps let pass."""
     low, high = _low(node), _high(node)
     step = node.get("multipleOf")

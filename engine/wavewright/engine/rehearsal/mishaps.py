@@ -14,20 +14,20 @@ from typing import NamedTuple
 from wavewright.engine.rehearsal.concerns import embedded_expressions
 from wavewright.engine.rehearsal.leaves import is_formatted
 from wavewright.executor.state import RunState
-from wavewright.planner.expressions import ExpressionFault, evaluate
+from wavewright.planner.expressions import ExpressionError, evaluate
 from wavewright.planner.models import Plan
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.planner.uses import condition_reads
 from wavewright.reviewer.scope import plan_scope
 
 _KINDS = frozenset({"expression", "params", "items", "output"})
-_MOST_TRIES = 250
-_LONGEST_CAUSE = 120
-_FEW = 6
+_MAX_SHRINKS = 250
+_MAX_CAUSE_LENGTH = 120
+_SHORT_LIST = 6
 """Entries of a list that are looked at one by one."""
 
 
-class MishapKey(NamedTuple):
+class FailureKey(NamedTuple):
     """Which mishap it is: where it happened, and how."""
 
     step: StepId
@@ -39,17 +39,17 @@ class MishapKey(NamedTuple):
     """What was said of it, without the values found."""
 
 
-def mishaps_of(
+def failures_of(
     state: RunState, failing: Collection[StepId], plan: Plan, now: dt.datetime
-) -> dict[MishapKey, str]:
+) -> dict[FailureKey, str]:
     """Return what went wrong in a run in which the steps `failing` were made to fail, with what was said of it."""
     return {
-        MishapKey(step, kind, gate, _cause(message)): message
-        for step, kind, gate, message in _mishaps(state, failing, plan, now)
+        FailureKey(step, kind, gate, _cause(message)): message
+        for step, kind, gate, message in _failures(state, failing, plan, now)
     }
 
 
-def _mishaps(
+def _failures(
     state: RunState, failing: Collection[StepId], plan: Plan, now: dt.datetime
 ) -> Iterator[tuple[StepId, str, str, str]]:
     for step, ending in sorted(state.steps.items()):
@@ -64,23 +64,23 @@ def _mishaps(
             variables = plan_scope(plan, state) if variables is None else variables
             try:
                 evaluate(expression, variables, now)
-            except ExpressionFault as fault:
+            except ExpressionError as fault:
                 yield StepId(""), "result", "", fault.message
 
 
-_FOUND = re.compile(r"'[^']*'|\"[^\"]*\"|-?\d[\d.]*")
+_FOUND_VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|-?\d[\d.]*")
 
 
 def _cause(message: str) -> str:
     """Return what was said without the values found: those in quotes, and what there is in place of a field."""
-    return _FOUND.sub("…", message.partition("; it ")[0])[:_LONGEST_CAUSE]
+    return _FOUND_VALUE.sub("…", message.partition("; it ")[0])[:_MAX_CAUSE_LENGTH]
 
 
-StillHappens = Callable[[Json], Awaitable[bool]]
+StillFails = Callable[[Json], Awaitable[bool]]
 """Whether a value, in the place of another, shows the same."""
 
 
-async def shrink(value: Json, still_happens: StillHappens) -> Json:
+async def shrink(value: Json, still_happens: StillFails) -> Json:
     """Return the smallest value, as far as some tries find it, of which the question is still true.
 
     Lists lose entries, objects lose members, texts and numbers become plain. Whether a value is allowed at all is
@@ -89,7 +89,7 @@ async def shrink(value: Json, still_happens: StillHappens) -> Json:
     tries = 0
     while True:
         for smaller in _smaller(value):
-            if tries >= _MOST_TRIES:
+            if tries >= _MAX_SHRINKS:
                 return value
             tries += 1
             if await still_happens(smaller):
@@ -130,10 +130,10 @@ def _smaller_objects(value: JsonObject) -> Iterator[Json]:
 def _smaller_lists(value: list[Json]) -> Iterator[Json]:
     if value:
         yield []
-    if len(value) > _FEW:
+    if len(value) > _SHORT_LIST:
         yield value[: len(value) // 2]
         yield value[len(value) // 2 :]
-    for place in range(min(len(value), _FEW)):
+    for place in range(min(len(value), _SHORT_LIST)):
         yield [*value[:place], *value[place + 1 :]]
-    for place in range(min(len(value), _FEW)):
+    for place in range(min(len(value), _SHORT_LIST)):
         yield from ([*value[:place], smaller, *value[place + 1 :]] for smaller in _smaller(value[place]))

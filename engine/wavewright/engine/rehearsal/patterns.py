@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable
 from functools import lru_cache
 
-_COMMON = (
+_COMMON_TEXTS = (
     "a", "b", "A", "B", "1", "2", "10", "0.5", "a1", "A1", "ab", "AB", "abc", "ABC", "ALFA", "a-1", "a_1", "a.b",
     "24h", "1.0", "1.0.0", "#a", "a/b", "a@b.example", "https://example.org/a", "2024-01-01", "0123456789abcdef",
     "00000000-0000-4000-8000-000000000001",
@@ -20,10 +20,10 @@ _COMMON = (
     "7d", "2.0.0", "#b", "b/a", "b@a.example", "https://example.org/b", "2024-01-02", "fedcba9876543210",
     "00000000-0000-4000-8000-000000000002",
 )  # fmt: skip
-_WANTED = 6
+_EXAMPLE_COUNT = 6
 
 
-class NeedsExtra(Exception):
+class PatternNeedsExtra(Exception):
     """A pattern for which nothing here has a text, and Hypothesis is not installed."""
 
 
@@ -51,24 +51,24 @@ def texts_of(pattern: str) -> tuple[str, ...]:
         compiled = re.compile(pattern)
     except re.error:
         return ()
-    found = tuple(text for text in _COMMON if compiled.search(text))
-    return found or _made(compiled)
+    found = tuple(text for text in _COMMON_TEXTS if compiled.search(text))
+    return found or _generated_texts(compiled)
 
 
-def _made(compiled: re.Pattern[str]) -> tuple[str, ...]:
+def _generated_texts(compiled: re.Pattern[str]) -> tuple[str, ...]:
     try:
         import hypothesis
         from hypothesis import strategies
         from hypothesis.configuration import set_hypothesis_home_dir
         from hypothesis.errors import HypothesisException
     except ModuleNotFoundError as error:
-        raise NeedsExtra(compiled.pattern) from error
+        raise PatternNeedsExtra(compiled.pattern) from error
     found: dict[str, None] = {}
     check = hypothesis.HealthCheck
 
     @hypothesis.seed(0)
     @hypothesis.settings(
-        max_examples=_WANTED,
+        max_examples=_EXAMPLE_COUNT,
         database=None,
         deadline=None,
         phases=[hypothesis.Phase.generate],

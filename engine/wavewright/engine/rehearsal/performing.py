@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wavewright.config.settings import Settings
-from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest, keep_back
+from wavewright.engine.context import ApprovalRequest, RunContext, RunRequest, withhold_package
 from wavewright.engine.jobs import PlanDraft
 from wavewright.engine.recording import draft_note
-from wavewright.engine.rehearsal.scripts import Script, stubs_of
+from wavewright.engine.rehearsal.scripts import Scenario, stub_tools
 from wavewright.engine.session import run_request
 from wavewright.executor.events import RunStarted
 from wavewright.executor.execution import execute
@@ -31,18 +31,18 @@ from wavewright.planner.types import JsonObject, RunId
 from wavewright.reviewer.gates import make_verifier
 from wavewright.tools.calls import Tool
 
-_RUN = RunId("rehearsal")
+_RUN_ID = RunId("rehearsal")
 
 
 @dataclass(frozen=True, slots=True)
-class Performance:
+class SimulatedRun:
     """What came of a run of the whole pipeline."""
 
     context: RunContext
     approvals: tuple[ApprovalRequest, ...]
 
 
-class _SaysYes:
+class _AutoApprover:
     """Approves of everything, and remembers what it was asked."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class _SaysYes:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class SimulatedPlan:
     """What is rehearsed, and on what."""
 
     goal: Goal
@@ -71,7 +71,7 @@ class Stage:
         """What is known of the tools."""
         return {name: tool.signature for name, tool in self.tools.items()}
 
-    def with_inputs(self, inputs: JsonObject | None) -> Stage | None:
+    def with_inputs(self, inputs: JsonObject | None) -> SimulatedPlan | None:
         """Return the stage of a job with other inputs; none where the plan is not sound for them."""
         if inputs is None:
             return self
@@ -82,13 +82,13 @@ class Stage:
         return replace(self, goal=goal, plan=plan)
 
 
-async def make_trial(stage: Stage, script: Script) -> RunState:
+async def run_steps(stage: SimulatedPlan, script: Scenario) -> RunState:
     """Return how the steps of the stage's plan end."""
     goal, plan = stage.goal, stage.plan
     return await execute(
         plan,
-        stubs_of(script)(stage.tools),
-        run=_RUN,
+        stub_tools(script)(stage.tools),
+        run=_RUN_ID,
         now=stage.now,
         verify=make_verifier(plan, stage.signatures, goal, stage.now),
         schedule=goal.schedule,
@@ -97,29 +97,29 @@ async def make_trial(stage: Stage, script: Script) -> RunState:
     )
 
 
-async def perform(stage: Stage, script: Script) -> Performance | None:
+async def run_scenario(stage: SimulatedPlan, script: Scenario) -> SimulatedRun | None:
     """Return what comes of a run; none where its plan is refused."""
-    journal, approver = MemoryJournal(), _SaysYes()
+    journal, approver = MemoryJournal(), _AutoApprover()
     at = stage.now.timestamp()
     started = RunStarted(
-        run=_RUN,
+        run=_RUN_ID,
         at=at,
         job=stage.goal.job,
         goal=stage.goal.model_dump(mode="json", by_alias=True),
         now=at,
     )
     # As a run that was stopped before its plan was accepted: so goal and instant are this rehearsal's own.
-    await journal.append(_RUN, (started, draft_note(stage.draft, at)))
-    await journal.close_run(_RUN)
+    await journal.append(_RUN_ID, (started, draft_note(stage.draft, at)))
+    await journal.close_run(_RUN_ID)
     try:
         done = await run_request(
-            RunRequest(run=_RUN),
+            RunRequest(run=_RUN_ID),
             settings=stage.settings,
             journal=journal,
             approver=approver,
-            tools_through=stubs_of(script),
-            publish=keep_back,
+            tools_through=stub_tools(script),
+            publish=withhold_package,
         )
     except PlanError:
         return None
-    return Performance(done.context, tuple(approver.asked))
+    return SimulatedRun(done.context, tuple(approver.asked))

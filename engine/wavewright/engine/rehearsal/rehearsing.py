@@ -10,25 +10,25 @@ from dataclasses import replace
 from pathlib import Path
 
 from wavewright.config.settings import Settings
-from wavewright.engine.job_faults import no_plan
-from wavewright.engine.jobs import Order
+from wavewright.engine.job_faults import no_plan_error
+from wavewright.engine.jobs import ResolvedJob
 from wavewright.engine.obstacles import find_obstacles
-from wavewright.engine.rehearsal.answers import Answers, Fixtures
+from wavewright.engine.rehearsal.answers import GivenOutputs, StubOutputSource
 from wavewright.engine.rehearsal.branches import Branch, branches_of, branches_taken
-from wavewright.engine.rehearsal.concerns import reads_of
+from wavewright.engine.rehearsal.concerns import inputs_of_step
 from wavewright.engine.rehearsal.fixtures import read_fixtures
-from wavewright.engine.rehearsal.mishaps import MishapKey, mishaps_of, shrink
-from wavewright.engine.rehearsal.performing import Performance, Stage, perform
+from wavewright.engine.rehearsal.mishaps import FailureKey, failures_of, shrink
+from wavewright.engine.rehearsal.performing import SimulatedPlan, SimulatedRun, run_scenario
 from wavewright.engine.rehearsal.report import (
-    MishapReport,
-    RehearsalReport,
+    FailureReport,
     ScenarioReport,
-    Unreached,
+    SimulationReport,
+    UnreachedBranch,
 )
-from wavewright.engine.rehearsal.scripts import Outputs, Script
-from wavewright.engine.rehearsal.searching import Bounds, Search
-from wavewright.engine.rehearsal.waiting import JumpingLoop
-from wavewright.engine.toolbox import gather_tools
+from wavewright.engine.rehearsal.scripts import Scenario, StubOutputs
+from wavewright.engine.rehearsal.searching import ScenarioSearch, SearchBounds
+from wavewright.engine.rehearsal.waiting import VirtualTimeLoop
+from wavewright.engine.toolbox import tools_of_goal
 from wavewright.planner.binding import bind_plan
 from wavewright.planner.check_readiness import check_readiness
 from wavewright.planner.checker import check
@@ -38,22 +38,22 @@ from wavewright.planner.models import Plan, Step
 from wavewright.planner.types import Json, StepId
 from wavewright.planner.uses import value_reads
 
-__all__ = ["Bounds", "rehearse"]
+__all__ = ["SearchBounds", "simulate"]
 
-_START = "everything is well"
-_MOST_MISHAPS = 12
-_MOST_AT_ONE_STEP = 3
+_HAPPY_PATH = "everything is well"
+_MAX_FAILURES = 12
+_MAX_FAILURES_PER_STEP = 3
 
 
-def rehearse(
-    order: Order,
+def simulate(
+    order: ResolvedJob,
     settings: Settings,
     *,
     seed: int = 0,
     fixtures: Path | None = None,
     now: dt.datetime | None = None,
-    bounds: Bounds | None = None,
-) -> RehearsalReport:
+    bounds: SearchBounds | None = None,
+) -> SimulationReport:
     """Return what comes of running the order over stubs; no tool is called, no model asked, no file written.
 
     Args:
@@ -69,49 +69,51 @@ def rehearse(
         DocumentError: the fixtures are faulty.
         NoAnswer: no output can be made for a tool.
     """
-    stage = _stage(order, settings, now)
-    given = Fixtures()
+    stage = _simulated_plan(order, settings, now)
+    given = GivenOutputs()
     if fixtures is not None:
-        given = Fixtures(*read_fixtures(fixtures, stage.plan, stage.signatures))
-    answers = Answers(stage, seed, given)
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        return runner.run(_Rehearsal(stage, answers, seed, bounds or Bounds()).run())
+        given = GivenOutputs(*read_fixtures(fixtures, stage.plan, stage.signatures))
+    answers = StubOutputSource(stage, seed, given)
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(_Simulation(stage, answers, seed, bounds or SearchBounds()).run())
 
 
-def _stage(order: Order, settings: Settings, now: dt.datetime | None) -> Stage:
+def _simulated_plan(order: ResolvedJob, settings: Settings, now: dt.datetime | None) -> SimulatedPlan:
     goal, draft = order.goal, order.draft
     if draft is None:
-        raise no_plan(goal, order.source)
+        raise no_plan_error(goal, order.source)
     # Without a model, for a rehearsal asks nobody; the schedule is the order's.
     unmodelled = replace(settings, model=None, schedule=None)
-    tools = gather_tools(goal, unmodelled)
+    tools = tools_of_goal(goal, unmodelled)
     plan = bind_plan(draft.plan, goal, tools.signatures)
-    unready = check_readiness(plan, find_obstacles(plan, gather_tools(goal, settings).signatures, settings))
+    unready = check_readiness(plan, find_obstacles(plan, tools_of_goal(goal, settings).signatures, settings))
     found = draft.origin.place([*check(plan, goal, tools.signatures), *unready])
     if any(diagnostic.severity == "error" for diagnostic in found):
         raise PlanError(found, draft.origin.document.source)
     today = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return Stage(goal, draft, plan, tools, unmodelled, goal.as_of or now or today)
+    return SimulatedPlan(goal, draft, plan, tools, unmodelled, goal.as_of or now or today)
 
 
-class _Rehearsal:
+class _Simulation:
     """One rehearsal, from the first trial to the report."""
 
-    def __init__(self, stage: Stage, answers: Answers, seed: int, bounds: Bounds) -> None:
+    def __init__(
+        self, stage: SimulatedPlan, answers: StubOutputSource, seed: int, bounds: SearchBounds
+    ) -> None:
         self._stage = stage
         self._answers = answers
         self._seed = seed
-        self._search = Search(stage, answers, bounds)
+        self._search = ScenarioSearch(stage, answers, bounds)
         self._taken: set[Branch] = set()
         self._scenarios: list[ScenarioReport] = []
         self._approvals: dict[str, None] = {}
         self._last: dict[StepId, str] = {}
         """Why a step did not end well, when it last did not."""
 
-    async def run(self) -> RehearsalReport:
+    async def run(self) -> SimulationReport:
         """Return the report."""
-        start = await self._search.find_start()
-        await self._perform(_START, start)
+        start = await self._search.find_happy_path()
+        await self._run_scenario(_HAPPY_PATH, start)
         every = branches_of(self._stage.plan, self._stage.goal)
         for branch in every:
             if branch.kind == "recipe" or (branch in self._taken and not self._has_recipe(branch)):
@@ -119,13 +121,15 @@ class _Rehearsal:
             if self._search.is_over():
                 break
             # A recipe that sets what another red gate's recipe sets as well is not seen to help.
-            script = await self._search.look_for(branch, start, thorough=self._has_recipe(branch))
+            script = await self._search.find_scenario(branch, start, thorough=self._has_recipe(branch))
             if script is not None:
-                await self._perform(str(branch), script)
+                await self._run_scenario(str(branch), script)
                 if self._has_recipe(branch) and script.inputs is None:
-                    await self._perform(f"{branch} and stays red", replace(script, again=script.outputs))
+                    await self._run_scenario(
+                        f"{branch} and stays red", replace(script, recovery_outputs=script.outputs)
+                    )
         await self._search.explore(start)
-        mishaps = [await self._report_mishap(key, script, start) for key, script in self._sorted_mishaps()]
+        mishaps = [await self._report_failure(key, script, start) for key, script in self._sorted_failures()]
         return self._report(every, tuple(mishaps))
 
     # -- scenarios
@@ -138,9 +142,9 @@ class _Rehearsal:
             for recipe in self._stage.goal.recipes
         )
 
-    async def _perform(self, name: str, script: Script) -> None:
-        stage = self._search.stage_of(script)
-        done = None if stage is None else await perform(stage, script)
+    async def _run_scenario(self, name: str, script: Scenario) -> None:
+        stage = self._search.plan_for(script)
+        done = None if stage is None else await run_scenario(stage, script)
         if stage is None or done is None:
             changed = _changed(self._stage.plan, script)
             self._scenarios.append(ScenarioReport(name, "refused", inputs=script.inputs, changed=changed))
@@ -148,13 +152,13 @@ class _Rehearsal:
         state = done.context.state
         self._taken |= branches_taken(state, stage.plan, stage.goal, stage.now)
         if script.inputs is None:
-            for mishap in mishaps_of(state, script.failing, stage.plan, stage.now):
+            for mishap in failures_of(state, script.failing, stage.plan, stage.now):
                 self._search.mishaps.setdefault(mishap, script)
         self._approvals |= dict.fromkeys(need for asked in done.approvals for need in asked.needs)
         self._note_reasons(done)
         self._scenarios.append(_scenario(name, done, script, self._stage.plan))
 
-    def _note_reasons(self, done: Performance) -> None:
+    def _note_reasons(self, done: SimulatedRun) -> None:
         for step, ending in done.context.state.steps.items():
             if ending.error is not None:
                 self._last[step] = ending.error.message
@@ -164,23 +168,23 @@ class _Rehearsal:
 
     # -- mishaps
 
-    def _sorted_mishaps(self) -> list[tuple[MishapKey, Script]]:
+    def _sorted_failures(self) -> list[tuple[FailureKey, Scenario]]:
         # Steps that a recovery adds are not the plan's; the result, which has no step, comes last.
         place = {step.id: number for number, step in enumerate(self._stage.plan.steps)}
         place[StepId("")] = len(place)
         found = [(key, script) for key, script in self._search.mishaps.items() if key.step in place]
         ordered = sorted(found, key=lambda one: (place[one[0].step], one[0]))
         counted: Counter[StepId] = Counter()
-        kept: list[tuple[MishapKey, Script]] = []
+        kept: list[tuple[FailureKey, Scenario]] = []
         for key, script in ordered:
             counted[key.step] += 1
             sources = [self._stage.plan.step(name) for name in self._sources(key, self._stage.plan)]
-            most = _MOST_AT_ONE_STEP if all(map(self._answers.is_promised, sources)) else 1
+            most = _MAX_FAILURES_PER_STEP if all(map(self._answers.declares_reads, sources)) else 1
             if counted[key.step] <= most:
                 kept.append((key, script))
-        return kept[:_MOST_MISHAPS]
+        return kept[:_MAX_FAILURES]
 
-    async def _report_mishap(self, key: MishapKey, script: Script, start: Script) -> MishapReport:
+    async def _report_failure(self, key: FailureKey, script: Scenario, start: Scenario) -> FailureReport:
         plan = self._stage.plan
         sources = self._sources(key, plan)
         guilty: list[StepId] = []
@@ -193,40 +197,40 @@ class _Rehearsal:
                 guilty.append(source)
         shown: dict[StepId, Json] = {}
         for source in guilty or sources:
-            script = await self._shrunk(key, script, plan.step(source))
+            script = await self._with_smallest_outputs(key, script, plan.step(source))
             shown[source] = _shown(plan.step(source), script.outputs[source])
-        state = await self._search.trial(script)
+        state = await self._search.try_scenario(script)
         assert state is not None
-        message = mishaps_of(state, script.failing, plan, self._stage.now)[key]
-        await self._perform(_mishap_name(key), script)
+        message = failures_of(state, script.failing, plan, self._stage.now)[key]
+        await self._run_scenario(_failure_name(key), script)
         open_ended = [
-            plan.step(name).tool for name in shown if not self._answers.is_promised(plan.step(name))
+            plan.step(name).tool for name in shown if not self._answers.declares_reads(plan.step(name))
         ]
         why_not = ""
         if open_ended:
             why_not = f"{', '.join(dict.fromkeys(open_ended))} does not promise what is read here"
         elif key.gate:
             why_not = "a gate that cannot be asked is red"
-        return MishapReport(key.step, key.kind, key.gate, message, shown, not why_not, why_not)
+        return FailureReport(key.step, key.kind, key.gate, message, shown, not why_not, why_not)
 
-    def _sources(self, key: MishapKey, plan: Plan) -> tuple[StepId, ...]:
+    def _sources(self, key: FailureKey, plan: Plan) -> tuple[StepId, ...]:
         """Return the steps whose outputs can bring a mishap about."""
         if key.kind == "result":
             return tuple(value_reads(plan.result))
-        read = reads_of(plan.step(key.step), plan).steps
+        read = inputs_of_step(plan.step(key.step), plan).steps
         return tuple(dict.fromkeys((key.step, *read))) if key.gate else read
 
-    async def _happens(self, key: MishapKey, script: Script) -> bool:
-        state = await self._search.trial(script)
+    async def _happens(self, key: FailureKey, script: Scenario) -> bool:
+        state = await self._search.try_scenario(script)
         plan, now = self._stage.plan, self._stage.now
-        return state is not None and key in mishaps_of(state, script.failing, plan, now)
+        return state is not None and key in failures_of(state, script.failing, plan, now)
 
-    async def _shrunk(self, key: MishapKey, script: Script, step: Step) -> Script:
+    async def _with_smallest_outputs(self, key: FailureKey, script: Scenario, step: Step) -> Scenario:
         """Return the script with the smallest outputs of one step that still cause the mishap."""
         if self._answers.is_given(step):
             return script
 
-        async def causes(outputs: Outputs) -> bool:
+        async def causes(outputs: StubOutputs) -> bool:
             return await self._happens(key, script.with_outputs(step.id, outputs))
 
         outputs = script.outputs[step.id]
@@ -237,18 +241,18 @@ class _Rehearsal:
         if len(outputs) == 1:
 
             async def still_happens(smaller: Json) -> bool:
-                return self._answers.may_be(step, smaller) and await causes((smaller,))
+                return self._answers.fits(step, smaller) and await causes((smaller,))
 
             outputs = (await shrink(outputs[0], still_happens),)
         return script.with_outputs(step.id, outputs)
 
     # -- the report
 
-    def _report(self, every: Collection[Branch], mishaps: tuple[MishapReport, ...]) -> RehearsalReport:
+    def _report(self, every: Collection[Branch], mishaps: tuple[FailureReport, ...]) -> SimulationReport:
         stage = self._stage
         plan = stage.plan
         missed = [branch for branch in every if branch not in self._taken]
-        return RehearsalReport(
+        return SimulationReport(
             job=stage.goal.job,
             plan_hash=plan_hash(plan),
             seed=self._seed,
@@ -259,17 +263,17 @@ class _Rehearsal:
             branches=len(every),
             reached=len(every) - len(missed),
             unreached=tuple(self._unreached(branch) for branch in missed if branch.kind != "gate"),
-            never_red=tuple(_gates(missed, "red")),
-            never_green=tuple(_gates(missed, "green")),
-            unasked=tuple(gate.id for gate in plan.gates if gate.judge is not None),
-            mishaps=mishaps,
+            always_passed=tuple(_missed_gates(missed, "red")),
+            always_failed=tuple(_missed_gates(missed, "green")),
+            unevaluated=tuple(gate.id for gate in plan.gates if gate.judge is not None),
+            failures=mishaps,
             approvals=tuple(self._approvals),
             effects=tuple(self._effects()),
             fixtures=tuple(step.id for step in plan.steps if self._answers.is_given(step)),
-            unpromised=tuple(step.id for step in plan.steps if not self._answers.is_promised(step)),
+            without_schema=tuple(step.id for step in plan.steps if not self._answers.declares_reads(step)),
         )
 
-    def _unreached(self, branch: Branch) -> Unreached:
+    def _unreached(self, branch: Branch) -> UnreachedBranch:
         why, is_fault = "", False
         if branch.kind == "step":
             step = self._stage.plan.step(branch.name)
@@ -282,7 +286,7 @@ class _Rehearsal:
             branch.name in (gate.id, gate.id.partition("__")[0]) for gate in self._stage.plan.gates
         ):
             why = "the plan has no such gate"
-        return Unreached(branch.kind, branch.name, branch.side, str(branch), is_fault, why)
+        return UnreachedBranch(branch.kind, branch.name, branch.side, str(branch), is_fault, why)
 
     def _effects(self) -> Iterator[tuple[StepId, str, str]]:
         for step in self._stage.plan.steps:
@@ -291,22 +295,22 @@ class _Rehearsal:
                 yield step.id, step.tool, ", ".join(effects)
 
 
-def _mishap_name(key: MishapKey) -> str:
+def _failure_name(key: FailureKey) -> str:
     if key.gate:
         return f"gate {key.gate} cannot be asked"
     return f"{f'step {key.step} fails' if key.step else 'the result cannot be made'} over valid outputs"
 
 
-def _gates(missed: Collection[Branch], side: str) -> Iterator[str]:
+def _missed_gates(missed: Collection[Branch], side: str) -> Iterator[str]:
     """Yield the gates that were seen on the other side only, or never; those that nobody asked are red nowhere."""
     yield from (branch.name for branch in missed if branch.kind == "gate" and branch.side == side)
 
 
-def _shown(step: Step, outputs: Outputs) -> Json:
+def _shown(step: Step, outputs: StubOutputs) -> Json:
     return outputs[0] if step.for_each is None or len(outputs) == 1 else [*outputs]
 
 
-def _changed(plan: Plan, script: Script) -> tuple[str, ...]:
+def _changed(plan: Plan, script: Scenario) -> tuple[str, ...]:
     """Return the names of the inputs that a script has and the plan has not."""
     if script.inputs is None:
         return ()
@@ -318,18 +322,18 @@ def _changed(plan: Plan, script: Script) -> tuple[str, ...]:
     )
 
 
-def _scenario(name: str, done: Performance, script: Script, plan: Plan) -> ScenarioReport:
+def _scenario(name: str, done: SimulatedRun, script: Scenario, plan: Plan) -> ScenarioReport:
     context = done.context
     state, review, package = context.state, context.review, context.package
     steps = {step: ending.status for step, ending in sorted(state.steps.items())}
-    red = {record.gate: None for record in state.gates if record.is_red and record.kind != "judge"}
+    red = {record.gate: None for record in state.gates if record.has_failed and record.kind != "judge"}
     return ScenarioReport(
         name=name,
         verdict=package.status if package is not None else "failed",
         confidence=None if review is None else round(review.confidence, 2),
         rounds=state.round,
         steps={**steps},
-        red=tuple(red),
+        failed_gates=tuple(red),
         inputs=script.inputs,
         changed=_changed(plan, script),
         reason="" if review is None else review.summary,

@@ -26,7 +26,7 @@ class ScenarioReport:
     """Recovery patches that were applied."""
     steps: Mapping[StepId, str] = field(default_factory=dict[StepId, str])
     """How each step ended."""
-    red: tuple[str, ...] = ()
+    failed_gates: tuple[str, ...] = ()
     """Gates that were red."""
     inputs: JsonObject | None = None
     """Where they are not the job's."""
@@ -36,7 +36,7 @@ class ScenarioReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreached:
+class UnreachedBranch:
     """A branch that no try took."""
 
     kind: str
@@ -48,7 +48,7 @@ class Unreached:
 
 
 @dataclass(frozen=True, slots=True)
-class MishapReport:
+class FailureReport:
     """What went wrong over valid outputs, with the smallest ones that show it."""
 
     step: StepId
@@ -64,7 +64,7 @@ class MishapReport:
 
 
 @dataclass(frozen=True, slots=True)
-class RehearsalReport:
+class SimulationReport:
     """All that a rehearsal found; the same seed, plan and day give the same."""
 
     job: str
@@ -77,27 +77,27 @@ class RehearsalReport:
     scenarios: tuple[ScenarioReport, ...]
     branches: int
     reached: int
-    unreached: tuple[Unreached, ...]
+    unreached: tuple[UnreachedBranch, ...]
     """Without sides of gates."""
-    never_red: tuple[str, ...]
-    never_green: tuple[str, ...]
-    unasked: tuple[str, ...]
+    always_passed: tuple[str, ...]
+    always_failed: tuple[str, ...]
+    unevaluated: tuple[str, ...]
     """Judge gates: nobody answers them without a model."""
-    mishaps: tuple[MishapReport, ...]
+    failures: tuple[FailureReport, ...]
     approvals: tuple[str, ...]
     """What a run would ask approval for; a rehearsal answers yes."""
     effects: tuple[tuple[StepId, str, str], ...]
     """Steps whose tools write or send: step, tool, effects."""
     fixtures: tuple[StepId, ...]
     """Steps whose outputs the author gave."""
-    unpromised: tuple[StepId, ...]
+    without_schema: tuple[StepId, ...]
     """Steps whose tools do not promise what the plan reads of their outputs: it was made up."""
 
     @property
     def faults(self) -> int:
         """How many findings are faults of the plan."""
         missing = sum(1 for found in self.unreached if found.is_fault)
-        return missing + sum(1 for found in self.mishaps if found.is_fault)
+        return missing + sum(1 for found in self.failures if found.is_fault)
 
     @property
     def achieved(self) -> int:
@@ -105,7 +105,7 @@ class RehearsalReport:
         return sum(1 for scenario in self.scenarios if scenario.verdict == "achieved")
 
 
-def as_json(report: RehearsalReport) -> JsonObject:
+def as_json(report: SimulationReport) -> JsonObject:
     """Return the report as JSON."""
     return {
         "format": "wavewright/rehearsal/1",
@@ -116,22 +116,22 @@ def as_json(report: RehearsalReport) -> JsonObject:
         "tries": report.tries,
         "stopped": report.stopped,
         "faults": report.faults,
-        "scenarios": [_scenario(scenario) for scenario in report.scenarios],
+        "scenarios": [_scenario_json(scenario) for scenario in report.scenarios],
         "branches": report.branches,
         "reached": report.reached,
-        "unreached": [_unreached(found) for found in report.unreached],
-        "never_red": [*report.never_red],
-        "never_green": [*report.never_green],
-        "unasked": [*report.unasked],
-        "mishaps": [_mishap(found) for found in report.mishaps],
+        "unreached": [_unreached_json(found) for found in report.unreached],
+        "never_red": [*report.always_passed],
+        "never_green": [*report.always_failed],
+        "unasked": [*report.unevaluated],
+        "mishaps": [_failure_json(found) for found in report.failures],
         "approvals": [*report.approvals],
-        "effects": [_effect(*effect) for effect in report.effects],
+        "effects": [_effect_json(*effect) for effect in report.effects],
         "fixtures": [*report.fixtures],
-        "unpromised": [*report.unpromised],
+        "unpromised": [*report.without_schema],
     }
 
 
-def _unreached(found: Unreached) -> JsonObject:
+def _unreached_json(found: UnreachedBranch) -> JsonObject:
     return {
         "kind": found.kind,
         "name": found.name,
@@ -142,7 +142,7 @@ def _unreached(found: Unreached) -> JsonObject:
     }
 
 
-def _mishap(found: MishapReport) -> JsonObject:
+def _failure_json(found: FailureReport) -> JsonObject:
     return {
         "step": found.step or None,
         "kind": found.kind,
@@ -154,18 +154,18 @@ def _mishap(found: MishapReport) -> JsonObject:
     }
 
 
-def _effect(step: StepId, tool: str, effects: str) -> JsonObject:
+def _effect_json(step: StepId, tool: str, effects: str) -> JsonObject:
     return {"step": step, "tool": tool, "effects": effects}
 
 
-def _scenario(scenario: ScenarioReport) -> JsonObject:
+def _scenario_json(scenario: ScenarioReport) -> JsonObject:
     return {
         "name": scenario.name,
         "verdict": scenario.verdict,
         "confidence": scenario.confidence,
         "rounds": scenario.rounds,
         "steps": {str(step): status for step, status in scenario.steps.items()},
-        "red": [*scenario.red],
+        "red": [*scenario.failed_gates],
         "inputs": scenario.inputs,
         "changed": [*scenario.changed],
         "reason": scenario.reason,

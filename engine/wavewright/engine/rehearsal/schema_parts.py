@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-from wavewright.planner.pointers import tokens
+from wavewright.planner.pointers import pointer_tokens
 from wavewright.planner.types import Json, JsonObject
 
-Choose = Callable[[Sequence[Json]], Json]
+ChooseAlternative = Callable[[Sequence[Json]], Json]
 """Takes one of several alternatives."""
 
-_MOST_LAYERS = 32
+_MAX_DEPTH = 32
 """Layers of references and alternatives on one node; a circle of nothing else has no value."""
 _TYPE_OF_KEYWORD = {
     "properties": "object",
@@ -40,21 +40,21 @@ _TYPE_OF_KEYWORD = {
 }
 
 
-def plain(schema: Json, root: Json, choose: Choose) -> JsonObject:
+def simplify_schema(schema: Json, root: Json, choose: ChooseAlternative) -> JsonObject:
     """Return a schema without references, combinations and alternatives; `{}` where anything goes."""
     node: Json = schema
-    for _ in range(_MOST_LAYERS):
+    for _ in range(_MAX_DEPTH):
         if not isinstance(node, dict):
             return {}
         if isinstance(reference := node.get("$ref"), str):
-            node = both(_found(reference, root), _without(node, "$ref"))
+            node = intersect_schemas(_lookup(reference, root), _without(node, "$ref"))
         elif isinstance(parts := node.get("allOf"), list):
             resolved = [_resolved(part, root) for part in parts]
-            node = reduce(both, resolved, _without(node, "allOf"))
+            node = reduce(intersect_schemas, resolved, _without(node, "allOf"))
         elif (name := _alternatives(node)) is not None:
             branches = node[name]
             assert isinstance(branches, list)
-            node = both(_without(node, name), _resolved(choose(branches), root))
+            node = intersect_schemas(_without(node, name), _resolved(choose(branches), root))
         elif isinstance(types := node.get("type"), list) and types:
             wanted = choose([{"type": one} for one in types])
             node = {**node, **wanted} if isinstance(wanted, dict) else node
@@ -63,21 +63,23 @@ def plain(schema: Json, root: Json, choose: Choose) -> JsonObject:
     return {}
 
 
-def both(one: Json, other: Json) -> JsonObject:
+def intersect_schemas(one: Json, other: Json) -> JsonObject:
     """Return a schema of what fits two schemas, as far as that can be written down keyword by keyword."""
     first = one if isinstance(one, dict) else {}
     second = other if isinstance(other, dict) else {}
     joined: JsonObject = {**first, **second}
     for name in first.keys() & second.keys():
-        joined[name] = _joined(name, first[name], second[name])
+        joined[name] = _intersect_keyword(name, first[name], second[name])
     return joined
 
 
-def _joined(name: str, one: Json, other: Json) -> Json:
+def _intersect_keyword(name: str, one: Json, other: Json) -> Json:
     match name, one, other:
         case "properties", dict(), dict():
             return {
-                key: both(one[key], other[key]) if key in one and key in other else {**one, **other}[key]
+                key: intersect_schemas(one[key], other[key])
+                if key in one and key in other
+                else {**one, **other}[key]
                 for key in {**one, **other}
             }
         case (("$defs" | "definitions"), dict(), dict()):
@@ -85,7 +87,7 @@ def _joined(name: str, one: Json, other: Json) -> Json:
         case "required", list(), list():
             return [*one, *(key for key in other if key not in one)]
         case "items", dict(), dict():
-            return both(one, other)
+            return intersect_schemas(one, other)
         case "enum", list(), list():
             return [value for value in one if value in other]
         case "type", _, _:
@@ -114,13 +116,13 @@ def _alternatives(node: JsonObject) -> str | None:
 def _resolved(schema: Json, root: Json) -> Json:
     """Return a part with its reference followed, so that two parts can be folded into one."""
     if isinstance(schema, dict) and isinstance(reference := schema.get("$ref"), str):
-        return both(_found(reference, root), _without(schema, "$ref"))
+        return intersect_schemas(_lookup(reference, root), _without(schema, "$ref"))
     return schema
 
 
-def _found(reference: str, root: Json) -> Json:
+def _lookup(reference: str, root: Json) -> Json:
     node: Json = root
-    for token in tokens(reference.removeprefix("#")):
+    for token in pointer_tokens(reference.removeprefix("#")):
         node = node.get(token, {}) if isinstance(node, dict) else {}
     return node
 

@@ -12,53 +12,53 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from wavewright.engine.rehearsal.answers import Answers
+from wavewright.engine.rehearsal.answers import StubOutputSource
 from wavewright.engine.rehearsal.branches import Branch, branches_taken
-from wavewright.engine.rehearsal.concerns import Concern, concern_of, reads_of
-from wavewright.engine.rehearsal.mishaps import MishapKey, mishaps_of
-from wavewright.engine.rehearsal.performing import Stage, make_trial
-from wavewright.engine.rehearsal.scripts import Outputs, Script
+from wavewright.engine.rehearsal.concerns import BranchInputs, inputs_of_branch, inputs_of_step
+from wavewright.engine.rehearsal.mishaps import FailureKey, failures_of
+from wavewright.engine.rehearsal.performing import SimulatedPlan, run_steps
+from wavewright.engine.rehearsal.scripts import Scenario, StubOutputs
 from wavewright.executor.state import SUCCESSES, RunState
 from wavewright.planner.graph import PlanGraph
 from wavewright.planner.models import Step
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.planner.uses import gate_reads, value_reads
 
-TRIES = 60
+DEFAULT_TRIES = 60
 """For one branch."""
-_OTHER_INPUTS = 100_000
+_OTHER_INPUTS_PENALTY = 100_000
 """How ill it is to reach by other inputs than the job's what can be reached with its own."""
-_ONE_RED_GATE = 50
+_FAILED_GATE_PENALTY = 50
 _TRIES_FOR_BETTER = 25
 """For one branch, once a script takes it: with luck another takes it with less beside it."""
-_TRIES_FOR_GREEN = 80
+_TRIES_FOR_PASSED_GATES = 80
 """For one step whose gates are red, or that fails."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class SearchBounds:
     """How long a rehearsal goes on looking."""
 
-    tries: int = TRIES
+    tries: int = DEFAULT_TRIES
     seconds: float = 60.0
 
 
-class Search:
+class ScenarioSearch:
     """The trials of one rehearsal, and what they showed."""
 
-    def __init__(self, stage: Stage, answers: Answers, bounds: Bounds) -> None:
+    def __init__(self, stage: SimulatedPlan, answers: StubOutputSource, bounds: SearchBounds) -> None:
         self._stage = stage
         self._answers = answers
         self._bounds = bounds
         self._ends = time.monotonic() + bounds.seconds
-        self._stages: dict[str, Stage | None] = {}
+        self._stages: dict[str, SimulatedPlan | None] = {}
         self._steps = {step.id: step for step in stage.plan.steps}
         self.trials = 0
         self.was_cut = False
         """Whether something was left untried because the time was up."""
-        self.met: dict[Branch, tuple[int, Script]] = {}
+        self.met: dict[Branch, tuple[int, Scenario]] = {}
         """By branch, the script that took it with the least beside it being ill, and how much that was."""
-        self.mishaps: dict[MishapKey, Script] = {}
+        self.mishaps: dict[FailureKey, Scenario] = {}
         """What went wrong although every output is valid, with the first script that showed it."""
 
     def is_over(self) -> bool:
@@ -66,7 +66,7 @@ class Search:
         self.was_cut = self.was_cut or time.monotonic() > self._ends
         return self.was_cut
 
-    def stage_of(self, script: Script) -> Stage | None:
+    def plan_for(self, script: Scenario) -> SimulatedPlan | None:
         """Return the stage for a script's inputs; none where the plan is not sound for them."""
         if script.inputs is None:
             return self._stage
@@ -75,24 +75,24 @@ class Search:
             self._stages[key] = self._stage.with_inputs(script.inputs)
         return self._stages[key]
 
-    async def trial(self, script: Script) -> RunState | None:
+    async def try_scenario(self, script: Scenario) -> RunState | None:
         """Return how the plan's steps end with a script; none where the plan is not sound for its inputs."""
-        stage = self.stage_of(script)
+        stage = self.plan_for(script)
         if stage is None:
             return None
         self.trials += 1
-        state = await make_trial(stage, script)
-        ill = self._all_ill(state) + (_OTHER_INPUTS if script.inputs is not None else 0)
+        state = await run_steps(stage, script)
+        ill = self._total_penalty(state) + (_OTHER_INPUTS_PENALTY if script.inputs is not None else 0)
         for branch in branches_taken(state, stage.plan, stage.goal, stage.now):
             if branch not in self.met or ill < self.met[branch][0]:
                 self.met[branch] = ill, script
         if script.inputs is None:
             # The job has the inputs that it has: what others would break is none of its faults.
-            for mishap in mishaps_of(state, script.failing, stage.plan, stage.now):
+            for mishap in failures_of(state, script.failing, stage.plan, stage.now):
                 self.mishaps.setdefault(mishap, script)
         return state
 
-    async def find_start(self) -> Script:
+    async def find_happy_path(self) -> Scenario:
         """Return a script in which as much as possible is well: steps end well, gates are green."""
         plausible = {step.id: self._answers.plausible(step) for step in self._stage.plan.steps}
         by_tool = {step.tool: plausible[step.id] for step in self._stage.plan.steps}
@@ -101,49 +101,51 @@ class Search:
             for tool in sorted({step.tool for recipe in self._stage.goal.recipes for step in recipe.add})
             if tool in self._stage.tools
         }
-        script = Script(plausible, plausible, by_tool)
-        state = await self.trial(script)
+        script = Scenario(plausible, plausible, by_tool)
+        state = await self.try_scenario(script)
         assert state is not None
         for step_id in PlanGraph.of(self._stage.plan).order():
-            script, state = await self._mend(self._steps[step_id], script, state)
-        return replace(script, again=script.outputs)
+            script, state = await self._improve(self._steps[step_id], script, state)
+        return replace(script, recovery_outputs=script.outputs)
 
-    async def _mend(self, step: Step, script: Script, state: RunState) -> tuple[Script, RunState]:
+    async def _improve(self, step: Step, script: Scenario, state: RunState) -> tuple[Scenario, RunState]:
         """Change what a step brings or reads until it is well, or as well as the tries get it."""
-        concern = reads_of(step, self._stage.plan)
+        concern = inputs_of_step(step, self._stage.plan)
         focus = concern.names | self._names_in_gates(step)
         own, others = [step], [self._steps[name] for name in concern.steps]
-        for _ in range(_TRIES_FOR_GREEN):
-            if not self._ill(step, state) or self.is_over():
+        for _ in range(_TRIES_FOR_PASSED_GATES):
+            if not self._penalty(step, state) or self.is_over():
                 break
             is_red = state.status(step.id) in SUCCESSES
             changed = self._answers.pick(own if is_red or not others else others)
-            outputs = self._answers.other(changed, script.outputs[changed.id], focus)
+            outputs = self._answers.varied(changed, script.outputs[changed.id], focus)
             if len(outputs) > 1 and is_red:
                 outputs = (outputs[0],) * len(outputs)
             tried = script.with_outputs(changed.id, outputs)
-            ended = await self.trial(tried)
-            if ended is not None and self._all_ill(ended) < self._all_ill(state):
+            ended = await self.try_scenario(tried)
+            if ended is not None and self._total_penalty(ended) < self._total_penalty(state):
                 script, state = tried, ended
         return script, state
 
     def _names_in_gates(self, step: Step) -> frozenset[str]:
         gates = [gate for gate in self._stage.plan.gates if gate.on == step.id]
-        concerns = [concern_of(Branch("gate", gate.id, "red"), self._stage.plan) for gate in gates]
+        concerns = [inputs_of_branch(Branch("gate", gate.id, "red"), self._stage.plan) for gate in gates]
         return frozenset(name for concern in concerns for name in concern.names)
 
-    def _all_ill(self, state: RunState) -> int:
-        return sum(self._ill(step, state) for step in self._steps.values())
+    def _total_penalty(self, state: RunState) -> int:
+        return sum(self._penalty(step, state) for step in self._steps.values())
 
-    def _ill(self, step: Step, state: RunState) -> int:
+    def _penalty(self, step: Step, state: RunState) -> int:
         """Return how far a step is from being well."""
         ending = state.steps.get(step.id)
         if ending is None or ending.status in ("failed", "blocked", "cancelled"):
             return 1000
-        red = [record for record in ending.gates if record.is_red and record.kind != "judge"]
-        return sum(_ONE_RED_GATE if record.severity == "block" else 1 for record in red)
+        red = [record for record in ending.gates if record.has_failed and record.kind != "judge"]
+        return sum(_FAILED_GATE_PENALTY if record.severity == "block" else 1 for record in red)
 
-    async def look_for(self, branch: Branch, start: Script, *, thorough: bool = False) -> Script | None:
+    async def find_scenario(
+        self, branch: Branch, start: Scenario, *, thorough: bool = False
+    ) -> Scenario | None:
         """Return a script that takes the branch; none where the tries did not meet one.
 
         A `thorough` search goes on longer for a script with nothing ill beside the branch.
@@ -152,26 +154,26 @@ class Search:
         well = min(ill for ill, _ in self.met.values())
         for script in self._candidates(branch, self._start_for(branch, start)):
             if branch in self.met:
-                more = more - 1 if self.met[branch][0] > well + _ONE_RED_GATE else 0
+                more = more - 1 if self.met[branch][0] > well + _FAILED_GATE_PENALTY else 0
             if more <= 0 or self.is_over():
                 break
-            await self.trial(script)
+            await self.try_scenario(script)
         found = self.met.get(branch)
         return None if found is None else await self._simplified(branch, found[1], start)
 
-    async def _simplified(self, branch: Branch, script: Script, start: Script) -> Script:
+    async def _simplified(self, branch: Branch, script: Scenario, start: Scenario) -> Scenario:
         """Return the script with as much as possible as it is in the start."""
         for name in script.inputs or ():
-            candidate = replace(script, inputs=self._as_the_jobs(script.inputs or {}, name))
-            if candidate != script and await self._takes(branch, candidate):
+            candidate = replace(script, inputs=self._with_job_input(script.inputs or {}, name))
+            if candidate != script and await self._takes_branch(branch, candidate):
                 script = candidate
         for name, outputs in start.outputs.items():
             candidate = script.with_outputs(name, outputs)
-            if script.outputs[name] != outputs and await self._takes(branch, candidate):
+            if script.outputs[name] != outputs and await self._takes_branch(branch, candidate):
                 script = candidate
         return script
 
-    def _as_the_jobs(self, inputs: JsonObject, name: str) -> JsonObject | None:
+    def _with_job_input(self, inputs: JsonObject, name: str) -> JsonObject | None:
         """Return inputs with one of them as the job has it; none where all are then."""
         own = self._stage.plan.inputs
         simpler = {key: value for key, value in inputs.items() if key != name}
@@ -179,63 +181,63 @@ class Search:
             simpler = {**simpler, name: own[name]}
         return None if simpler == own else simpler
 
-    async def _takes(self, branch: Branch, script: Script) -> bool:
-        state = await self.trial(script)
-        stage = self.stage_of(script)
+    async def _takes_branch(self, branch: Branch, script: Scenario) -> bool:
+        state = await self.try_scenario(script)
+        stage = self.plan_for(script)
         return (
             state is not None
             and stage is not None
             and branch in branches_taken(state, stage.plan, stage.goal, stage.now)
         )
 
-    def _start_for(self, branch: Branch, start: Script) -> Script:
+    def _start_for(self, branch: Branch, start: Scenario) -> Scenario:
         """Return a script in which what the branch depends on runs at all: the start may skip it."""
         names: tuple[str, ...] = (branch.name,)
         if branch.kind in ("gate", "when"):
-            names = concern_of(branch, self._stage.plan).steps
+            names = inputs_of_branch(branch, self._stage.plan).steps
         found = [self.met[key] for name in names if (key := Branch("step", name, "ok")) in self.met]
         # The step that is hardest to reach decides; what the start reaches was met with it.
         return max(found, key=lambda one: one[0])[1] if found else start
 
-    async def explore(self, start: Script) -> None:
+    async def explore(self, start: Scenario) -> None:
         """Give the readers of outputs what they may not be prepared for."""
         plan = self._stage.plan
-        read = {name for step in plan.steps for name in reads_of(step, plan).steps}
+        read = {name for step in plan.steps for name in inputs_of_step(step, plan).steps}
         read |= value_reads(plan.result) | {name for gate in plan.gates for name in gate_reads(gate)}
         read |= {gate.on for gate in plan.gates if gate.on is not None}
         sources = [step for step in plan.steps if step.id in read]
-        focus = frozenset(name for step in plan.steps for name in reads_of(step, plan).names)
+        focus = frozenset(name for step in plan.steps for name in inputs_of_step(step, plan).names)
         for step in sources:
             if self.is_over():
                 return
-            await self.trial(start.with_outputs(step.id, self._answers.bare(step)))
+            await self.try_scenario(start.with_outputs(step.id, self._answers.minimal(step)))
         for _ in range(self._bounds.tries if sources else 0):
             if self.is_over():
                 return
             step = self._answers.pick(sources)
-            outputs = self._answers.other(step, start.outputs[step.id], focus)
-            await self.trial(start.with_outputs(step.id, outputs))
+            outputs = self._answers.varied(step, start.outputs[step.id], focus)
+            await self.try_scenario(start.with_outputs(step.id, outputs))
 
-    def _candidates(self, branch: Branch, start: Script) -> Iterator[Script]:
+    def _candidates(self, branch: Branch, start: Scenario) -> Iterator[Scenario]:
         plan = self._stage.plan
         if branch.kind == "failure":
             # Where it makes the same call as another step, it fails only with other parameters.
             start = replace(start, failing=frozenset({StepId(branch.name)}))
             yield start
-        concern = concern_of(branch, plan)
+        concern = inputs_of_branch(branch, plan)
         for name in concern.steps if branch.kind == "gate" else ():
-            for outputs in self._answers.of_every_age(self._steps[name], start.outputs[name]):
+            for outputs in self._answers.with_every_age(self._steps[name], start.outputs[name]):
                 yield start.with_outputs(name, outputs)
         yield from self._sized(concern, start)
         for _ in range(self._bounds.tries):
             yield self._changed(concern, start)
 
-    def _sized(self, concern: Concern, start: Script) -> Iterator[Script]:
+    def _sized(self, concern: BranchInputs, start: Scenario) -> Iterator[Scenario]:
         """Yield the start with lists of none, one and several entries where the branch looks."""
         inputs = start.inputs or self._stage.plan.inputs
         for size in (0, 1, 3):
             resized = _resized(inputs, concern.names, size)
-            if concern.reads_inputs and self._answers.allows(resized):
+            if concern.reads_inputs and self._answers.takes_inputs(resized):
                 yield replace(start, inputs=resized)
             outputs = dict(start.outputs)
             for name in concern.steps:
@@ -244,29 +246,29 @@ class Search:
             if len(concern.steps) > 1:
                 yield replace(start, outputs=outputs)
         if concern.steps:
-            bare = {name: self._answers.bare(self._steps[name]) for name in concern.steps}
+            bare = {name: self._answers.minimal(self._steps[name]) for name in concern.steps}
             yield replace(start, outputs={**start.outputs, **bare})
 
-    def _changed(self, concern: Concern, start: Script) -> Script:
+    def _changed(self, concern: BranchInputs, start: Scenario) -> Scenario:
         """Return the start with something changed that the concern names."""
         script = start
         answers = self._answers
         for name in concern.steps:
             step = self._steps[name]
-            if step.optional and answers.chance() < 0.2:
+            if step.optional and answers.random() < 0.2:
                 script = replace(script, failing=script.failing | {name})
-            elif len(concern.steps) == 1 or answers.chance() < 0.6:
-                outputs = answers.other(step, script.outputs[name], concern.names)
+            elif len(concern.steps) == 1 or answers.random() < 0.6:
+                outputs = answers.varied(step, script.outputs[name], concern.names)
                 # An `all(…)` over a fan-out turns when every call does.
-                outputs = outputs if answers.chance() < 0.5 else _alike(outputs)
+                outputs = outputs if answers.random() < 0.5 else _all_same(outputs)
                 script = script.with_outputs(name, outputs)
-        if concern.reads_inputs and (not concern.steps or answers.chance() < 0.5):
+        if concern.reads_inputs and (not concern.steps or answers.random() < 0.5):
             inputs = script.inputs or self._stage.plan.inputs
-            script = replace(script, inputs=answers.other_inputs(inputs, concern.names))
+            script = replace(script, inputs=answers.varied_inputs(inputs, concern.names))
         return script
 
 
-def _alike(outputs: Outputs) -> Outputs:
+def _all_same(outputs: StubOutputs) -> StubOutputs:
     return (outputs[0],) * len(outputs)
 
 

@@ -12,23 +12,23 @@ from dataclasses import dataclass, field
 from wavewright.engine.rehearsal.concerns import embedded_expressions
 from wavewright.planner.cel_nodes import (
     Binary,
-    Call,
+    Conditional,
+    ExpressionNode,
+    FunctionCall,
     Has,
+    Identifier,
     Index,
     LiteralKind,
     LiteralValue,
     Macro,
-    Name,
-    Node,
-    Paren,
+    Parenthesized,
     Select,
-    Ternary,
     children,
     without_parens,
 )
-from wavewright.planner.cel_tree import read_tree
+from wavewright.planner.cel_tree import parse_expression
 from wavewright.planner.embedded import bare_expression
-from wavewright.planner.expressions import ExpressionFault
+from wavewright.planner.expressions import ExpressionError
 from wavewright.planner.models import Gate, Plan, Step
 from wavewright.planner.types import StepId
 
@@ -36,37 +36,37 @@ _KINDS: Mapping[LiteralKind, str] = {
     "int": "integer", "uint": "integer", "double": "number", "string": "string", "bool": "boolean",
 }  # fmt: skip
 """Types of values that are compared with, or reckoned with, a constant."""
-_OF_LISTS = frozenset({"sort", "distinct", "slice", "flatten", "join"})
+_LIST_FUNCTIONS = frozenset({"sort", "distinct", "slice", "flatten", "join"})
 """Methods that only a list has."""
-_SAME_ENTRIES = frozenset({"filter", "sort", "sortBy", "distinct", "slice"})
+_ENTRY_PRESERVING = frozenset({"filter", "sort", "sortBy", "distinct", "slice"})
 """Macros and methods that give entries of the list that they go through."""
 
 
 @dataclass(slots=True)
-class Shape:
+class ReadShape:
     """A place in an output, as expressions read it."""
 
-    members: dict[str, Shape] = field(default_factory=dict[str, "Shape"])
-    entries: Shape | None = None
+    members: dict[str, ReadShape] = field(default_factory=dict[str, "ReadShape"])
+    entries: ReadShape | None = None
     """What each entry is, where the place is gone through as a list."""
     kind: str = ""
     """The type of a single value, where a constant beside it shows that."""
     is_asked: bool = False
     """Whether an expression asks by `has()` if it is there at all."""
 
-    def member(self, name: str) -> Shape:
+    def member(self, name: str) -> ReadShape:
         """Return the shape of a member, which is read by that."""
-        return self.members.setdefault(name, Shape())
+        return self.members.setdefault(name, ReadShape())
 
-    def each(self) -> Shape:
+    def each(self) -> ReadShape:
         """Return the shape of the entries of a list, which it is read as by that."""
-        self.entries = self.entries or Shape()
+        self.entries = self.entries or ReadShape()
         return self.entries
 
 
-def shapes_read(plan: Plan) -> dict[StepId, Shape]:
+def shapes_read(plan: Plan) -> dict[StepId, ReadShape]:
     """Return, for each step of which an expression or a gate reads something, the shape of one call's output."""
-    steps = Shape()
+    steps = ReadShape()
     fans = {step.id for step in plan.steps if step.for_each is not None}
     for step in plan.steps:
         _read_step(step, steps)
@@ -75,7 +75,7 @@ def shapes_read(plan: Plan) -> dict[StepId, Shape]:
             on = steps.member(gate.on)
             _read_gate(gate, steps, on.each() if gate.on in fans else on)
     for text in (
-        *(text for cap in plan.caps for text in _bare(cap.when)),
+        *(text for cap in plan.caps for text in _bare_expressions(cap.when)),
         *embedded_expressions(plan.result),
     ):
         _read(text, {"steps": steps})
@@ -83,91 +83,91 @@ def shapes_read(plan: Plan) -> dict[StepId, Shape]:
     return {name: shape.each() if name in fans else shape for name, shape in read.items()}
 
 
-def _read_step(step: Step, steps: Shape) -> None:
-    item = Shape()
+def _read_step(step: Step, steps: ReadShape) -> None:
+    item = ReadShape()
     for text in embedded_expressions(step.for_each):
         whole = _read(text, {"steps": steps})
         if whole is not None and isinstance(step.for_each, str):
             item = whole.each()
-    for text in _bare(step.when):
+    for text in _bare_expressions(step.when):
         _read(text, {"steps": steps})
     for text in embedded_expressions(step.params):
         _read(text, {"steps": steps, "item": item})
 
 
-def _read_gate(gate: Gate, steps: Shape, output: Shape) -> None:
-    for text in (*_bare(gate.check), *(f"output.{path}" for path in gate.required or ())):
+def _read_gate(gate: Gate, steps: ReadShape, output: ReadShape) -> None:
+    for text in (*_bare_expressions(gate.check), *(f"output.{path}" for path in gate.required or ())):
         _read(text, {"steps": steps, "output": output})
 
 
-def _bare(text: str | None) -> Iterator[str]:
+def _bare_expressions(text: str | None) -> Iterator[str]:
     if text is not None:
         try:
             yield bare_expression(text).expression
-        except ExpressionFault:
+        except ExpressionError:
             return
 
 
-def _read(expression: str, scope: Mapping[str, Shape]) -> Shape | None:
+def _read(expression: str, scope: Mapping[str, ReadShape]) -> ReadShape | None:
     """Note what an expression reads, and return the place that it stands for, if it is one."""
     try:
-        return _place(read_tree(expression), scope)
-    except ExpressionFault:
+        return _shape_of(parse_expression(expression), scope)
+    except ExpressionError:
         return None
 
 
-def _place(node: Node, scope: Mapping[str, Shape]) -> Shape | None:
+def _shape_of(node: ExpressionNode, scope: Mapping[str, ReadShape]) -> ReadShape | None:
     match node:
-        case Name():
+        case Identifier():
             return scope.get(node.name)
-        case Paren():
-            return _place(node.inner, scope)
+        case Parenthesized():
+            return _shape_of(node.inner, scope)
         case Select():
-            operand = _place(node.operand, scope)
+            operand = _shape_of(node.operand, scope)
             return None if operand is None else operand.member(node.field)
         case Index():
-            return _entry(node, scope)
+            return _indexed_shape(node, scope)
         case Has():
-            if (asked := _place(node.selection, scope)) is not None:
+            if (asked := _shape_of(node.selection, scope)) is not None:
                 asked.is_asked = True
             return None
-        case Macro() | Call():
-            return _called(node, scope)
-        case Ternary():
-            places = [_place(part, scope) for part in children(node)]
+        case Macro() | FunctionCall():
+            return _call_shape(node, scope)
+        case Conditional():
+            places = [_shape_of(part, scope) for part in children(node)]
             return places[1] or places[2]
         case _:
-            places = [_place(part, scope) for part in children(node)]
+            places = [_shape_of(part, scope) for part in children(node)]
             if isinstance(node, Binary):
                 _note_kind(node, places)
             return None
 
 
-def _entry(node: Index, scope: Mapping[str, Shape]) -> Shape | None:
-    operand, key = _place(node.operand, scope), without_parens(node.key)
-    _place(key, scope)
+def _indexed_shape(node: Index, scope: Mapping[str, ReadShape]) -> ReadShape | None:
+    operand, key = _shape_of(node.operand, scope), without_parens(node.key)
+    _shape_of(key, scope)
     if operand is None or not isinstance(key, LiteralValue):
         return None
     return operand.member(key.string) if key.kind == "string" else operand.each()
 
 
-def _called(node: Macro | Call, scope: Mapping[str, Shape]) -> Shape | None:
+def _call_shape(node: Macro | FunctionCall, scope: Mapping[str, ReadShape]) -> ReadShape | None:
     if isinstance(node, Macro):
-        whole = _place(node.range, scope) or Shape()
+        whole = _shape_of(node.range, scope) or ReadShape()
         inner = {**scope, node.variable: whole.each()}
-        made = [_place(argument, inner) for argument in node.arguments]
+        made = [_shape_of(argument, inner) for argument in node.arguments]
         if node.function == "map" and made[-1] is not None:
-            return Shape(entries=made[-1])
-        return whole if node.function in _SAME_ENTRIES else None
-    target = None if node.target is None else _place(node.target, scope)
+            return ReadShape(entries=made[-1])
+        return whole if node.function in _ENTRY_PRESERVING else None
+    target = None if node.target is None else _shape_of(node.target, scope)
     for argument in node.arguments:
-        _place(argument, scope)
-    if target is not None and node.function in _OF_LISTS:
+        _shape_of(argument, scope)
+    if target is not None and node.function in _LIST_FUNCTIONS:
         target.each()
-    return target if node.function in _SAME_ENTRIES else None
+    return target if node.function in _ENTRY_PRESERVING else None
 
 
-def _note_kind(node: Binary, places: list[Shape | None]) -> None:
+def _note_kind(node: Binary, places: list[ReadShape | None]) -> None:
     for place, other in zip(places, (node.right, node.left), strict=True):
         constant = without_parens(other)
         if place is not None and isinstance(constant, LiteralValue) and node.operator != "in":

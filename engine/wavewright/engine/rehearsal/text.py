@@ -6,33 +6,33 @@ import json
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
 
-from wavewright.engine.rehearsal.report import MishapReport, RehearsalReport, ScenarioReport
+from wavewright.engine.rehearsal.report import FailureReport, ScenarioReport, SimulationReport
 from wavewright.planner.rendering import printable
 from wavewright.reviewer.values import brief
 
 _WIDTH = 80
-_LONGEST_OUTPUT = 600
-_LONGEST_INPUT = 40
+_MAX_OUTPUT_LENGTH = 600
+_MAX_INPUT_LENGTH = 40
 _VERDICTS = {"achieved": "achieved", "not_achieved": "not achieved", "failed": "failed", "refused": "refused"}
 
 
-def as_text(report: RehearsalReport) -> str:
+def as_text(report: SimulationReport) -> str:
     """Return the report as text."""
     return "".join(f"{line.rstrip()}\n" for line in _lines(report))
 
 
-def _lines(report: RehearsalReport) -> Iterator[str]:
+def _lines(report: SimulationReport) -> Iterator[str]:
     yield from _wrapped(f"Rehearsal of {report.job}", "")
     yield from _wrapped(
         f"seed {report.seed}, now {report.now.isoformat().replace('+00:00', 'Z')}, {report.tries} tries, "
-        f"{_scenarios(report)}; no tool was called",
+        f"{_scenario_summary(report)}; no tool was called",
         "",
     )
     if report.stopped:
         yield "The time was up before everything was tried."
     yield ""
     yield from _conclusion(report)
-    yield from _mishaps(report)
+    yield from _failures_lines(report)
     yield from _listed(
         "Branches that no try reached",
         (
@@ -40,45 +40,45 @@ def _lines(report: RehearsalReport) -> Iterator[str]:
             for found in report.unreached
         ),
     )
-    yield from _listed("Gates that no try made red", report.never_red)
-    yield from _listed("Gates that no try made green", report.never_green)
-    yield from _listed("Gates that only a model could answer", report.unasked)
+    yield from _listed("Gates that no try made red", report.always_passed)
+    yield from _listed("Gates that no try made green", report.always_failed)
+    yield from _listed("Gates that only a model could answer", report.unevaluated)
     yield from _listed("Approvals that a run would ask for", report.approvals)
     yield from _listed(
         "Effects that a run would have",
         (f"{step}: {tool} ({effects})" for step, tool, effects in report.effects),
     )
     yield from _listed("Steps whose outputs are fixtures", report.fixtures)
-    yield from _listed("Steps whose tools do not promise what the plan reads", report.unpromised)
+    yield from _listed("Steps whose tools do not promise what the plan reads", report.without_schema)
     yield ""
     yield "Scenarios"
     for scenario in report.scenarios:
-        yield from _scenario(scenario)
+        yield from _scenario_lines(scenario)
 
 
-def _conclusion(report: RehearsalReport) -> Iterator[str]:
+def _conclusion(report: SimulationReport) -> Iterator[str]:
     faults = "no fault" if report.faults == 0 else f"{report.faults} fault{'s' if report.faults > 1 else ''}"
     yield from _wrapped(
         f"{faults}; {report.reached} of {report.branches} branches reached; "
-        f"{report.achieved} of {_scenarios(report)} achieve{'s' if len(report.scenarios) == 1 else ''} the goal",
+        f"{report.achieved} of {_scenario_summary(report)} achieve{'s' if len(report.scenarios) == 1 else ''} the goal",
         "",
     )
 
 
-def _scenarios(report: RehearsalReport) -> str:
+def _scenario_summary(report: SimulationReport) -> str:
     count = len(report.scenarios)
     return f"{count} scenario{'' if count == 1 else 's'}"
 
 
-def _mishaps(report: RehearsalReport) -> Iterator[str]:
-    if report.mishaps:
+def _failures_lines(report: SimulationReport) -> Iterator[str]:
+    if report.failures:
         yield ""
         yield "What goes wrong over valid outputs"
-    for found in report.mishaps:
-        yield from _mishap(found)
+    for found in report.failures:
+        yield from _failure_lines(found)
 
 
-def _mishap(found: MishapReport) -> Iterator[str]:
+def _failure_lines(found: FailureReport) -> Iterator[str]:
     what = f"gate {found.gate} cannot be asked" if found.gate else f"step {found.step} fails ({found.kind})"
     what = what if found.step else "the result cannot be made"
     word = "fault" if found.is_fault else "note"
@@ -86,8 +86,8 @@ def _mishap(found: MishapReport) -> Iterator[str]:
     yield from _wrapped(f"{word}: {what}: {found.message}{reason}", "  ")
     for step, output in found.outputs.items():
         text = json.dumps(output, ensure_ascii=False)
-        if len(text) > _LONGEST_OUTPUT:
-            text = f"{text[:_LONGEST_OUTPUT]}… ({len(text):,} characters in all)"
+        if len(text) > _MAX_OUTPUT_LENGTH:
+            text = f"{text[:_MAX_OUTPUT_LENGTH]}… ({len(text):,} characters in all)"
         yield from _wrapped(f"where {step} gives {text}", "      ")
 
 
@@ -100,7 +100,7 @@ def _listed(title: str, entries: Iterable[str]) -> Iterator[str]:
         yield from _wrapped(entry, "  ")
 
 
-def _scenario(scenario: ScenarioReport) -> Iterator[str]:
+def _scenario_lines(scenario: ScenarioReport) -> Iterator[str]:
     confidence = "" if scenario.confidence is None else f" at {scenario.confidence:.2f}"
     rounds = "" if not scenario.rounds else f", {scenario.rounds} recovery patch"
     rounds += "es" if scenario.rounds > 1 else ""
@@ -112,7 +112,7 @@ def _scenario(scenario: ScenarioReport) -> Iterator[str]:
 def _inputs(scenario: ScenarioReport) -> str:
     inputs = scenario.inputs or {}
     return ", ".join(
-        f"{name} is {brief(inputs[name], _LONGEST_INPUT)}" if name in inputs else f"{name} is not given"
+        f"{name} is {brief(inputs[name], _MAX_INPUT_LENGTH)}" if name in inputs else f"{name} is not given"
         for name in scenario.changed
     )
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class _Jumping(selectors.BaseSelector):
+class _SkippingSelector(selectors.BaseSelector):
     """Asks the system what is ready, and counts as passed the seconds it was allowed to wait."""
 
     def __init__(self) -> None:
@@ -42,11 +42,11 @@ class _Jumping(selectors.BaseSelector):
         return self._real.get_map()
 
 
-class JumpingLoop(asyncio.SelectorEventLoop):
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """The loop whose clock jumps."""
 
     def __init__(self) -> None:
-        self._jumping = _Jumping()
+        self._jumping = _SkippingSelector()
         super().__init__(self._jumping)
 
     def time(self) -> float:

@@ -40,7 +40,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class CallRecord:
+class CallRecorder:
     """Puts stubs in the place of tools, and writes down each call."""
 
     stubs: Mapping[str, Stub]
@@ -50,11 +50,11 @@ class CallRecord:
     faults: list[str] = field(default_factory=list[str])
     """What is wrong with the test itself: each fails it once the run has ended."""
 
-    def through(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+    def wrap_tools(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
         """Return the tools as the run is to call them."""
-        return {name: replace(tool, call=self._recorded(tool)) for name, tool in tools.items()}
+        return {name: replace(tool, call=self._wrap_tool(tool)) for name, tool in tools.items()}
 
-    def _recorded(self, tool: Tool) -> ToolFunction:
+    def _wrap_tool(self, tool: Tool) -> ToolFunction:
         async def call(request: ToolCall) -> Json:
             made = Call(request.step, request.tool, dict(request.params), request.index, request.attempt)
             try:
@@ -71,11 +71,11 @@ class CallRecord:
         for name in (request.step, request.tool):
             if name in self.stubs:
                 return await self._from_stub(name, tool.signature, request)
-        if refused := self._refused(tool.signature):
+        if refused := self._refusal(tool.signature):
             raise self._fault(refused)
         return await tool.call(request)
 
-    def _refused(self, signature: ToolSignature) -> str | None:
+    def _refusal(self, signature: ToolSignature) -> str | None:
         """Return why a tool may not be called from a test."""
         effects = sorted(signature.effects - {"read"})
         if not effects or signature.name in self.real:
@@ -91,7 +91,7 @@ class CallRecord:
     async def _from_stub(self, name: str, signature: ToolSignature, request: ToolCall) -> Json:
         answer = self.stubs[name]
         if callable(answer) and not isinstance(answer, type):
-            answer = await self._called(name, answer, request)
+            answer = await self._call_stub(name, answer, request)
         if isinstance(answer, BaseException) or (
             isinstance(answer, type) and issubclass(answer, BaseException)
         ):
@@ -100,7 +100,7 @@ class CallRecord:
             written: Json = to_jsonable_python(answer)
         except PydanticSerializationError as error:
             raise self._fault(f"the stub of {name!r} gives no JSON: {error}") from error
-        for misfit in validator_of(signature.output_schema).misfits(written):
+        for misfit in validator_of(signature.output_schema).violations(written):
             # The tool would not give it: what the run made of it would be no news of the plan.
             where = misfit.pointer or "the output"
             raise self._fault(
@@ -108,7 +108,7 @@ class CallRecord:
             )
         return written
 
-    async def _called(self, name: str, function: Callable[..., object], request: ToolCall) -> object:
+    async def _call_stub(self, name: str, function: Callable[..., object], request: ToolCall) -> object:
         try:
             inspect.signature(function).bind(**request.params)
         except TypeError as error:

@@ -11,36 +11,36 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from wavewright.engine.testing.plan_changes import paired, plan_changes, short
+from wavewright.engine.testing.plan_changes import describe_plan_changes, pair_by_name, short_value
 
 if TYPE_CHECKING:
     from wavewright.planner.types import Json, JsonObject
 
-_MOST = 12
+_MAX_SENTENCES = 12
 """Changes that are told by their path."""
 
 
 def describe_changes(old: JsonObject, new: JsonObject) -> list[str]:
     """Return what changes from one normal form to another, in sentences; none where they are equal."""
-    if _is_same(old, new):
+    if _is_same_value(old, new):
         return []
     if old.get("form") != new.get("form"):
-        return [f"form {short(old.get('form'))} → {short(new.get('form'))}"]
-    told = list(dict.fromkeys(_TELLERS[str(new.get("form"))](old, new)))
+        return [f"form {short_value(old.get('form'))} → {short_value(new.get('form'))}"]
+    told = list(dict.fromkeys(_DESCRIBERS[str(new.get("form"))](old, new)))
     if not told:
         others = list(_differences(old, new, ""))
-        told = others[:_MOST]
-        if len(others) > _MOST:
-            told.append(f"and {len(others) - _MOST} more")
+        told = others[:_MAX_SENTENCES]
+        if len(others) > _MAX_SENTENCES:
+            told.append(f"and {len(others) - _MAX_SENTENCES} more")
     return told
 
 
 def _of_plans(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    yield from plan_changes(_object(old, "plan"), _object(new, "plan"))
+    yield from describe_plan_changes(_object(old, "plan"), _object(new, "plan"))
 
 
 def _of_dags(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    for step, was, now in paired(_object(old, "steps"), _object(new, "steps")):
+    for step, was, now in pair_by_name(_object(old, "steps"), _object(new, "steps")):
         if was is None:
             yield f"step {step} added (calls {now})"
         elif now is None:
@@ -50,17 +50,19 @@ def _of_dags(old: JsonObject, new: JsonObject) -> Iterator[str]:
     before, after = _texts(old, "edges"), _texts(new, "edges")
     yield from (f"edge {edge}" for edge in after if edge not in before)
     yield from (f"edge {edge} gone" for edge in before if edge not in after)
-    yield from _of_figure("waves", len(_texts(old, "waves")), len(_texts(new, "waves")))
-    yield from _of_figure("width", old.get("width"), new.get("width"))
+    yield from _of_number("waves", len(_texts(old, "waves")), len(_texts(new, "waves")))
+    yield from _of_number("width", old.get("width"), new.get("width"))
 
 
 def _of_reviews(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    yield from _of_figure("verdict", old.get("verdict"), new.get("verdict"))
-    yield from _of_figure("confidence", old.get("confidence"), new.get("confidence"))
-    for name, was, now in paired(_keyed(old, "confidences", "field"), _keyed(new, "confidences", "field")):
+    yield from _of_number("verdict", old.get("verdict"), new.get("verdict"))
+    yield from _of_number("confidence", old.get("confidence"), new.get("confidence"))
+    for name, was, now in pair_by_name(
+        _keyed(old, "confidences", "field"), _keyed(new, "confidences", "field")
+    ):
         if name != "overall":
-            yield from _of_figure(f"confidence {name}", _part(was, "capped"), _part(now, "capped"))
-    for _, was, now in paired(
+            yield from _of_number(f"confidence {name}", _part(was, "capped"), _part(now, "capped"))
+    for _, was, now in pair_by_name(
         _keyed(old, "caps", "field", "because"), _keyed(new, "caps", "field", "because")
     ):
         yield from _of_cap(was, now)
@@ -71,8 +73,8 @@ def _of_reviews(old: JsonObject, new: JsonObject) -> Iterator[str]:
         _keyed(old, "recovery_actions", *actions),
         _keyed(new, "recovery_actions", *actions),
     )
-    yield from _of_figure("reviewer", old.get("reviewer", "code"), new.get("reviewer", "code"))
-    yield from _of_figure("round", old.get("round", 0), new.get("round", 0))
+    yield from _of_number("reviewer", old.get("reviewer", "code"), new.get("reviewer", "code"))
+    yield from _of_number("round", old.get("round", 0), new.get("round", 0))
 
 
 def _of_cap(was: Json, now: Json) -> Iterator[str]:
@@ -82,30 +84,30 @@ def _of_cap(was: Json, now: Json) -> Iterator[str]:
         return
     name = now.get("field")
     if was.get("max") != now.get("max"):
-        yield f"cap {name} {short(was.get('max'))} → {short(now.get('max'))}"
+        yield f"cap {name} {short_value(was.get('max'))} → {short_value(now.get('max'))}"
     if was.get("applied") != now.get("applied"):
         yield f"cap {name} {now.get('max')} {'now holds' if now.get('applied') else 'holds no longer'}"
 
 
 def _of_packages(old: JsonObject, new: JsonObject) -> Iterator[str]:
     if (was := _review_of(old)).get("verdict") == (now := _review_of(new)).get("verdict"):
-        yield from _of_figure("status", _words(old.get("status")), _words(new.get("status")))
-    yield from plan_changes(_object(old, "plan"), _object(new, "plan"))
+        yield from _of_number("status", _status_text(old.get("status")), _status_text(new.get("status")))
+    yield from describe_plan_changes(_object(old, "plan"), _object(new, "plan"))
     yield from _of_steps(_keyed(old, "execution_log", "id"), _keyed(new, "execution_log", "id"))
     yield from _of_gate_records(old.get("gates"), new.get("gates"))
     yield from _of_reviews(was, now)
     yield from _of_keys("document", _keyed(old, "documents", "id"), _keyed(new, "documents", "id"))
     yield from _of_keys("source", _keyed(old, "sources", "name"), _keyed(new, "sources", "name"))
     yield from _of_lists("warning", _texts(old, "warnings"), _texts(new, "warnings"))
-    yield from list(_differences(old.get("result"), new.get("result"), "result"))[:_MOST]
+    yield from list(_differences(old.get("result"), new.get("result"), "result"))[:_MAX_SENTENCES]
 
 
 def _of_events(old: JsonObject, new: JsonObject) -> Iterator[str]:
     before, after = _by_kind(old), _by_kind(new)
     plans = [[_object(event, "plan") for event in side.get("plan_accepted", [])] for side in (before, after)]
     for was, now in zip(*plans, strict=False):
-        yield from plan_changes(was, now)
-    yield from _of_figure("patches", max(0, len(plans[0]) - 1), max(0, len(plans[1]) - 1))
+        yield from describe_plan_changes(was, now)
+    yield from _of_number("patches", max(0, len(plans[0]) - 1), max(0, len(plans[1]) - 1))
     ends = [
         {str(event["step"]): event for event in side.get("step_finished", [])} for side in (before, after)
     ]
@@ -113,35 +115,35 @@ def _of_events(old: JsonObject, new: JsonObject) -> Iterator[str]:
     records = [[gate for event in side.values() for gate in _objects(event, "gates")] for side in ends]
     yield from _of_gate_records(cast("Json", records[0]), cast("Json", records[1]))
     statuses = [
-        [_words(event.get("status")) for event in side.get("run_finished", [])][-1:]
+        [_status_text(event.get("status")) for event in side.get("run_finished", [])][-1:]
         for side in (before, after)
     ]
     if statuses[0] != statuses[1]:
-        yield f"verdict {short(*statuses[0] or [None])} → {short(*statuses[1] or [None])}"
+        yield f"verdict {short_value(*statuses[0] or [None])} → {short_value(*statuses[1] or [None])}"
     counts = [Counter({kind: len(events) for kind, events in side.items()}) for side in (before, after)]
-    for kind, were, are in paired(counts[0], counts[1]):
-        yield from _of_figure(f"events {kind}", were or 0, are or 0)
+    for kind, were, are in pair_by_name(counts[0], counts[1]):
+        yield from _of_number(f"events {kind}", were or 0, are or 0)
 
 
 def _of_steps(old: JsonObject, new: JsonObject) -> Iterator[str]:
     """Yield how steps ended otherwise; those that only one side has are told with the plan."""
-    for step, was, now in paired(old, new):
+    for step, was, now in pair_by_name(old, new):
         if isinstance(was, dict) and isinstance(now, dict):
-            yield from _of_figure(f"step {step}", was.get("status"), now.get("status"))
-            yield from _of_figure(f"items of step {step}", was.get("items"), now.get("items"))
+            yield from _of_number(f"step {step}", was.get("status"), now.get("status"))
+            yield from _of_number(f"items of step {step}", was.get("items"), now.get("items"))
 
 
 def _of_gate_records(old: Json, new: Json) -> Iterator[str]:
     sides = [_keyed({"gates": side}, "gates", "gate", "step", "index") for side in (old, new)]
-    for _, was, now in paired(sides[0], sides[1]):
+    for _, was, now in pair_by_name(sides[0], sides[1]):
         if isinstance(was, dict) and isinstance(now, dict):
             item = "" if now.get("index") is None else f"[{now.get('index')}]"
-            yield from _of_figure(
+            yield from _of_number(
                 f"gate {now.get('gate')} on {now.get('step')}{item}", was.get("verdict"), now.get("verdict")
             )
 
 
-_TELLERS = {
+_DESCRIBERS = {
     "plan": _of_plans,
     "dag": _of_dags,
     "events": _of_events,
@@ -150,18 +152,18 @@ _TELLERS = {
 }
 
 
-def _of_figure(name: str, old: Json, new: Json) -> Iterator[str]:
+def _of_number(name: str, old: Json, new: Json) -> Iterator[str]:
     if old != new:
-        yield f"{name} {short(old)} → {short(new)}"
+        yield f"{name} {short_value(old)} → {short_value(new)}"
 
 
 def _of_lists(name: str, old: list[str], new: list[str]) -> Iterator[str]:
-    yield from (f"{name} added: {short(text)}" for text in new if text not in old)
-    yield from (f"{name} gone: {short(text)}" for text in old if text not in new)
+    yield from (f"{name} added: {short_value(text)}" for text in new if text not in old)
+    yield from (f"{name} gone: {short_value(text)}" for text in old if text not in new)
 
 
 def _of_keys(name: str, old: JsonObject, new: JsonObject) -> Iterator[str]:
-    for key, was, now in paired(old, new):
+    for key, was, now in pair_by_name(old, new):
         if was != now:
             yield f"{name} {key} {'added' if was is None else 'gone' if now is None else 'changed'}"
 
@@ -171,19 +173,19 @@ def _differences(old: Json, new: Json, path: str) -> Iterator[str]:
         for name in dict.fromkeys((*old, *new)):
             below = f"{path}.{name}" if path else name
             if name not in old:
-                yield f"{below} added: {short(new[name])}"
+                yield f"{below} added: {short_value(new[name])}"
             elif name not in new:
-                yield f"{below} gone: {short(old[name])}"
+                yield f"{below} gone: {short_value(old[name])}"
             else:
                 yield from _differences(old[name], new[name], below)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for position, (was, now) in enumerate(zip(old, new, strict=True)):
             yield from _differences(was, now, f"{path}[{position}]")
-    elif not _is_same(old, new):
-        yield f"{path} {short(old)} → {short(new)}"
+    elif not _is_same_value(old, new):
+        yield f"{path} {short_value(old)} → {short_value(new)}"
 
 
-def _is_same(old: Json, new: Json) -> bool:
+def _is_same_value(old: Json, new: Json) -> bool:
     """Whether two values are one: to Python also true and 1 are."""
     return json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True)
 
@@ -226,5 +228,5 @@ def _part(value: Json, name: str) -> Json:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _words(status: Json) -> Json:
+def _status_text(status: Json) -> Json:
     return status.replace("_", " ") if isinstance(status, str) else status

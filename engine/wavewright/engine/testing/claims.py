@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from wavewright.planner.suggestions import choice
+from wavewright.planner.suggestions import suggest_name
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +30,7 @@ class Claim:
         return self.why
 
 
-class ToldWord(str):
+class ExplainedText(str):
     """A word with the reason for it."""
 
     __slots__ = ("why",)
@@ -44,7 +44,7 @@ class ToldWord(str):
         return told
 
 
-class ToldFigure(float):
+class ExplainedNumber(float):
     """A figure with the reason for it."""
 
     why: str
@@ -56,17 +56,17 @@ class ToldFigure(float):
         return told
 
 
-def failure(message: str) -> BaseException:
+def assertion_failure(message: str) -> BaseException:
     """Return what fails the test with a message alone: what is wrong lies in a plan, not in the lines that led here."""
     return pytest.fail.Exception(message, pytrace=False)
 
 
-def unknown(name: str, known: Collection[str], *, what: str, of: str) -> BaseException:
+def unknown_name(name: str, known: Collection[str], *, what: str, of: str) -> BaseException:
     """Return what fails the test because it names something that is not there; the traceback shows where it does."""
-    hint = choice(name, known, what=f"{what}s") or f"it has no {what}s"
+    hint = suggest_name(name, known, what=f"{what}s") or f"it has no {what}s"
     return pytest.fail.Exception(f"{of} has no {what} {name!r}; {hint}")
 
 
-def told_reasons(*sides: object) -> list[str]:
+def comparison_reasons(*sides: object) -> list[str]:
     """Return the reasons that the sides of a comparison carry."""
-    return [side.why for side in sides if isinstance(side, ToldWord | ToldFigure)]
+    return [side.why for side in sides if isinstance(side, ExplainedText | ExplainedNumber)]

@@ -10,26 +10,26 @@ from contextlib import contextmanager
 
 from wavewright.config.documents import DocumentError
 from wavewright.engine.cli.failures import CommandError
-from wavewright.engine.testing.claims import failure
+from wavewright.engine.testing.claims import assertion_failure
 from wavewright.executor.journal_errors import JournalError
-from wavewright.planner.diagnostics import PlanError, diagnostic_of
+from wavewright.planner.diagnostics import PlanError, diagnostic_from_fault
 from wavewright.planner.model_port import ModelError
 from wavewright.planner.rendering import render_text
-from wavewright.planner.spending import OverBudget
+from wavewright.planner.spending import BudgetExceeded
 from wavewright.prompts import PromptError
 from wavewright.reviewer.files import FileNotWrittenError
 from wavewright.tools.functions import ToolDefinitionError
 from wavewright.tools.models.cassette_errors import CassetteError
 from wavewright.tools.packs import PackError
 
-FAULTS = (
+USER_ERRORS = (
     CassetteError,
     CommandError,
     DocumentError,
     FileNotWrittenError,
     JournalError,
     ModelError,
-    OverBudget,
+    BudgetExceeded,
     PackError,
     PlanError,
     PromptError,
@@ -39,14 +39,14 @@ FAULTS = (
 
 
 @contextmanager
-def failing_tests() -> Generator[None]:
+def errors_as_failures() -> Generator[None]:
     """Turn the engine's word to its users into the message of a failed test."""
     __tracebackhide__ = True
     try:
         yield
-    except FAULTS as error:
+    except USER_ERRORS as error:
         # From nothing: pytest would show what was caught, traceback and all, above the message.
-        raise failure(message_of(error)) from None
+        raise assertion_failure(message_of(error)) from None
 
 
 def message_of(error: Exception) -> str:
@@ -56,7 +56,8 @@ def message_of(error: Exception) -> str:
             return "\n\n".join(render_text(one.diagnostics, one.source) for one in (error, *error.others))
         case DocumentError():
             found = (
-                ([diagnostic_of(fault) for fault in one.faults], one.source) for one in (error, *error.others)
+                ([diagnostic_from_fault(fault) for fault in one.faults], one.source)
+                for one in (error, *error.others)
             )
             return "\n\n".join(render_text(diagnostics, source) for diagnostics, source in found)
         case _:

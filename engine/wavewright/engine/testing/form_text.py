@@ -9,17 +9,17 @@ if TYPE_CHECKING:
 
     from wavewright.planner.types import JsonObject
 
-_WIDTH = 100
+_YAML_WIDTH = 100
 
 
-def form_text(form: JsonObject) -> str:
+def normal_form_yaml(form: JsonObject) -> str:
     """Return a normal form as YAML: one line an idea, long texts as blocks, short lists on one line."""
     import yaml
 
-    return yaml.dump(form, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=_WIDTH)
+    return yaml.dump(form, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=_YAML_WIDTH)
 
 
-def read_form(text: str) -> JsonObject | None:
+def read_normal_form(text: str) -> JsonObject | None:
     """Return the normal form that a text holds; None where it holds none, such as after a conflict of git's."""
     import yaml
 
@@ -48,7 +48,9 @@ def _dumper() -> type[SafeDumper]:
         return ScalarNode(node.tag, text, style="|") if is_block else node
 
     def list_node(dumper: SafeDumper, items: list[object]) -> Node:
-        is_short = all(not isinstance(item, list | dict) for item in items) and len(str(items)) < _WIDTH - 20
+        is_short = (
+            all(not isinstance(item, list | dict) for item in items) and len(str(items)) < _YAML_WIDTH - 20
+        )
         return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=is_short)
 
     FormDumper.add_representer(str, text_node)

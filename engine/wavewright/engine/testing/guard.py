@@ -15,19 +15,19 @@ from pathlib import Path
 
 import pytest
 
-VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
+MODEL_REQUESTS_VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
 """Read by whatever opens the way to models."""
-LIVE = "wavewright_live"
+LIVE_MARKER = "wavewright_live"
 """The marker of tests that may ask language models."""
 
 
 def is_live(test: pytest.Item) -> bool:
     """Whether a test is marked as one that may ask models."""
-    return test.get_closest_marker(LIVE) is not None
+    return test.get_closest_marker(LIVE_MARKER) is not None
 
 
 @cache
-def is_in_project(folder: Path) -> bool:
+def is_in_wavewright_project(folder: Path) -> bool:
     """Whether a folder lies in a wavewright project."""
     return any(
         (home / name).is_file()
@@ -37,25 +37,25 @@ def is_in_project(folder: Path) -> bool:
 
 
 @contextmanager
-def models_off(*, unless: bool = False) -> Generator[None]:
+def model_requests_off(*, unless: bool = False) -> Generator[None]:
     """Let no model be asked for a while, `unless` the test may."""
     if unless:
         yield
         return
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = "off"
+    before = os.environ.get(MODEL_REQUESTS_VARIABLE)
+    os.environ[MODEL_REQUESTS_VARIABLE] = "off"
     try:
-        with _library_off():
+        with _pydantic_ai_off():
             yield
     finally:
         if before is None:
-            del os.environ[VARIABLE]
+            del os.environ[MODEL_REQUESTS_VARIABLE]
         else:
-            os.environ[VARIABLE] = before
+            os.environ[MODEL_REQUESTS_VARIABLE] = before
 
 
 @contextmanager
-def _library_off() -> Generator[None]:
+def _pydantic_ai_off() -> Generator[None]:
     """Turn the switch of the library that asks models, where it is loaded: it is never loaded for that."""
     library = sys.modules.get("pydantic_ai.models")
     if library is None:

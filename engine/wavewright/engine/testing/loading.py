@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import datetime as dt
 
     from wavewright.engine.dry_run import DryRun
-    from wavewright.engine.jobs import Order
+    from wavewright.engine.jobs import ResolvedJob
     from wavewright.planner.signatures import ToolSignature
 
 
@@ -35,16 +35,16 @@ class PlanLoader:
             file: The job, the plan or the goal template.
             plan: A plan in place of the job's own.
         """
-        from wavewright.engine.job_faults import no_plan
+        from wavewright.engine.job_faults import no_plan_error
         from wavewright.planner.binding import bind_plan
         from wavewright.planner.checker import check
         from wavewright.planner.diagnostics import PlanError
 
         __tracebackhide__ = True
-        with self.project.entered():
-            order, tools = read(self.project, file, plan)
+        with self.project.as_working_folder():
+            order, tools = read_tested_plan(self.project, file, plan)
             if order.draft is None:
-                raise no_plan(order.goal, order.source)
+                raise no_plan_error(order.goal, order.source)
             bound = bind_plan(order.draft.plan, order.goal, tools)
             found = order.draft.origin.place(check(bound, order.goal, tools))
             if any(diagnostic.severity == "error" for diagnostic in found):
@@ -79,21 +79,21 @@ class DryRunLoader:
         from wavewright.engine.session import utc_now
 
         __tracebackhide__ = True
-        with self.project.entered():
-            order, tools = read(self.project, file, plan)
+        with self.project.as_working_folder():
+            order, tools = read_tested_plan(self.project, file, plan)
             return forecast(order, tools, now=now or order.goal.as_of or utc_now())
 
 
-def read(
+def read_tested_plan(
     project: ProjectUnderTest, file: str | os.PathLike[str], plan: str | os.PathLike[str] | None
-) -> tuple[Order, dict[str, ToolSignature]]:
+) -> tuple[ResolvedJob, dict[str, ToolSignature]]:
     """Return what a file comes to, and the tools that its plan is checked against."""
-    from wavewright.engine.jobs import read_order
-    from wavewright.engine.toolbox import gather_tools, signatures_to_check
+    from wavewright.engine.jobs import resolve_job_file
+    from wavewright.engine.toolbox import signatures_to_check, tools_of_goal
 
     __tracebackhide__ = True
     settings = project.settings()
-    order = read_order(project.file(file), None if plan is None else project.file(plan), settings)
+    order = resolve_job_file(project.file(file), None if plan is None else project.file(plan), settings)
     if order.draft is None:
-        return order, gather_tools(order.goal, settings).signatures
+        return order, tools_of_goal(order.goal, settings).signatures
     return order, signatures_to_check(order.draft.plan, order.goal, settings)

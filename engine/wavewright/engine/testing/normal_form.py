@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from wavewright.engine.testing.redactions import REDACTIONS, Redacting, Redaction, folder_redactions
+from wavewright.engine.testing.redactions import (
+    DEFAULT_REDACTIONS,
+    Redaction,
+    RedactionPass,
+    folder_redactions,
+)
 
 if TYPE_CHECKING:
     from wavewright.executor.events import Event
@@ -17,11 +22,11 @@ if TYPE_CHECKING:
     from wavewright.planner.types import Json, JsonObject
     from wavewright.reviewer.records import Package, ReviewResult
 
-Form: TypeAlias = Literal["plan", "dag", "events", "review", "package"]
+FormKind: TypeAlias = Literal["plan", "dag", "events", "review", "package"]
 
 
 def normal_form(
-    form: Form, value: object, redactions: Sequence[Redaction] = (), *, machine: Sequence[Redaction] = ()
+    form: FormKind, value: object, redactions: Sequence[Redaction] = (), *, machine: Sequence[Redaction] = ()
 ) -> JsonObject:
     """Return the normal form of a value.
 
@@ -36,9 +41,9 @@ def normal_form(
     """
     body = _FORMS[form](value)
     # What a plan says was written by its author: only the project's own rules, which know it, change that.
-    shipped = () if form in {"plan", "dag"} else REDACTIONS
-    redacted = Redacting([*redactions, *_folder_of(value), *machine, *shipped]).redact(body)
-    return {"form": form, **cast("JsonObject", _portable(redacted))}
+    shipped = () if form in {"plan", "dag"} else DEFAULT_REDACTIONS
+    redacted = RedactionPass([*redactions, *_folder_of(value), *machine, *shipped]).redact(body)
+    return {"form": form, **cast("JsonObject", _portable_value(redacted))}
 
 
 def _folder_of(value: object) -> tuple[Redaction, ...]:
@@ -112,15 +117,15 @@ def _in_order(events: Sequence[Event]) -> list[Event]:
         if _of_steps(event) or type(event).__name__ in {"ModelCalled", "RungTaken"}:
             stretch.append(event)
             continue
-        ordered += _stretch_in_order(stretch, places)
+        ordered += _order_between_phases(stretch, places)
         stretch = []
         ordered.append(event)
         if isinstance(event, PlanAccepted):
-            places = _places(event.plan)
-    return [*ordered, *_stretch_in_order(stretch, places)]
+            places = _step_positions(event.plan)
+    return [*ordered, *_order_between_phases(stretch, places)]
 
 
-def _stretch_in_order(stretch: Sequence[Event], places: Mapping[str, tuple[int, int]]) -> list[Event]:
+def _order_between_phases(stretch: Sequence[Event], places: Mapping[str, tuple[int, int]]) -> list[Event]:
     """Return what happened between two phases in the order of waves, then of the plan's steps, then of items."""
 
     def place(event: Event) -> tuple[int, int, int, int]:
@@ -140,7 +145,7 @@ def _of_steps(event: Event) -> bool:
     return hasattr(event, "step") or hasattr(event, "wave")
 
 
-def _places(plan: JsonObject) -> dict[str, tuple[int, int]]:
+def _step_positions(plan: JsonObject) -> dict[str, tuple[int, int]]:
     from wavewright.planner.graph import PlanGraph
     from wavewright.planner.models import Plan
 
@@ -174,7 +179,7 @@ def _package_form(value: object) -> JsonObject:
     return body
 
 
-def _plan_of(value: object, form: Form) -> Plan:
+def _plan_of(value: object, form: FormKind) -> Plan:
     from wavewright.engine.testing.plan_view import PlanView
     from wavewright.engine.testing.run_view import RunView
     from wavewright.planner.models import Plan
@@ -187,7 +192,7 @@ def _plan_of(value: object, form: Form) -> Plan:
         case RunView():
             return value.plan.plan
         case _:
-            raise _no_form(value, form, "a plan or a run")
+            raise _wrong_type(value, form, "a plan or a run")
 
 
 def _events_of(value: object) -> Sequence[Event]:
@@ -197,7 +202,7 @@ def _events_of(value: object) -> Sequence[Event]:
         return value.events
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return cast("Sequence[Event]", value)
-    raise _no_form(value, "events", "a run or its events")
+    raise _wrong_type(value, "events", "a run or its events")
 
 
 def _review_of(value: object) -> ReviewResult:
@@ -213,7 +218,7 @@ def _review_of(value: object) -> ReviewResult:
         case RunView():
             return value.review.record
         case _:
-            raise _no_form(value, "review", "a run or its review")
+            raise _wrong_type(value, "review", "a run or its review")
 
 
 def _package_of(value: object) -> Package:
@@ -229,14 +234,14 @@ def _package_of(value: object) -> Package:
         case RunView():
             return value.package.record
         case _:
-            raise _no_form(value, "package", "a run or its package")
+            raise _wrong_type(value, "package", "a run or its package")
 
 
-def _no_form(value: object, form: Form, wanted: str) -> TypeError:
+def _wrong_type(value: object, form: FormKind, wanted: str) -> TypeError:
     return TypeError(f"{form}_snapshot pins {wanted}, and {value!r} is none")
 
 
-_FORMS: Mapping[Form, Callable[[object], JsonObject]] = {
+_FORMS: Mapping[FormKind, Callable[[object], JsonObject]] = {
     "plan": _plan_form,
     "dag": _dag_form,
     "events": _events_form,
@@ -245,7 +250,7 @@ _FORMS: Mapping[Form, Callable[[object], JsonObject]] = {
 }
 
 
-def _portable(value: Json) -> Json:
+def _portable_value(value: Json) -> Json:
     """Return a value as any machine has it and any file can hold it: numbers of nine digits, no half characters."""
     match value:
         case bool():
@@ -255,8 +260,8 @@ def _portable(value: Json) -> Json:
         case str():
             return value.encode("utf-8", "backslashreplace").decode("utf-8")
         case list():
-            return [_portable(item) for item in value]
+            return [_portable_value(item) for item in value]
         case dict():
-            return {str(_portable(name)): _portable(part) for name, part in value.items()}
+            return {str(_portable_value(name)): _portable_value(part) for name, part in value.items()}
         case _:
             return value

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from wavewright.planner.planning import UserQuestion
 
 
-class GivenPeople:
+class ScriptedUser:
     """Answers for the user, and keeps what it was asked."""
 
     def __init__(self, *, approves: bool, answers: Sequence[str]) -> None:

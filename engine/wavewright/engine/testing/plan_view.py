@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from wavewright.engine.testing.claims import Claim, unknown
+from wavewright.engine.testing.claims import Claim, unknown_name
 from wavewright.planner.diagnostics import Diagnostic
 from wavewright.planner.goals import Goal
 from wavewright.planner.graph import PlanGraph
@@ -95,7 +95,7 @@ class PlanView:
         __tracebackhide__ = True
         found = StepId(step_id)
         if found not in self.graph.steps:
-            raise unknown(step_id, self.steps, what="step", of=f"plan {self.name!r}")
+            raise unknown_name(step_id, self.steps, what="step", of=f"plan {self.name!r}")
         return found
 
     def _path(self, step: StepId, wanted: StepId) -> list[StepId] | None:

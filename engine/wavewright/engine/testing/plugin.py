@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
     from wavewright.engine.testing.loading import DryRunLoader, PlanLoader
-    from wavewright.engine.testing.normal_form import Form
+    from wavewright.engine.testing.normal_form import FormKind
     from wavewright.engine.testing.project import ProjectUnderTest
     from wavewright.engine.testing.recordings import RecordedRuns
     from wavewright.engine.testing.redactions import Redaction
@@ -46,18 +46,18 @@ def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Collect the tests of a wavewright project with requests to models off: modules do things on import."""
-    from wavewright.engine.testing.guard import is_in_project, models_off
+    from wavewright.engine.testing.guard import is_in_wavewright_project, model_requests_off
 
-    with models_off(unless=not is_in_project(collector.path.parent)):
+    with model_requests_off(unless=not is_in_wavewright_project(collector.path.parent)):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Run a test of a wavewright project, its fixtures included, with requests to models off unless it is live."""
-    from wavewright.engine.testing.guard import is_in_project, is_live, models_off
+    from wavewright.engine.testing.guard import is_in_wavewright_project, is_live, model_requests_off
 
-    with models_off(unless=is_live(item) or not is_in_project(item.path.parent)):
+    with model_requests_off(unless=is_live(item) or not is_in_wavewright_project(item.path.parent)):
         return (yield)
 
 
@@ -65,21 +65,21 @@ def pytest_assertrepr_compare(left: object, right: object, op: str) -> list[str]
     """Show the reason of a status, a verdict or a confidence that is not as it was wanted."""
     if "wavewright.engine.testing.claims" not in sys.modules:
         return None
-    from wavewright.engine.testing.claims import told_reasons
+    from wavewright.engine.testing.claims import comparison_reasons
 
-    reasons = told_reasons(left, right)
+    reasons = comparison_reasons(left, right)
     return [f"{left!r} {op} {right!r}", *reasons] if reasons else None
 
 
 @pytest.fixture
 def wavewright_project(request: pytest.FixtureRequest) -> Iterator[ProjectUnderTest]:
     """The project that the test's file lies in."""
-    from wavewright.engine.testing.guard import is_live, models_off
+    from wavewright.engine.testing.guard import is_live, model_requests_off
     from wavewright.engine.testing.project import ProjectUnderTest
 
     live = is_live(request.node)
-    with models_off(unless=live):
-        yield ProjectUnderTest.around(request.path.parent, request.config.rootpath, is_live=live)
+    with model_requests_off(unless=live):
+        yield ProjectUnderTest.containing(request.path.parent, request.config.rootpath, is_live=live)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def wavewright_redactions() -> Sequence[Redaction]:
     return ()
 
 
-def _pinning(form: Form, request: pytest.FixtureRequest) -> SnapshotAssertion:
+def _snapshot_fixture(form: FormKind, request: pytest.FixtureRequest) -> SnapshotAssertion:
     if not request.config.pluginmanager.has_plugin("syrupy"):
         pytest.fail(f"{form}_snapshot needs syrupy: pip install 'wavewright[testing]'", pytrace=False)
     from wavewright.engine.testing.redactions import machine_redactions
@@ -151,28 +151,28 @@ def _pinning(form: Form, request: pytest.FixtureRequest) -> SnapshotAssertion:
 @pytest.fixture
 def plan_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
     """Pins a plan: its shape, and every step, gate and cap."""
-    return _pinning("plan", request)
+    return _snapshot_fixture("plan", request)
 
 
 @pytest.fixture
 def dag_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
     """Pins the graph of a plan alone: steps, edges and waves."""
-    return _pinning("dag", request)
+    return _snapshot_fixture("dag", request)
 
 
 @pytest.fixture
 def events_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
     """Pins everything that a run did."""
-    return _pinning("events", request)
+    return _snapshot_fixture("events", request)
 
 
 @pytest.fixture
 def review_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
     """Pins what the reviewer says of a run."""
-    return _pinning("review", request)
+    return _snapshot_fixture("review", request)
 
 
 @pytest.fixture
 def package_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
     """Pins what leaves a run."""
-    return _pinning("package", request)
+    return _snapshot_fixture("package", request)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.engine.testing.claims import failure
-from wavewright.engine.testing.faults import failing_tests
+from wavewright.engine.testing.claims import assertion_failure
+from wavewright.engine.testing.faults import errors_as_failures
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -32,7 +32,7 @@ class ProjectUnderTest:
     """Whether the test may ask models."""
 
     @classmethod
-    def around(cls, tests: Path, otherwise: Path, *, is_live: bool) -> ProjectUnderTest:
+    def containing(cls, tests: Path, otherwise: Path, *, is_live: bool) -> ProjectUnderTest:
         """Return the project that a folder of tests lies in; `otherwise` where there are no settings above it."""
         from wavewright.config.settings import find_settings_file
 
@@ -44,7 +44,7 @@ class ProjectUnderTest:
         from wavewright.config.settings import load_settings
 
         __tracebackhide__ = True
-        with failing_tests():
+        with errors_as_failures():
             return load_settings(self.root, os.environ if self.is_live else {})
 
     def file(self, name: str | os.PathLike[str]) -> Path:
@@ -56,11 +56,11 @@ class ProjectUnderTest:
             if found.is_file():
                 inside = found.is_relative_to(self.root)
                 return found.relative_to(self.root) if inside else found
-        raise failure(f"there is no file {str(given)!r} in the project {self.root}")
+        raise assertion_failure(f"there is no file {str(given)!r} in the project {self.root}")
 
     @contextlib.contextmanager
-    def entered(self) -> Generator[None]:
+    def as_working_folder(self) -> Generator[None]:
         """Work in the project's folder, as its commands do; what is wrong with its documents fails the test."""
         __tracebackhide__ = True
-        with contextlib.chdir(self.root), failing_tests():
+        with contextlib.chdir(self.root), errors_as_failures():
             yield

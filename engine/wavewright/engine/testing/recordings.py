@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavewright.engine.testing.calls import Call
-from wavewright.engine.testing.claims import failure
-from wavewright.engine.testing.guard import VARIABLE
-from wavewright.engine.testing.people import GivenPeople
+from wavewright.engine.testing.claims import assertion_failure
+from wavewright.engine.testing.guard import MODEL_REQUESTS_VARIABLE
+from wavewright.engine.testing.people import ScriptedUser
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
 from wavewright.engine.testing.running import run_to_end
@@ -30,11 +30,11 @@ from wavewright.engine.testing.running import run_to_end
 if TYPE_CHECKING:
     from wavewright.engine.context import RunRequest
     from wavewright.engine.recordings.recording_file import Recording, RecordingError
-    from wavewright.engine.recordings.whole_runs import WholeRun
+    from wavewright.engine.recordings.whole_runs import JobRecording
 
-OPTION = "--wavewright-record"
+RECORD_OPTION = "--wavewright-record"
 """Runs for real, and records anew."""
-_NOT_KEPT = (
+_NOT_RECORDED_HINT = (
     "nothing was kept, for it would not replay; a model that cannot be reached leaves no answer to be recorded: "
     "see that it answers, and record once more"
 )
@@ -50,7 +50,7 @@ def recording_fixture(request: pytest.FixtureRequest) -> RecordedRuns:
     name = re.sub(r"[^\w.-]+", "-", f"{within}{request.node.name}").strip("-")
     folder = request.path.parent / FOLDER / request.path.stem
     return RecordedRuns(
-        project, folder, name, is_recording=bool(request.config.getoption(OPTION, default=False))
+        project, folder, name, is_recording=bool(request.config.getoption(RECORD_OPTION, default=False))
     )
 
 
@@ -93,32 +93,32 @@ class RecordedRuns:
         self.runs += 1
         number = f"-{self.runs}" if self.runs > 1 else ""
         kept = self.folder / f"{name or self.test + number}.json"
-        with self.project.entered():
+        with self.project.as_working_folder():
             request = self._request(file, plan, as_of)
             recording = (
-                self._record(request, GivenPeople(approves=approve, answers=answers))
+                self._record(request, ScriptedUser(approves=approve, answers=answers))
                 if self.is_recording
                 else self._read(kept)
             )
             # Whoever records looks at the replay, too: what is asserted and pinned now holds ever after.
-            people = GivenPeople(approves=approve, answers=answers)
+            people = ScriptedUser(approves=approve, answers=answers)
             ran = self._replay(request, recording, kept, people)
             if self.is_recording:
-                _keep(kept, recording)
-        made = _made(ran)
+                _write_recording(kept, recording)
+        made = _calls_made(ran)
         return RunView(ran.context, ran.events, made, tuple(people.approvals), self.folder, ran.halted)
 
-    def _record(self, request: RunRequest, people: GivenPeople) -> Recording:
+    def _record(self, request: RunRequest, people: ScriptedUser) -> Recording:
         from wavewright.config.settings import load_settings
         from wavewright.engine.recordings.whole_runs import record_job
 
         # Who records has a model, a key and folders of their own; who replays needs none of them.
         settings = load_settings(self.project.root)
 
-        async def record() -> tuple[WholeRun, Recording]:
+        async def record() -> tuple[JobRecording, Recording]:
             return await record_job(request, settings, approver=people, asker=people)
 
-        with _models_on():
+        with _model_requests_on():
             _, recording = run_to_end(record)
         return recording
 
@@ -127,34 +127,38 @@ class RecordedRuns:
 
         __tracebackhide__ = True
         if not kept.exists():
-            raise failure(f"there is no recording {kept}: run this test once with `pytest {OPTION}`")
+            raise assertion_failure(
+                f"there is no recording {kept}: run this test once with `pytest {RECORD_OPTION}`"
+            )
         try:
             return read_recording(kept)
         except RecordingError as error:
-            raise self._unusable(error) from None
+            raise self._unusable_failure(error) from None
 
-    def _replay(self, request: RunRequest, recording: Recording, kept: Path, people: GivenPeople) -> WholeRun:
+    def _replay(
+        self, request: RunRequest, recording: Recording, kept: Path, people: ScriptedUser
+    ) -> JobRecording:
         from wavewright.engine.recordings.recording_file import RecordingError
-        from wavewright.engine.recordings.whole_runs import lacking, replay_job
+        from wavewright.engine.recordings.whole_runs import missing_calls_error, replay_job
 
         __tracebackhide__ = True
         settings = self.project.settings()
 
-        async def replay() -> WholeRun:
+        async def replay() -> JobRecording:
             return await replay_job(request, settings, recording, file=kept, approver=people, asker=people)
 
         try:
             ran = run_to_end(replay)
             if ran.misses:
-                raise lacking(kept, ran.misses)
+                raise missing_calls_error(kept, ran.misses)
         except RecordingError as error:
             # From nothing: pytest would show what was caught, traceback and all, above the message.
-            raise self._unusable(error) from None
+            raise self._unusable_failure(error) from None
         return ran
 
-    def _unusable(self, error: RecordingError) -> BaseException:
-        mend = _NOT_KEPT if self.is_recording else f"{error.hint}: `pytest {OPTION}`"
-        return failure(f"error: {error.message}\n  = help: {mend}")
+    def _unusable_failure(self, error: RecordingError) -> BaseException:
+        mend = _NOT_RECORDED_HINT if self.is_recording else f"{error.hint}: `pytest {RECORD_OPTION}`"
+        return assertion_failure(f"error: {error.message}\n  = help: {mend}")
 
     def _request(
         self,
@@ -162,23 +166,23 @@ class RecordedRuns:
         plan: str | os.PathLike[str] | None,
         as_of: dt.datetime | str | None,
     ) -> RunRequest:
-        from wavewright.engine.cli.dates import instant_of
+        from wavewright.engine.cli.dates import parse_instant
         from wavewright.engine.context import RunRequest
 
         request = RunRequest(
             job_file=self.project.file(file),
-            as_of=instant_of(as_of, "as_of") if isinstance(as_of, str) else as_of,
+            as_of=parse_instant(as_of, "as_of") if isinstance(as_of, str) else as_of,
         )
         return request if plan is None else replace(request, plan_file=self.project.file(plan))
 
 
-def _keep(file: Path, recording: Recording) -> None:
+def _write_recording(file: Path, recording: Recording) -> None:
     from wavewright.engine.recordings.recording_file import write_recording
 
     write_recording(file, recording)
 
 
-def _made(ran: WholeRun) -> tuple[Call, ...]:
+def _calls_made(ran: JobRecording) -> tuple[Call, ...]:
     """Return the calls of a run as a test looks at them: by step and item, whichever ended first."""
     from wavewright.engine.recordings.recorded_calls import recorded_calls
 
@@ -197,9 +201,9 @@ def _made(ran: WholeRun) -> tuple[Call, ...]:
 
 
 @contextmanager
-def _models_on() -> Generator[None]:
+def _model_requests_on() -> Generator[None]:
     """Let models be asked for a while: whoever records says so on the command line."""
-    before = os.environ.pop(VARIABLE, None)
+    before = os.environ.pop(MODEL_REQUESTS_VARIABLE, None)
     library = sys.modules.get("pydantic_ai.models")
     switch = None if library is None else vars(library)["ALLOW_MODEL_REQUESTS"]
     try:
@@ -208,6 +212,6 @@ def _models_on() -> Generator[None]:
         yield
     finally:
         if before is not None:
-            os.environ[VARIABLE] = before
+            os.environ[MODEL_REQUESTS_VARIABLE] = before
         if library is not None:
             vars(library)["ALLOW_MODEL_REQUESTS"] = switch

@@ -34,7 +34,7 @@ class Redaction:
     """Whether `fields` count also within what tools take and give."""
 
 
-REDACTIONS = (
+DEFAULT_REDACTIONS = (
     Redaction("<time>", frozenset({"at", "now", "started", "finished", "accessed"})),
     Redaction("<seconds>", frozenset({"seconds", "step_seconds"})),
     Redaction("<cost>", frozenset({"usd"})),
@@ -67,7 +67,7 @@ def machine_redactions(project: Path) -> tuple[Redaction, ...]:
 
 
 @dataclass(slots=True)
-class Redacting:
+class RedactionPass:
     """Applies rules to one normal form; the first rule that fits a field counts."""
 
     rules: Sequence[Redaction]
@@ -87,7 +87,7 @@ class Redacting:
                     if rule is None:
                         found[name] = self.redact(part, in_data=in_data or name in DATA_FIELDS)
                     elif rule.becomes is not None:
-                        found[name] = None if part is None else self._becomes(rule.becomes, str(part))
+                        found[name] = None if part is None else self._numbered(rule.becomes, str(part))
                 return found
             case _:
                 return value
@@ -102,13 +102,13 @@ class Redacting:
         for rule in self.rules:
             if rule.pattern is not None:
                 word = rule.becomes or ""
-                text = re.sub(rule.pattern, self._put_by(word), text)
+                text = re.sub(rule.pattern, self._replacement(word), text)
         return text
 
-    def _put_by(self, word: str) -> Callable[[re.Match[str]], str]:
-        return lambda found: self._becomes(word, found[0])
+    def _replacement(self, word: str) -> Callable[[re.Match[str]], str]:
+        return lambda found: self._numbered(word, found[0])
 
-    def _becomes(self, word: str, value: str) -> str:
+    def _numbered(self, word: str, value: str) -> str:
         if "{n}" not in word:
             return word
         known = self._numbers.setdefault(word, {})

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wavewright.engine.testing.claims import Claim, ToldFigure, ToldWord, unknown
+from wavewright.engine.testing.claims import Claim, ExplainedNumber, ExplainedText, unknown_name
 
 if TYPE_CHECKING:
     from wavewright.executor.events import GateRecord
     from wavewright.planner.types import Json
-    from wavewright.reviewer.records import CapRecord, Document, Package, RecoveryAction, ReviewResult
+    from wavewright.reviewer.records import CapRecord, OutputDocument, Package, RecoveryAction, ReviewResult
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -29,10 +29,10 @@ class ReviewView:
         return self.read()
 
     @property
-    def verdict(self) -> ToldWord:
+    def verdict(self) -> ExplainedText:
         """`achieved` or `not_achieved`."""
         found = self.read()
-        return ToldWord("achieved" if found.goal_achieved else "not_achieved", found.summary)
+        return ExplainedText("achieved" if found.goal_achieved else "not_achieved", found.summary)
 
     @property
     def summary(self) -> str:
@@ -54,17 +54,17 @@ class ReviewView:
         """The caps that lowered a confidence."""
         return tuple(cap for cap in self.read().caps if cap.applied)
 
-    def confidence(self, field: str = "overall") -> ToldFigure:
+    def confidence(self, field: str = "overall") -> ExplainedNumber:
         """Return the capped confidence in a field of the result; in the whole where none is named."""
         __tracebackhide__ = True
         found = self.read()
         known = {one.field: one for one in found.confidences}
         if field in known:
             one = known[field]
-            return ToldFigure(one.capped, f"confidence in {field!r}: " + "; ".join(one.why))
+            return ExplainedNumber(one.capped, f"confidence in {field!r}: " + "; ".join(one.why))
         if field == "overall":
-            return ToldFigure(found.confidence, found.summary)
-        raise unknown(field, known, what="confidence", of="the review")
+            return ExplainedNumber(found.confidence, found.summary)
+        raise unknown_name(field, known, what="confidence", of="the review")
 
     def __repr__(self) -> str:
         found = self.read()
@@ -83,10 +83,10 @@ class PackageView:
         return self.read()
 
     @property
-    def status(self) -> ToldWord:
+    def status(self) -> ExplainedText:
         """How the run ended."""
         found = self.read()
-        return ToldWord(found.status, found.review.summary if found.review else found.reason)
+        return ExplainedText(found.status, found.review.summary if found.review else found.reason)
 
     @property
     def result(self) -> Json:
@@ -94,7 +94,7 @@ class PackageView:
         return self.read().result
 
     @property
-    def documents(self) -> tuple[Document, ...]:
+    def documents(self) -> tuple[OutputDocument, ...]:
         """The documents, with their tags."""
         return self.read().documents
 
@@ -115,7 +115,7 @@ class PackageView:
 
 def gate_claim(gate: str, records: tuple[GateRecord, ...]) -> Claim:
     """Return whether a gate passed everywhere that it was asked."""
-    red = [record for record in records if record.is_red]
+    red = [record for record in records if record.has_failed]
     shown = red or records
     lines = [_line(record) for record in shown[:3]]
     if len(shown) > 3:

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.engine.testing.calls import Call
-from wavewright.engine.testing.claims import Claim, ToldFigure, ToldWord, failure, unknown
+from wavewright.engine.testing.claims import (
+    Claim,
+    ExplainedNumber,
+    ExplainedText,
+    assertion_failure,
+    unknown_name,
+)
 from wavewright.engine.testing.plan_view import PlanView
 from wavewright.engine.testing.result_views import PackageView, ReviewView, gate_claim
 from wavewright.executor.state import blocking_gate
@@ -28,7 +34,7 @@ class RunView:
     context: RunContext
     """The engine's own record of the run."""
     events: tuple[Event, ...]
-    made: tuple[Call, ...]
+    recorded_calls: tuple[Call, ...]
     approvals: tuple[ApprovalRequest, ...]
     """What somebody was asked to approve."""
     folder: Path
@@ -41,18 +47,18 @@ class RunView:
         """The plan in force at the end, patches included."""
         __tracebackhide__ = True
         if self.context.plan is None or self.context.goal is None:
-            raise failure(f"{self!r} follows no plan: {self.halted}")
+            raise assertion_failure(f"{self!r} follows no plan: {self.halted}")
         return PlanView(
             self.context.plan, self.context.goal, self.context.signatures, self.context.diagnostics
         )
 
     @property
-    def verdict(self) -> ToldWord:
+    def verdict(self) -> ExplainedText:
         """`achieved`, `not_achieved`, `failed` or `interrupted`."""
         if self.context.package is not None:
             return self.package.status
         finished = self.context.state.finished
-        return ToldWord(finished.status if finished else "failed", self.halted or "")
+        return ExplainedText(finished.status if finished else "failed", self.halted or "")
 
     @property
     def review(self) -> ReviewView:
@@ -81,13 +87,13 @@ class RunView:
         present = self.context.state.outputs()
         return {step: present[StepId(step)] for step in self._steps() if step in present}
 
-    def status(self, step_id: str) -> ToldWord:
+    def status(self, step_id: str) -> ExplainedText:
         """Return how a step ended; `not_run` where it never ran."""
         __tracebackhide__ = True
         ended = self._ended(step_id)
         if ended is None:
-            return ToldWord("not_run", f"step {step_id!r} never ran")
-        return ToldWord(ended.status, f"step {step_id!r} ended {ended.status}{_why(ended)}")
+            return ExplainedText("not_run", f"step {step_id!r} never ran")
+        return ExplainedText(ended.status, f"step {step_id!r} ended {ended.status}{_reason(ended)}")
 
     def output(self, step_id: str) -> Json:
         """Return a step's output; a step that readers see none of fails the test."""
@@ -98,7 +104,7 @@ class RunView:
             ended = self._ended(step_id)
             gate = None if ended is None else blocking_gate(ended.gates)
             because = status.why if gate is None else f"gate {gate.gate!r} blocks it: {gate.message}"
-            raise failure(f"step {step_id!r} has no output: {because}")
+            raise assertion_failure(f"step {step_id!r} has no output: {because}")
         return present[StepId(step_id)]
 
     def gate(self, gate_id: str) -> Claim:
@@ -112,9 +118,9 @@ class RunView:
         if gate_id in planned:
             return Claim(False, f"gate {gate_id!r} was never asked: its step did not come that far")
         known = {record.template_gate or record.gate for record in records} | planned
-        raise unknown(gate_id, known, what="gate", of=repr(self))
+        raise unknown_name(gate_id, known, what="gate", of=repr(self))
 
-    def confidence(self, field: str = "overall") -> ToldFigure:
+    def confidence(self, field: str = "overall") -> ExplainedNumber:
         """Return the capped confidence in a field of the result; in the whole where none is named."""
         __tracebackhide__ = True
         return self.review.confidence(field)
@@ -123,13 +129,13 @@ class RunView:
         """Return the calls of a step or a tool, in the order of items; all calls where none is named."""
         __tracebackhide__ = True
         if name is None:
-            return self.made
+            return self.recorded_calls
         plan = self.plan
         known = {*plan.steps, *plan.tools, *self.context.tools}
         if name not in known:
-            raise unknown(name, known, what="step or tool", of=repr(self))
+            raise unknown_name(name, known, what="step or tool", of=repr(self))
         place = {step: number for number, step in enumerate(plan.steps)}
-        found = [call for call in self.made if name in (call.step, call.tool)]
+        found = [call for call in self.recorded_calls if name in (call.step, call.tool)]
         found.sort(key=lambda call: (place.get(call.step, len(place)), call.index or 0, call.attempt))
         return tuple(found)
 
@@ -143,23 +149,23 @@ class RunView:
     def _ended(self, step_id: str) -> StepFinished | None:
         __tracebackhide__ = True
         if step_id not in self._steps():
-            raise unknown(step_id, self._steps(), what="step", of=repr(self))
+            raise unknown_name(step_id, self._steps(), what="step", of=repr(self))
         return self.context.state.steps.get(StepId(step_id))
 
     def _review(self) -> ReviewResult:
         __tracebackhide__ = True
         if self.context.review is None:
-            raise failure(f"{self!r} was not reviewed: {self.halted}")
+            raise assertion_failure(f"{self!r} was not reviewed: {self.halted}")
         return self.context.review
 
     def _package(self) -> Package:
         __tracebackhide__ = True
         if self.context.package is None:
-            raise failure(f"{self!r} has no package: {self.halted}")
+            raise assertion_failure(f"{self!r} has no package: {self.halted}")
         return self.context.package
 
 
-def _why(ended: StepFinished) -> str:
+def _reason(ended: StepFinished) -> str:
     if ended.error is not None:
         tries = f" ({ended.error.attempts} attempts)" if ended.error.attempts > 1 else ""
         return f": {ended.error.kind} error: {ended.error.message}{tries}"

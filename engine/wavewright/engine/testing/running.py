@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from wavewright.engine.testing.calls import CallRecord, Stub
-from wavewright.engine.testing.claims import failure, unknown
-from wavewright.engine.testing.guard import LIVE
-from wavewright.engine.testing.loading import read
-from wavewright.engine.testing.people import GivenPeople
+from wavewright.engine.testing.calls import CallRecorder, Stub
+from wavewright.engine.testing.claims import assertion_failure, unknown_name
+from wavewright.engine.testing.guard import LIVE_MARKER
+from wavewright.engine.testing.loading import read_tested_plan
+from wavewright.engine.testing.people import ScriptedUser
 from wavewright.engine.testing.project import ProjectUnderTest
 from wavewright.engine.testing.run_view import RunView
 from wavewright.planner.model_port import ModelError
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from wavewright.executor.events import Event
 
 T = TypeVar("T")
-_HOW_TESTS_RECORD = (
-    f"record it: mark a test that makes this run with @pytest.mark.{LIVE}, and run it once with "
+_RECORD_HINT = (
+    f"record it: mark a test that makes this run with @pytest.mark.{LIVE_MARKER}, and run it once with "
     "WAVEWRIGHT_CASSETTE_MODE=record and a model that answers"
 )
-_RECOVERED = re.compile(r"_\d+$")
+_RECOVERY_SUFFIX = re.compile(r"_\d+$")
 
 
 @dataclass(slots=True, repr=False)
@@ -83,28 +83,28 @@ class PlanRunner:
             as_of: What `now()` gives.
         """
         __tracebackhide__ = True
-        with self.project.entered():
+        with self.project.as_working_folder():
             settings = self._settings(cassette, without_model=without_model)
             self._refuse_unknown_stubs(file, plan, stubs or {})
             request = self._request(file, plan, as_of)
-            calls = CallRecord(stubs or {}, real)
-            people = GivenPeople(approves=approve, answers=answers)
+            calls = CallRecorder(stubs or {}, real)
+            people = ScriptedUser(approves=approve, answers=answers)
             try:
                 self.last = run_to_end(lambda: _run(request, settings, calls, people))
             except (CassetteError, ModelError) as error:
                 # Only a live test records, whatever the mode in the environment says.
-                if self.project.is_live or not _is_to_be_recorded(error, settings):
+                if self.project.is_live or not _is_answer_unrecorded(error, settings):
                     raise
-                raise CassetteError(str(getattr(error, "message", error)), _HOW_TESTS_RECORD) from None
+                raise CassetteError(str(getattr(error, "message", error)), _RECORD_HINT) from None
         if calls.faults:
-            raise failure("\n".join(calls.faults))
+            raise assertion_failure("\n".join(calls.faults))
         return self.last
 
     def latest(self) -> RunView:
         """Return the latest run of the test."""
         __tracebackhide__ = True
         if self.last is None:
-            raise failure("nothing has run in this test yet: call run_plan first")
+            raise assertion_failure("nothing has run in this test yet: call run_plan first")
         return self.last
 
     def _settings(self, cassette: str | os.PathLike[str] | None, *, without_model: bool) -> Settings:
@@ -122,14 +122,14 @@ class PlanRunner:
             return replace(settings, model=None)
         if cassette is not None:
             if given.model is None:
-                raise _asks_nobody(cassette, is_live=self.project.is_live)
+                raise _unused_cassette_failure(cassette, is_live=self.project.is_live)
             mode = given.cassette_mode if self.project.is_live else "replay"
             return replace(settings, cassette=self.project.root / cassette, cassette_mode=mode)
         is_replayed = settings.cassette is not None and settings.cassette_mode == "replay"
         if settings.model is not None and not (self.project.is_live or is_replayed):
-            raise failure(
+            raise assertion_failure(
                 f"error: the project asks the model {settings.model!r}, and this test may ask none\n"
-                f"  = help: mark it with @pytest.mark.{LIVE} to ask it,\n"
+                f"  = help: mark it with @pytest.mark.{LIVE_MARKER} to ask it,\n"
                 "          replay recorded answers with run_plan(…, cassette=FILE),\n"
                 "          or run without a model with run_plan(…, without_model=True)"
             )
@@ -142,15 +142,15 @@ class PlanRunner:
         __tracebackhide__ = True
         if not stubs:
             return
-        order, tools = read(self.project, file, plan)
+        order, tools = read_tested_plan(self.project, file, plan)
         draft = order.draft
         if draft is None or (draft.rung != "given" and self.project.settings().model is not None):
             return  # a model plans: how the steps are called is not known yet
         known = set(tools).union(*((step.id, step.tool) for step in draft.plan.steps))
         for name in stubs:
             # A step that recovery adds is called after the one that it replaces: `prices_2`.
-            if name not in known and _RECOVERED.sub("", name) not in known:
-                raise unknown(name, known, what="step or tool", of=f"job {order.goal.job!r}")
+            if name not in known and _RECOVERY_SUFFIX.sub("", name) not in known:
+                raise unknown_name(name, known, what="step or tool", of=f"job {order.goal.job!r}")
 
     def _request(
         self,
@@ -158,32 +158,32 @@ class PlanRunner:
         plan: str | os.PathLike[str] | None,
         as_of: dt.datetime | str | None,
     ) -> RunRequest:
-        from wavewright.engine.cli.dates import instant_of
+        from wavewright.engine.cli.dates import parse_instant
         from wavewright.engine.context import RunRequest
 
         return RunRequest(
             job_file=self.project.file(file),
             plan_file=None if plan is None else self.project.file(plan),
-            as_of=instant_of(as_of, "as_of") if isinstance(as_of, str) else as_of,
+            as_of=parse_instant(as_of, "as_of") if isinstance(as_of, str) else as_of,
         )
 
 
-def _is_to_be_recorded(error: CassetteError | ModelError, settings: Settings) -> bool:
+def _is_answer_unrecorded(error: CassetteError | ModelError, settings: Settings) -> bool:
     """Whether an answer is missing that a cassette is to be asked for."""
     return settings.cassette is not None and getattr(error, "hint", None) == how_to_record(settings.cassette)
 
 
-def _asks_nobody(cassette: str | os.PathLike[str], *, is_live: bool) -> BaseException:
+def _unused_cassette_failure(cassette: str | os.PathLike[str], *, is_live: bool) -> BaseException:
     """Return the failure of a test whose cassette nobody would look into: the run would be one without a model."""
     where = "'model:' in wavewright.yaml" + (" or WAVEWRIGHT_MODEL" if is_live else "")
     of_environment = "" if is_live else ";\n          what the environment names counts for live tests only"
-    return failure(
+    return assertion_failure(
         f"error: no model is configured, so nothing is asked of the cassette {str(cassette)!r}\n"
         f"  = help: name the model whose answers it holds with {where}{of_environment}"
     )
 
 
-async def _run(request: RunRequest, settings: Settings, calls: CallRecord, people: GivenPeople) -> RunView:
+async def _run(request: RunRequest, settings: Settings, calls: CallRecorder, people: ScriptedUser) -> RunView:
     from wavewright.engine.session import run_request
     from wavewright.executor.journal_sqlite import SqliteJournal
 
@@ -196,7 +196,7 @@ async def _run(request: RunRequest, settings: Settings, calls: CallRecord, peopl
             approver=people,
             asker=people,
             on_event=events.append,
-            tools_through=calls.through,
+            tools_through=calls.wrap_tools,
         )
     return RunView(
         ended.context,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from wavewright.engine.testing.changes import describe_changes
-from wavewright.engine.testing.claims import failure
-from wavewright.engine.testing.form_text import form_text, read_form
-from wavewright.engine.testing.normal_form import Form, normal_form
+from wavewright.engine.testing.claims import assertion_failure
+from wavewright.engine.testing.form_text import normal_form_yaml, read_normal_form
+from wavewright.engine.testing.normal_form import FormKind, normal_form
 
 if TYPE_CHECKING:
     from syrupy.types import SerializableData, SerializedData
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SUFFIX = "snapshot.yaml"
 """No snapshot is called `*.plan.yaml`: whoever checks all plans of a project should not find pinned ones among them."""
-_LINES = 5
+_MAX_LINES = 5
 """Sentences that stand on a line each: pytest shows eight lines of a failure unless it is asked for more."""
 _WIDTH = 110
 
@@ -32,29 +32,29 @@ class NormalFormSnapshots(SingleFileSnapshotExtension):
     """Keeps normal forms, one file each."""
 
     _write_mode = WriteMode.TEXT
-    form: ClassVar[Form]
+    form: ClassVar[FormKind]
     redactions: ClassVar[Sequence[Redaction]] = ()
     machine: ClassVar[Sequence[Redaction]] = ()
 
     def serialize(self, data: SerializableData, **_: Any) -> SerializedData:
         """Return the text of the value's normal form."""
         try:
-            return form_text(normal_form(self.form, data, self.redactions, machine=self.machine))
+            return normal_form_yaml(normal_form(self.form, data, self.redactions, machine=self.machine))
         except TypeError as error:
-            raise failure(str(error)) from None
+            raise assertion_failure(str(error)) from None
 
     def diff_lines(self, serialized_data: SerializedData, snapshot_data: SerializedData) -> Iterator[str]:
         """Yield what changed in sentences, then the lines of the text that did."""
-        old, new = read_form(str(snapshot_data)), read_form(str(serialized_data))
+        old, new = read_normal_form(str(snapshot_data)), read_normal_form(str(serialized_data))
         told = describe_changes(old, new) if old is not None and new is not None else []
         if told:
-            yield from told if len(told) <= _LINES else _packed(told)
+            yield from told if len(told) <= _MAX_LINES else _wrapped_sentences(told)
             yield ""
         yield from super().diff_lines(serialized_data, snapshot_data)
 
 
 def snapshots_of(
-    form: Form, redactions: Sequence[Redaction] = (), machine: Sequence[Redaction] = ()
+    form: FormKind, redactions: Sequence[Redaction] = (), machine: Sequence[Redaction] = ()
 ) -> type[NormalFormSnapshots]:
     """Return the extension of syrupy for one normal form, with the project's own rules and those of its folders."""
     fields = {
@@ -66,7 +66,7 @@ def snapshots_of(
     return type(f"{form.capitalize()}Snapshots", (NormalFormSnapshots,), fields)
 
 
-def _packed(told: Sequence[str]) -> Iterator[str]:
+def _wrapped_sentences(told: Sequence[str]) -> Iterator[str]:
     """Yield sentences, several on a line where they fit."""
     line = told[0]
     for sentence in told[1:]:

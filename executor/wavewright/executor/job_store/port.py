@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from wavewright.executor.job_store.records import (
-    FROM_THE_FIRST,
+    RETENTION_START,
     Decision,
     DecisionId,
     DecisionMade,
@@ -20,24 +20,24 @@ from wavewright.executor.job_store.records import (
     JobRow,
     JobState,
     MessageId,
-    Outgoing,
+    OutgoingMessage,
     Receipt,
-    Received,
-    Walk,
+    ReceivedMessage,
+    RetentionCursor,
 )
 
-OUTBOX_LEASE: Final = 5.0
+OUTBOX_LEASE_SECONDS: Final = 5.0
 """Seconds for which messages of the outbox are one owner's to publish."""
-MOST_ATTEMPTS: Final = 5
+MAX_ATTEMPTS: Final = 5
 """Times that a job is begun; one that did not say how it ended is `dead` after the last."""
 
-Tell: TypeAlias = Callable[[JobRow], Sequence[Outgoing]]
+ProjectJob: TypeAlias = Callable[[JobRow], Sequence[OutgoingMessage]]
 """Makes the messages that tell of a job as it stands from now on; they go into the outbox in the same transaction.
 
 It is pure and quick: it is called within the transaction, off the event loop, and perhaps twice."""
 
 
-def tell_nobody(job: JobRow) -> Sequence[Outgoing]:
+def project_nothing(job: JobRow) -> Sequence[OutgoingMessage]:
     """Make no message."""
     del job
     return ()
@@ -46,7 +46,7 @@ def tell_nobody(job: JobRow) -> Sequence[Outgoing]:
 class JobStore(Protocol):
     """Jobs, decisions, inbox and outbox."""
 
-    async def receive(self, message: Received, tell: Tell = tell_nobody) -> Receipt:
+    async def receive(self, message: ReceivedMessage, tell: ProjectJob = project_nothing) -> Receipt:
         """Judge a message and take its effect, with its inbox row and what is told of it, in one transaction.
 
         A message id that was seen before has no effect. A verdict that answers the package in hand ends the job or
@@ -60,7 +60,9 @@ class JobStore(Protocol):
         """
         ...
 
-    async def claim(self, *, most_weight: float | None = None, tell: Tell = tell_nobody) -> JobRow | None:
+    async def claim(
+        self, *, most_weight: float | None = None, tell: ProjectJob = project_nothing
+    ) -> JobRow | None:
         """Take the next job that may be worked on and hold its run; none where there is nothing to do.
 
         Those are `queued` ones whose time has come and `running` ones whose owner is gone, the longest waiting
@@ -72,7 +74,7 @@ class JobStore(Protocol):
         """
         ...
 
-    async def change(self, change: JobChange, tell: Tell = tell_nobody) -> None:
+    async def change(self, change: JobChange, tell: ProjectJob = project_nothing) -> None:
         """Say how a job stands that is held here, and give its run up unless it is `running` still.
 
         A job that is to await a verdict or an answer which is there already goes on at once. An end is final: only
@@ -100,7 +102,7 @@ class JobStore(Protocol):
         """Return the one decision whose id starts so."""
         ...
 
-    async def decide(self, made: DecisionMade, tell: Tell = tell_nobody) -> Receipt:
+    async def decide(self, made: DecisionMade, tell: ProjectJob = project_nothing) -> Receipt:
         """Take a person's answer: `accept`, or why not (`ack_duplicate`, `dead_letter`); queues the parked job."""
         ...
 
@@ -112,7 +114,7 @@ class JobStore(Protocol):
         """
         ...
 
-    async def pending(self, most: int = 100) -> list[Outgoing]:
+    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
         """Return messages of the outbox in their order, and lease them to this owner for a few seconds.
 
         What another owner has leased is left out, and so is what comes after it of the same job: the messages of a
@@ -132,7 +134,7 @@ class JobStore(Protocol):
         """Keep a message that the broker cannot deliver out of the way until it is released; it is not lost."""
         ...
 
-    async def list_refused(self) -> list[Outgoing]:
+    async def list_refused(self) -> list[OutgoingMessage]:
         """Return the messages that the broker could not deliver, in their order."""
         ...
 
@@ -140,7 +142,9 @@ class JobStore(Protocol):
         """Have messages go out again that were refused, where what kept them back may be mended."""
         ...
 
-    async def forget(self, before: float, beyond: Walk = FROM_THE_FIRST) -> Walk | None:
+    async def forget(
+        self, before: float, beyond: RetentionCursor = RETENTION_START
+    ) -> RetentionCursor | None:
         """Forget the ids of messages that were taken in, or went out, before an instant: of a thousand each, at most.
 
         Forgotten are those that have had their effect, those that the broker has confirmed and whose job has ended,

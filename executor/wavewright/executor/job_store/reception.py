@@ -16,31 +16,31 @@ from wavewright.executor.job_store.records import (
     JobRequested,
     JobState,
     Receipt,
-    Received,
+    ReceivedMessage,
     ReceptionView,
     VerdictGiven,
 )
 
-ENDED: Final[frozenset[JobState]] = frozenset({"completed", "failed", "dead"})
+FINAL_STATES: Final[frozenset[JobState]] = frozenset({"completed", "failed", "dead"})
 """A job that has ended stays so, whatever comes."""
 
 
-def judge(message: Received, view: ReceptionView) -> Receipt:
+def receipt_for(message: ReceivedMessage, view: ReceptionView) -> Receipt:
     """Say what becomes of a message that has just come in."""
     if view.is_seen:
         return Receipt("ack_duplicate", "duplicate", "a message with this id was taken in before")
     match message.request:
         case JobRequested():
-            return _judge_job(view)
+            return _receipt_for_job(view)
         case VerdictGiven():
-            return _judge_verdict(message.request, view)
+            return _receipt_for_verdict(message.request, view)
         case DecisionMade():
-            return judge_answer(message.request, view)
+            return receipt_for_answer(message.request, view)
         case _:
             assert_never(message.request)
 
 
-def judge_answer(made: DecisionMade, view: ReceptionView) -> Receipt:
+def receipt_for_answer(made: DecisionMade, view: ReceptionView) -> Receipt:
     """Say what becomes of a person's answer, by whichever door it came."""
     decision = view.decision
     if decision is None:
@@ -49,7 +49,7 @@ def judge_answer(made: DecisionMade, view: ReceptionView) -> Receipt:
         return Receipt(
             "ack_duplicate", "duplicate", "the decision was answered before, and that answer stands"
         )
-    if view.job is not None and view.job.state in ENDED:
+    if view.job is not None and view.job.state in FINAL_STATES:
         return Receipt("ignore_stale", "stale", f"the job of this decision is {view.job.state}")
     if decision.expires is not None and view.now >= decision.expires:
         return Receipt("ignore_stale", "stale", "the time for this decision is over")
@@ -65,7 +65,7 @@ def judge_answer(made: DecisionMade, view: ReceptionView) -> Receipt:
     return Receipt("accept")
 
 
-def judge_kept(message: Received, view: ReceptionView) -> Receipt:
+def receipt_for_deferred(message: ReceivedMessage, view: ReceptionView) -> Receipt:
     """Say what becomes of a message that was kept, now that what it names is known or has changed.
 
     An answer may overtake its question; but nobody approves what was not yet there to be seen, so an approval that
@@ -74,22 +74,22 @@ def judge_kept(message: Received, view: ReceptionView) -> Receipt:
     is_approval = view.decision is not None and view.decision.subject != "question"
     if isinstance(message.request, DecisionMade) and is_approval:
         return Receipt("ignore_stale", "out_of_order", "the approval came before what it would approve")
-    return judge(message, replace(view, is_seen=False))
+    return receipt_for(message, replace(view, is_seen=False))
 
 
-def _judge_job(view: ReceptionView) -> Receipt:
+def _receipt_for_job(view: ReceptionView) -> Receipt:
     if view.job is not None:
         return Receipt("ack_duplicate", "duplicate_job", f"a job with this id is {view.job.state} here")
     return Receipt("accept")
 
 
-def _judge_verdict(verdict: VerdictGiven, view: ReceptionView) -> Receipt:
-    if any(_is_on_the_same(verdict, earlier) for earlier in _verdicts(view)):
+def _receipt_for_verdict(verdict: VerdictGiven, view: ReceptionView) -> Receipt:
+    if any(_is_same_package(verdict, earlier) for earlier in _known_verdicts(view)):
         return Receipt("ack_duplicate", "duplicate", "this package has its verdict, and the first one stands")
     job = view.job
     if job is None:
         return Receipt("defer", "unknown_correlation", "no such job is known here yet")
-    if job.state in ENDED:
+    if job.state in FINAL_STATES:
         return Receipt("ignore_stale", "stale", f"the job is {job.state}")
     if (sent := next((one for one in job.sent if one.package == verdict.package), None)) is not None:
         if verdict.iteration == sent.iteration:
@@ -104,11 +104,11 @@ def _judge_verdict(verdict: VerdictGiven, view: ReceptionView) -> Receipt:
     return Receipt("accept")
 
 
-def _verdicts(view: ReceptionView) -> tuple[VerdictGiven, ...]:
+def _known_verdicts(view: ReceptionView) -> tuple[VerdictGiven, ...]:
     heard = view.job.feedback if view.job is not None else ()
     return (*heard, *view.kept)
 
 
-def _is_on_the_same(verdict: VerdictGiven, earlier: VerdictGiven) -> bool:
+def _is_same_package(verdict: VerdictGiven, earlier: VerdictGiven) -> bool:
     # One on a package that never was must not stand in the way of the true one, which may come after it.
     return (verdict.iteration, verdict.package) == (earlier.iteration, earlier.package)

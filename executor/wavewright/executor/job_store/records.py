@@ -71,7 +71,7 @@ Request: TypeAlias = JobRequested | VerdictGiven | DecisionMade
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedMessage:
     """A message off the wire that is sound in itself; whether it fits what is going on, the store decides."""
 
     message: MessageId
@@ -92,7 +92,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingMessage:
     """A message that must go out; published at least once, and always the same bytes."""
 
     message: MessageId
@@ -163,10 +163,10 @@ class JobChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Alongside:
+class OutboxWrites:
     """What is written in one transaction with a run's events, or not at all."""
 
-    messages: tuple[Outgoing, ...] = ()
+    messages: tuple[OutgoingMessage, ...] = ()
     change: JobChange | None = None
     """Of a job whose root run is held here; any state but `running` gives that run up with it."""
     decisions: tuple[Decision, ...] = ()
@@ -198,23 +198,23 @@ class JobRow:
     reason: str = ""
     not_before: float | None = None
     finished: float | None = None
-    since: float = 0.0
+    state_since: float = 0.0
     """When it came into this state."""
-    turn: float = 0.0
+    queue_rank: float = 0.0
     """Its place in the queue: the lowest is next."""
     owner: str | None = None
     """Who works on it, for people: `pid 4711 on ada`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class RetentionCursor:
     """How far somebody is who looks through all messages, a part at a time."""
 
     inbox: int = 0
     outbox: int = 0
 
 
-FROM_THE_FIRST: Final = Walk()
+RETENTION_START: Final = RetentionCursor()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from wavewright.executor.job_store.records import JobId, JobRow, Received
+from wavewright.executor.job_store.records import JobId, JobRow, ReceivedMessage
 from wavewright.executor.job_store.texts import (
-    Kept,
+    DeferredRequest,
     feedback_text,
-    from_text,
+    from_json_text,
+    read_deferred,
     read_feedback,
-    read_kept,
     read_sent,
     sent_text,
 )
@@ -28,21 +28,21 @@ SELECT_JOB: Final = """
 """For `read_job`."""
 
 
-class Waiting(NamedTuple):
+class WaitingJob(NamedTuple):
     """A job that may be next."""
 
-    turn: float
+    queue_rank: float
     no: int
     job: JobId
     run: RunId
 
 
-class KeptMessage(NamedTuple):
+class DeferredMessage(NamedTuple):
     """A message that waited for its turn."""
 
     no: int
-    message: Received
-    request: Kept
+    message: ReceivedMessage
+    request: DeferredRequest
 
 
 def read_job(row: Sequence[Any]) -> JobRow:
@@ -53,7 +53,7 @@ def read_job(row: Sequence[Any]) -> JobRow:
         job=JobId(job),
         run=RunId(run),
         state=state,
-        request=from_text(request),
+        request=from_json_text(request),
         received=received,
         weight=weight,
         attempts=attempts,
@@ -64,12 +64,12 @@ def read_job(row: Sequence[Any]) -> JobRow:
         reason=reason,
         not_before=not_before,
         finished=finished,
-        since=since,
-        turn=turn,
+        state_since=since,
+        queue_rank=turn,
     )
 
 
-def changing_columns(job: JobRow) -> tuple[object, ...]:
+def mutable_columns(job: JobRow) -> tuple[object, ...]:
     """Return the columns of a job that can change, from its state to its turn."""
     return (
         job.state,
@@ -81,13 +81,13 @@ def changing_columns(job: JobRow) -> tuple[object, ...]:
         job.reason,
         job.not_before,
         job.finished,
-        job.since,
-        job.turn,
+        job.state_since,
+        job.queue_rank,
     )
 
 
-def read_kept_message(row: Sequence[Any]) -> KeptMessage:
+def read_deferred_message(row: Sequence[Any]) -> DeferredMessage:
     """Return the message in the columns `no, message, kind, source, at, kept`."""
     no, message, kind, source, at, kept = row
-    request = read_kept(kept)
-    return KeptMessage(no, Received(message, kind, source, at, request), request)
+    request = read_deferred(kept)
+    return DeferredMessage(no, ReceivedMessage(message, kind, source, at, request), request)

@@ -13,8 +13,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from wavewright.executor.job_store.port import MOST_ATTEMPTS
-from wavewright.executor.job_store.reception import ENDED
+from wavewright.executor.job_store.port import MAX_ATTEMPTS
+from wavewright.executor.job_store.reception import FINAL_STATES
 from wavewright.executor.job_store.records import (
     JobChange,
     JobId,
@@ -27,34 +27,34 @@ from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_runs import new_run_id
 from wavewright.planner.types import RunId
 
-SECONDS_A_WEIGHT: Final = 1.0
+SECONDS_PER_WEIGHT: Final = 1.0
 """How much later a job is taken for each unit of its weight."""
 TRUSTED_ATTEMPTS: Final = 2
 """Attempts that may come to nothing before a job is suspected of ending its process."""
-LONGEST_STEP_BACK: Final = 600.0
+MAX_CLOCK_STEP_BACK: Final = 600.0
 """Seconds that the heaviest job is moved back, so that small ones cannot keep it waiting for ever."""
 
 
-def turn_of(at: float, weight: float) -> float:
+def queue_rank(at: float, weight: float) -> float:
     """Return the place in the queue of a job that has been waiting since then."""
     if not weight > 0:
         return at
-    return at + min(weight * SECONDS_A_WEIGHT, LONGEST_STEP_BACK)
+    return at + min(weight * SECONDS_PER_WEIGHT, MAX_CLOCK_STEP_BACK)
 
 
-def choose_run(job: JobId, now: float, is_taken: Callable[[RunId], bool]) -> RunId:
+def choose_run_id(job: JobId, now: float, is_taken: Callable[[RunId], bool]) -> RunId:
     """Return an id for the job's root run; its tail is made of the job's id."""
-    tried = (new_run_id(now, _bytes_of(f"{job}/{number}")) for number in count())
+    tried = (new_run_id(now, _hash_bytes(f"{job}/{number}")) for number in count())
     return next(run for run in tried if not is_taken(run))
 
 
-def _bytes_of(text: str) -> Callable[[int], bytes]:
+def _hash_bytes(text: str) -> Callable[[int], bytes]:
     """Return what gives the first bytes of a text's hash, where random ones are asked for."""
     digest = hashlib.sha256(text.encode()).digest()
     return lambda length: digest[:length]
 
 
-def receive_job(request: JobRequested, run: RunId, now: float) -> JobRow:
+def new_job(request: JobRequested, run: RunId, now: float) -> JobRow:
     """Return a job that has just come in."""
     return JobRow(
         job=request.job,
@@ -63,58 +63,60 @@ def receive_job(request: JobRequested, run: RunId, now: float) -> JobRow:
         request=request.request,
         received=now,
         weight=request.weight,
-        since=now,
-        turn=turn_of(now, request.weight),
+        state_since=now,
+        queue_rank=queue_rank(now, request.weight),
     )
 
 
-def is_worn_out(job: JobRow) -> bool:
+def has_exhausted_attempts(job: JobRow) -> bool:
     """Return whether it was begun too often to be begun again."""
-    return job.attempts >= MOST_ATTEMPTS
+    return job.attempts >= MAX_ATTEMPTS
 
 
-def is_suspect(job: JobRow) -> bool:
+def is_poison_candidate(job: JobRow) -> bool:
     """Return whether it was there each time when a process ended, and may be why.
 
     One owner works on one such job at a time: its neighbours are cleared of it by advancing, and the one that ends
     its process takes none of them along.
     """
-    return TRUSTED_ATTEMPTS <= job.attempts < MOST_ATTEMPTS
+    return TRUSTED_ATTEMPTS <= job.attempts < MAX_ATTEMPTS
 
 
-def begin(job: JobRow, now: float) -> JobRow:
+def begin_attempt(job: JobRow, now: float) -> JobRow:
     """Return the job as it is begun: the attempt counts before anything is done."""
-    return replace(job, state="running", attempts=job.attempts + 1, not_before=None, since=now)
+    return replace(job, state="running", attempts=job.attempts + 1, not_before=None, state_since=now)
 
 
-def bury(job: JobRow, now: float) -> JobRow:
+def dead_letter(job: JobRow, now: float) -> JobRow:
     """Return a worn-out job, dead."""
     reason = f"begun {job.attempts} times, and never came to an end"
     if job.reason:
         reason = f"{reason}; the last that it said: {job.reason}"
-    return replace(job, state="dead", reason=reason, not_before=None, finished=now, since=now)
+    return replace(job, state="dead", reason=reason, not_before=None, finished=now, state_since=now)
 
 
-def may_take_verdict(job: JobRow, verdict: VerdictGiven) -> bool:
+def can_apply_verdict(job: JobRow, verdict: VerdictGiven) -> bool:
     """Whether a verdict that fits has its effect now; one that comes while the job is worked on waits."""
     is_of_target = any(one.package == verdict.package for one in job.sent)
     # Verdicts on several targets may come before anybody goes on with the first.
     return job.state == "awaiting" or (is_of_target and job.state in {"parked", "queued"})
 
 
-def take_verdict(job: JobRow, verdict: VerdictGiven, now: float) -> JobRow:
+def apply_verdict(job: JobRow, verdict: VerdictGiven, now: float) -> JobRow:
     """Return a job that awaited this verdict; one with several targets always goes on."""
     sent = tuple(one for one in job.sent if one.package != verdict.package)
     is_of_target = sent != job.sent
-    job = replace(job, feedback=(*job.feedback, verdict), sent=sent, attempts=0, reason="", since=now)
+    job = replace(job, feedback=(*job.feedback, verdict), sent=sent, attempts=0, reason="", state_since=now)
     if verdict.accepted and not is_of_target:
         return replace(job, state="completed", not_before=None, finished=now)
     return _enqueue(job, now)
 
 
-def go_on(job: JobRow, now: float) -> JobRow:
+def resume_job(job: JobRow, now: float) -> JobRow:
     """Return a job whose question was answered: one that was parked for it is queued."""
-    return _enqueue(replace(job, attempts=0, reason="", since=now), now) if job.state == "parked" else job
+    return (
+        _enqueue(replace(job, attempts=0, reason="", state_since=now), now) if job.state == "parked" else job
+    )
 
 
 def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
@@ -123,7 +125,7 @@ def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
     Raises:
         JournalError: it has ended, and not so.
     """
-    if job.state in ENDED:
+    if job.state in FINAL_STATES:
         if job.state == change.state:
             return job
         raise JournalError(
@@ -141,8 +143,8 @@ def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
         sent=(*job.sent, *(one for one in change.sent if one not in job.sent)),
         not_before=change.not_before if change.state == "queued" else None,
         attempts=_attempts_after(job, change),
-        since=job.since if is_same else now,
-        finished=now if change.state in ENDED else None,
+        state_since=job.state_since if is_same else now,
+        finished=now if change.state in FINAL_STATES else None,
     )
     return _enqueue(job, now, not_before=job.not_before) if change.state == "queued" else job
 
@@ -162,4 +164,4 @@ def _attempts_after(job: JobRow, change: JobChange) -> int:
 def _enqueue(job: JobRow, now: float, *, not_before: float | None = None) -> JobRow:
     waits_from = now if not_before is None else max(now, not_before)
     queued: JobState = "queued"
-    return replace(job, state=queued, not_before=not_before, turn=turn_of(waits_from, job.weight))
+    return replace(job, state=queued, not_before=not_before, queue_rank=queue_rank(waits_from, job.weight))

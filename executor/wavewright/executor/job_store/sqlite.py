@@ -14,9 +14,9 @@ from typing import TypeVar
 
 import anyio
 
-from wavewright.executor.job_store.port import OUTBOX_LEASE, Tell, tell_nobody
+from wavewright.executor.job_store.port import OUTBOX_LEASE_SECONDS, ProjectJob, project_nothing
 from wavewright.executor.job_store.records import (
-    FROM_THE_FIRST,
+    RETENTION_START,
     Decision,
     DecisionId,
     DecisionMade,
@@ -25,12 +25,12 @@ from wavewright.executor.job_store.records import (
     JobRow,
     JobState,
     MessageId,
-    Outgoing,
+    OutgoingMessage,
     Receipt,
-    Received,
-    Walk,
+    ReceivedMessage,
+    RetentionCursor,
 )
-from wavewright.executor.job_store.sqlite_transactions import JobTransactions
+from wavewright.executor.job_store.sqlite_transactions import SqliteJobTransactions
 from wavewright.executor.journal_sqlite import SqliteJournal
 
 _T = TypeVar("_T")
@@ -44,7 +44,7 @@ class SqliteJobStore:
         journal: SqliteJournal,
         *,
         clock: Callable[[], float] = time.time,
-        outbox_lease: float = OUTBOX_LEASE,
+        outbox_lease: float = OUTBOX_LEASE_SECONDS,
     ) -> None:
         """Keep jobs in the journal's file, as the journal's owner.
 
@@ -54,9 +54,9 @@ class SqliteJobStore:
             outbox_lease: Seconds for which messages of the outbox are this owner's to publish.
         """
         self._journal = journal
-        self._do = JobTransactions(journal.store, clock=clock, outbox_lease=outbox_lease)
+        self._do = SqliteJobTransactions(journal.store, clock=clock, outbox_lease=outbox_lease)
 
-    async def receive(self, message: Received, tell: Tell = tell_nobody) -> Receipt:
+    async def receive(self, message: ReceivedMessage, tell: ProjectJob = project_nothing) -> Receipt:
         """Judge a message and take its effect, with its inbox row and what is told of it, in one transaction.
 
         Raises:
@@ -64,16 +64,18 @@ class SqliteJobStore:
         """
         return await self._journal.transact(partial(self._do.receive, message, tell))
 
-    async def claim(self, *, most_weight: float | None = None, tell: Tell = tell_nobody) -> JobRow | None:
+    async def claim(
+        self, *, most_weight: float | None = None, tell: ProjectJob = project_nothing
+    ) -> JobRow | None:
         """Take the next job that may be worked on and hold its run; none where there is nothing to do.
 
         Raises:
             JournalError: nothing was written.
         """
         # Else a cancellation would leave the job held, and nobody would know of it.
-        return await self._to_the_end(partial(self._do.claim, most_weight, tell))
+        return await self._shielded(partial(self._do.claim, most_weight, tell))
 
-    async def change(self, change: JobChange, tell: Tell = tell_nobody) -> None:
+    async def change(self, change: JobChange, tell: ProjectJob = project_nothing) -> None:
         """Say how a job stands that is held here, and give its run up unless it is `running` still.
 
         Raises:
@@ -102,7 +104,7 @@ class SqliteJobStore:
         """
         return await self._journal.transact(partial(self._do.find_decision, prefix))
 
-    async def decide(self, made: DecisionMade, tell: Tell = tell_nobody) -> Receipt:
+    async def decide(self, made: DecisionMade, tell: ProjectJob = project_nothing) -> Receipt:
         """Take a person's answer, or say why not; queues the parked job.
 
         Raises:
@@ -112,9 +114,9 @@ class SqliteJobStore:
 
     async def take_answer(self, decision: DecisionId) -> Decision | None:
         """Return an answered decision that was not taken before and has not expired, and mark it as taken."""
-        return await self._to_the_end(partial(self._do.take_answer, decision))
+        return await self._shielded(partial(self._do.take_answer, decision))
 
-    async def pending(self, most: int = 100) -> list[Outgoing]:
+    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
         """Return messages of the outbox in their order, and lease them to this owner for a few seconds."""
         return await self._journal.transact(partial(self._do.pending, most))
 
@@ -130,7 +132,7 @@ class SqliteJobStore:
         """Keep a message that the broker cannot deliver out of the way until somebody looks."""
         await self._journal.transact(partial(self._do.mark_refused, message, reason))
 
-    async def list_refused(self) -> list[Outgoing]:
+    async def list_refused(self) -> list[OutgoingMessage]:
         """Return the messages that the broker could not deliver, in their order."""
         return await self._journal.transact(self._do.list_refused)
 
@@ -138,7 +140,9 @@ class SqliteJobStore:
         """Have messages that were refused go out again."""
         await self._journal.transact(partial(self._do.release, messages))
 
-    async def forget(self, before: float, beyond: Walk = FROM_THE_FIRST) -> Walk | None:
+    async def forget(
+        self, before: float, beyond: RetentionCursor = RETENTION_START
+    ) -> RetentionCursor | None:
         """Forget the ids of messages that were taken in, or went out, before an instant; return where to go on."""
         return await self._journal.transact(partial(self._do.forget, before, beyond))
 
@@ -146,7 +150,7 @@ class SqliteJobStore:
         """Return how many jobs are in each state."""
         return await self._journal.transact(self._do.count_states)
 
-    async def _to_the_end(self, grant: Callable[[], _T]) -> _T:
+    async def _shielded(self, grant: Callable[[], _T]) -> _T:
         """Return what a wish brings even to who is cancelled meanwhile; it takes as long as one transaction."""
         brought = list[_T]()
         with anyio.CancelScope(shield=True):

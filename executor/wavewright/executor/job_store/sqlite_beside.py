@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wavewright.executor.job_store.records import JobChange, JobId, JobRow
-from wavewright.executor.job_store.rules import change_job, go_on
-from wavewright.executor.job_store.sqlite_tables import JobTables
-from wavewright.executor.job_store.texts import Beside
+from wavewright.executor.job_store.rules import change_job, resume_job
+from wavewright.executor.job_store.sqlite_tables import SqliteJobTables
+from wavewright.executor.job_store.texts import OutboxRows
 from wavewright.executor.journal_errors import JournalError
 from wavewright.planner.types import RunId
 
 
-def put_beside(tables: JobTables, beside: Beside, now: float, check: Callable[[RunId], None]) -> RunId | None:
+def put_outbox_rows(
+    tables: SqliteJobTables, beside: OutboxRows, now: float, check: Callable[[RunId], None]
+) -> RunId | None:
     """Write what goes beside events, and return the run that is to be given up: that of a job nobody works on now.
 
     Args:
@@ -39,13 +41,13 @@ def put_beside(tables: JobTables, beside: Beside, now: float, check: Callable[[R
     tables.outbox.put(beside.messages)
     if beside.change is None:
         return None
-    job = known_job(tables, beside.change.job)
+    job = require_job(tables, beside.change.job)
     check(job.run)
-    tables.save_job(stand(tables, job, beside.change, now))
+    tables.save_job(changed_job(tables, job, beside.change, now))
     return None if beside.change.state == "running" else job.run
 
 
-def stand(tables: JobTables, job: JobRow, change: JobChange, now: float) -> JobRow:
+def changed_job(tables: SqliteJobTables, job: JobRow, change: JobChange, now: float) -> JobRow:
     """Return a job as its owner says that it stands; one that waits for an answer which is there goes on.
 
     Raises:
@@ -53,10 +55,10 @@ def stand(tables: JobTables, job: JobRow, change: JobChange, now: float) -> JobR
     """
     job = change_job(job, change, now)
     is_answered = job.state == "parked" and tables.has_untaken_answer(job.job, now)
-    return go_on(job, now) if is_answered else job
+    return resume_job(job, now) if is_answered else job
 
 
-def known_job(tables: JobTables, job: JobId) -> JobRow:
+def require_job(tables: SqliteJobTables, job: JobId) -> JobRow:
     """Return a job that must be there.
 
     Raises:

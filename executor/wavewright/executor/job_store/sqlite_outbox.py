@@ -10,29 +10,29 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
-from wavewright.executor.job_store.records import MessageId, Outgoing
+from wavewright.executor.job_store.records import MessageId, OutgoingMessage
 from wavewright.executor.job_store.texts import OutgoingRow, read_outgoing
 
 _OUTGOING: Final = """
     message, kind, exchange, routing_key, job, headers, at, body
     FROM outbox JOIN outbox_body ON outbox_body.no = outbox.no"""
-_IS_ANOTHERS: Final = "{row}.owner <> ?1 AND {row}.leased <= ?2 AND {row}.leased > ?3"
+_IS_LEASED_ELSEWHERE: Final = "{row}.owner <> ?1 AND {row}.leased <= ?2 AND {row}.leased > ?3"
 _PENDING: Final = f"""
     SELECT outbox.no, {_OUTGOING}
-    WHERE sent IS NULL AND refused IS NULL AND NOT coalesce({_IS_ANOTHERS.format(row="outbox")}, 0)
+    WHERE sent IS NULL AND refused IS NULL AND NOT coalesce({_IS_LEASED_ELSEWHERE.format(row="outbox")}, 0)
     AND NOT EXISTS (
         SELECT 1 FROM outbox AS earlier INDEXED BY outbox_by_job
         WHERE earlier.job = outbox.job AND earlier.no < outbox.no
-        AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_ANOTHERS.format(row="earlier")})
+        AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_LEASED_ELSEWHERE.format(row="earlier")})
     ORDER BY outbox.no LIMIT ?4"""  # noqa: S608 - constants
 
-_MOST_AT_ONCE: Final = 500
+_MAX_PARAMETERS: Final = 500
 """Values of one statement; SQLite may be built for no more than 999."""
 
 _T = TypeVar("_T")
 
 
-class OutboxTables:
+class SqliteOutboxTables:
     """Rows of messages."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -53,13 +53,13 @@ class OutboxTables:
                 self._connection.execute("INSERT INTO outbox_body VALUES (?, ?)", (cursor.lastrowid, body))
                 self.written += len(body)
 
-    def lease(self, owner: str, now: float, seconds: float, most: int) -> list[Outgoing]:
+    def lease(self, owner: str, now: float, seconds: float, most: int) -> list[OutgoingMessage]:
         """Return messages that no other owner has leased, and lease them."""
         # A lease from the future is one from before the clock went back; it counts for nothing.
         rows = self._connection.execute(_PENDING, (owner, now, now - seconds, most)).fetchall()
-        for numbers in _parts([row[0] for row in rows]):
+        for numbers in _chunks([row[0] for row in rows]):
             self._connection.execute(
-                f"UPDATE outbox SET owner = ?, leased = ? WHERE no IN ({_marks(numbers)})",  # noqa: S608 - question marks
+                f"UPDATE outbox SET owner = ?, leased = ? WHERE no IN ({_placeholders(numbers)})",  # noqa: S608 - question marks
                 (owner, now, *numbers),
             )
         return [read_outgoing(row[1:]) for row in rows]
@@ -73,8 +73,8 @@ class OutboxTables:
 
     def mark_sent(self, messages: Sequence[MessageId], now: float) -> None:
         """Note that messages were confirmed; their bodies are not kept."""
-        for part in _parts(messages):
-            marks = _marks(part)
+        for part in _chunks(messages):
+            marks = _placeholders(part)
             self._connection.execute(
                 f"""DELETE FROM outbox_body WHERE no IN (
                         SELECT no FROM outbox WHERE message IN ({marks}) AND sent IS NULL)""",  # noqa: S608 - as above
@@ -91,7 +91,7 @@ class OutboxTables:
             "UPDATE outbox SET refused = ? WHERE message = ? AND sent IS NULL", (reason, message)
         )
 
-    def list_refused(self) -> list[Outgoing]:
+    def list_refused(self) -> list[OutgoingMessage]:
         """Return messages that cannot be delivered, in their order."""
         query = f"SELECT refused, {_OUTGOING} WHERE refused IS NOT NULL ORDER BY outbox.no"
         return [read_outgoing(row[1:], refused=row[0]) for row in self._connection.execute(query)]
@@ -106,9 +106,9 @@ class OutboxTables:
 # One statement for many rows: with each, the writer's thread gives the interpreter away and waits to have it again.
 
 
-def _parts(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    return (values[start : start + _MOST_AT_ONCE] for start in range(0, len(values), _MOST_AT_ONCE))
+def _chunks(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    return (values[start : start + _MAX_PARAMETERS] for start in range(0, len(values), _MAX_PARAMETERS))
 
 
-def _marks(values: Sequence[object]) -> str:
+def _placeholders(values: Sequence[object]) -> str:
     return ", ".join("?" * len(values))

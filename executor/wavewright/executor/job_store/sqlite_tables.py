@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import Any, Final, cast
 
-from wavewright.executor.job_store.reception import ENDED
+from wavewright.executor.job_store.reception import FINAL_STATES
 from wavewright.executor.job_store.records import (
     Decision,
     DecisionId,
@@ -19,29 +19,29 @@ from wavewright.executor.job_store.records import (
     JobRow,
     JobState,
     MessageId,
-    Received,
+    ReceivedMessage,
+    RetentionCursor,
     VerdictGiven,
-    Walk,
 )
 from wavewright.executor.job_store.rows import (
     SELECT_JOB,
-    KeptMessage,
-    Waiting,
-    changing_columns,
+    DeferredMessage,
+    WaitingJob,
+    mutable_columns,
+    read_deferred_message,
     read_job,
-    read_kept_message,
 )
-from wavewright.executor.job_store.sqlite_outbox import OutboxTables
+from wavewright.executor.job_store.sqlite_outbox import SqliteOutboxTables
 from wavewright.executor.job_store.texts import (
     DECISION_COLUMNS,
-    Kept,
-    kept_text,
+    DeferredRequest,
+    deferred_text,
     read_decision,
-    read_kept,
+    read_deferred,
     subject_of,
-    to_text,
+    to_json_text,
 )
-from wavewright.executor.job_store.walking import MOST_FORGOTTEN, given_up, walk_on
+from wavewright.executor.job_store.walking import FORGET_PAGE_SIZE, next_cursor, orphaned_messages
 from wavewright.planner.types import RunId
 
 _INSERT_JOB: Final = """
@@ -68,8 +68,8 @@ _INSERT_DECISION: Final = f"""
 _TAKE: Final = """
     UPDATE decision SET used = ?1
     WHERE id = ?2 AND choice IS NOT NULL AND used IS NULL AND (expires IS NULL OR expires > ?1)"""
-_OLD_INBOX: Final = f"SELECT no, received FROM inbox WHERE no > ? ORDER BY no LIMIT {MOST_FORGOTTEN}"  # noqa: S608 - as above
-_OLD_OUTBOX: Final = f"SELECT no, at FROM outbox WHERE no > ? ORDER BY no LIMIT {MOST_FORGOTTEN}"  # noqa: S608 - as above
+_OLD_INBOX: Final = f"SELECT no, received FROM inbox WHERE no > ? ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - as above
+_OLD_OUTBOX: Final = f"SELECT no, at FROM outbox WHERE no > ? ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - as above
 _FORGET_INBOX: Final = "DELETE FROM inbox WHERE no > ? AND no <= ? AND received < ? AND kept IS NULL"
 _OLD_KEPT: Final = """
     SELECT inbox.no, kept, package, sent
@@ -80,16 +80,16 @@ _FORGET_OUTBOX: Final = """
         SELECT 1 FROM job WHERE job.job = outbox.job AND job.state NOT IN ('completed', 'failed', 'dead'))"""
 
 
-class JobTables:
+class SqliteJobTables:
     """Rows of jobs, decisions, inbox and outbox."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Read and write through this connection, within the caller's transactions."""
         self._connection = connection
         self._written = 0
-        self.outbox = OutboxTables(connection)
+        self.outbox = SqliteOutboxTables(connection)
 
-    def take_written(self) -> int:
+    def take_written_bytes(self) -> int:
         """Return the bytes of the long texts that were written since this was last asked."""
         written = self._written + self.outbox.written
         self._written = self.outbox.written = 0
@@ -116,30 +116,30 @@ class JobTables:
 
     def add_job(self, job: JobRow) -> None:
         """Write a new job."""
-        request = to_text(job.request, place=f"job {job.job}")
+        request = to_json_text(job.request, place=f"job {job.job}")
         cursor = self._connection.execute(
-            _INSERT_JOB, (job.job, job.run, job.state, job.received, job.weight, *changing_columns(job)[1:])
+            _INSERT_JOB, (job.job, job.run, job.state, job.received, job.weight, *mutable_columns(job)[1:])
         )
         self._connection.execute("INSERT INTO job_request VALUES (?, ?)", (cursor.lastrowid, request))
         self._written += len(request)
 
     def save_job(self, job: JobRow) -> None:
         """Write how a job stands now; messages that wait for it to wait or to end are ripe with that."""
-        self._connection.execute(_UPDATE_JOB, (*changing_columns(job), job.job))
-        if job.state in {"awaiting", "parked"} or job.state in ENDED:
+        self._connection.execute(_UPDATE_JOB, (*mutable_columns(job), job.job))
+        if job.state in {"awaiting", "parked"} or job.state in FINAL_STATES:
             self._connection.execute(_RIPEN, (job.job,))
 
-    def begun_jobs(self, most_weight: float) -> list[Waiting]:
+    def begun_jobs(self, most_weight: float) -> list[WaitingJob]:
         """Return jobs that somebody has begun, the longest waiting first."""
-        return [Waiting(turn, no, job, run) for job, run, turn, no in self._rows(_BEGUN, most_weight)]
+        return [WaitingJob(turn, no, job, run) for job, run, turn, no in self._rows(_BEGUN, most_weight)]
 
-    def waiting_jobs(self, most_weight: float, now: float) -> Generator[Waiting]:
+    def waiting_jobs(self, most_weight: float, now: float) -> Generator[WaitingJob]:
         """Give jobs that are queued and due, the next one first; to be closed when one was found."""
         with closing(self._connection.execute(_WAITING, (most_weight, now))) as rows:
             for job, run, turn, no in rows:
-                yield Waiting(turn, no, job, run)
+                yield WaitingJob(turn, no, job, run)
 
-    def suspected_runs(self, most_attempts: int) -> list[RunId]:
+    def poison_candidate_runs(self, most_attempts: int) -> list[RunId]:
         """Return the runs of begun jobs that have had more attempts."""
         asked = "SELECT run FROM job WHERE state = 'running' AND attempts > ?"
         return [run for (run,) in self._connection.execute(asked, (most_attempts,))]
@@ -154,17 +154,17 @@ class JobTables:
         """Return whether a message with this id is remembered."""
         return bool(self._rows("SELECT 1 FROM inbox WHERE message = ?", message))
 
-    def remember(self, message: Received, now: float, *, is_kept: bool) -> None:
+    def remember(self, message: ReceivedMessage, now: float, *, is_kept: bool) -> None:
         """Write a message that had an effect, or that is kept until its turn comes."""
-        kept = kept_text(cast("Kept", message.request)) if is_kept else None
+        kept = deferred_text(cast("DeferredRequest", message.request)) if is_kept else None
         self._connection.execute(
             _INSERT_MESSAGE,
             (message.message, message.kind, message.source, message.at, now, *subject_of(message), kept),
         )
 
-    def ripe_messages(self) -> list[KeptMessage]:
+    def ripe_messages(self) -> list[DeferredMessage]:
         """Return kept messages that are to be judged again since what they name has changed, in their order."""
-        return [read_kept_message(row) for row in self._rows(_RIPE)]
+        return [read_deferred_message(row) for row in self._rows(_RIPE)]
 
     def kept_verdicts(self, job: JobId, before: int | None = None) -> tuple[VerdictGiven, ...]:
         """Return verdicts on a job that are kept, and came before the message of that number where one is given."""
@@ -174,7 +174,7 @@ class JobTables:
             job,
             before,
         )
-        requests = [read_kept(kept) for (kept,) in rows]
+        requests = [read_deferred(kept) for (kept,) in rows]
         return tuple(request for request in requests if isinstance(request, VerdictGiven))
 
     def set_judged(self, no: int, *, is_done: bool) -> None:
@@ -225,17 +225,17 @@ class JobTables:
 
     # Messages, in and out
 
-    def forget_messages(self, before: float, beyond: Walk) -> Walk | None:
+    def forget_messages(self, before: float, beyond: RetentionCursor) -> RetentionCursor | None:
         """Delete rows of messages from before an instant, but for those that are needed; return where to go on."""
         inbox, outbox = self._rows(_OLD_INBOX, beyond.inbox), self._rows(_OLD_OUTBOX, beyond.outbox)
         if inbox:
             part = (beyond.inbox, inbox[-1][0], before)
             self._connection.execute(_FORGET_INBOX, part)
-            kept = given_up(self._rows(_OLD_KEPT, *part))
+            kept = orphaned_messages(self._rows(_OLD_KEPT, *part))
             self._connection.executemany("DELETE FROM inbox WHERE no = ?", [(no,) for no in kept])
         if outbox:
             self._connection.execute(_FORGET_OUTBOX, (beyond.outbox, outbox[-1][0], before))
-        return walk_on(beyond, inbox, outbox, before)
+        return next_cursor(beyond, inbox, outbox, before)
 
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         return self._connection.execute(query, values).fetchall()

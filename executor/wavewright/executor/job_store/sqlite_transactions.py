@@ -14,8 +14,8 @@ from contextlib import closing
 from dataclasses import replace
 from typing import get_args
 
-from wavewright.executor.job_store.port import OUTBOX_LEASE, Tell
-from wavewright.executor.job_store.reception import judge, judge_answer, judge_kept
+from wavewright.executor.job_store.port import OUTBOX_LEASE_SECONDS, ProjectJob
+from wavewright.executor.job_store.reception import receipt_for, receipt_for_answer, receipt_for_deferred
 from wavewright.executor.job_store.records import (
     Decision,
     DecisionId,
@@ -26,40 +26,44 @@ from wavewright.executor.job_store.records import (
     JobRow,
     JobState,
     MessageId,
-    Outgoing,
+    OutgoingMessage,
     Receipt,
-    Received,
+    ReceivedMessage,
     ReceptionView,
     Request,
+    RetentionCursor,
     VerdictGiven,
-    Walk,
 )
 from wavewright.executor.job_store.rules import (
     TRUSTED_ATTEMPTS,
-    begin,
-    bury,
-    choose_run,
-    go_on,
-    is_suspect,
-    is_worn_out,
-    may_take_verdict,
-    receive_job,
-    take_verdict,
+    apply_verdict,
+    begin_attempt,
+    can_apply_verdict,
+    choose_run_id,
+    dead_letter,
+    has_exhausted_attempts,
+    is_poison_candidate,
+    new_job,
+    resume_job,
 )
-from wavewright.executor.job_store.sqlite_beside import known_job, stand
-from wavewright.executor.job_store.sqlite_tables import JobTables
-from wavewright.executor.job_store.suspects import Suspects
+from wavewright.executor.job_store.sqlite_beside import changed_job, require_job
+from wavewright.executor.job_store.sqlite_tables import SqliteJobTables
+from wavewright.executor.job_store.suspects import LeaseProbes
 from wavewright.executor.job_store.texts import outgoing_row
 from wavewright.executor.journal_errors import JournalError, RunBusy
-from wavewright.executor.journal_store import JournalStore
+from wavewright.executor.journal_store import SqliteEventStore
 from wavewright.planner.types import RunId
 
 
-class JobTransactions:
+class SqliteJobTransactions:
     """The job store's side of an open journal."""
 
     def __init__(
-        self, store: JournalStore, *, clock: Callable[[], float], outbox_lease: float = OUTBOX_LEASE
+        self,
+        store: SqliteEventStore,
+        *,
+        clock: Callable[[], float],
+        outbox_lease: float = OUTBOX_LEASE_SECONDS,
     ) -> None:
         """Work on the journal's own connection, as its owner.
 
@@ -69,21 +73,21 @@ class JobTransactions:
             outbox_lease: Seconds for which messages of the outbox are this owner's to publish.
         """
         self._store = store
-        self._tables: JobTables = store.jobs
+        self._tables: SqliteJobTables = store.jobs
         self._clock = clock
         self._outbox_lease = outbox_lease
-        self._suspects = Suspects()
+        self._lease_probes = LeaseProbes()
 
     # Messages and answers
 
-    def receive(self, message: Received, tell: Tell) -> Receipt:
+    def receive(self, message: ReceivedMessage, tell: ProjectJob) -> Receipt:
         """Judge a message and take its effect."""
         now = self._clock()
         if self._tables.is_seen(message.message):
             # Whatever it names: what is known of that does not matter.
-            return judge(message, ReceptionView(now, is_seen=True))
+            return receipt_for(message, ReceptionView(now, is_seen=True))
         view = self._view(message.request, now)
-        receipt = judge(message, view)
+        receipt = receipt_for(message, view)
         if receipt.action == "accept":
             is_done = self._take_effect(message.request, view, tell)
             self._tables.remember(message, now, is_kept=not is_done)
@@ -91,10 +95,10 @@ class JobTransactions:
             self._tables.remember(message, now, is_kept=True)
         return receipt
 
-    def decide(self, made: DecisionMade, tell: Tell) -> Receipt:
+    def decide(self, made: DecisionMade, tell: ProjectJob) -> Receipt:
         """Take an answer that came by another door than a message."""
         view = self._view(made, self._clock())
-        receipt = judge_answer(made, view)
+        receipt = receipt_for_answer(made, view)
         if receipt.action == "accept":
             self._take_effect(made, view, tell)
         # There is nothing that could be kept: whoever is at this door can see what is asked.
@@ -111,29 +115,29 @@ class JobTransactions:
         kept = self._tables.kept_verdicts(request.job, before)
         return ReceptionView(now, job=job, kept=kept)
 
-    def _take_effect(self, request: Request, view: ReceptionView, tell: Tell) -> bool:
+    def _take_effect(self, request: Request, view: ReceptionView, tell: ProjectJob) -> bool:
         """Return whether the request had its effect; else its turn is still to come."""
         match request:
             case JobRequested():
-                job = receive_job(request, choose_run(request.job, view.now, self._tables.has_run), view.now)
+                job = new_job(request, choose_run_id(request.job, view.now, self._tables.has_run), view.now)
                 self._tables.add_job(job)
-                self._tell(job, tell)
+                self._project(job, tell)
             case VerdictGiven():
                 assert view.job is not None
-                if not may_take_verdict(view.job, request):
+                if not can_apply_verdict(view.job, request):
                     return False
-                self._save(take_verdict(view.job, request, view.now), tell)
+                self._save(apply_verdict(view.job, request, view.now), tell)
             case DecisionMade():
                 self._tables.answer(request.decision, request.choice, request.by, view.now)
-                if view.job is not None and (job := go_on(view.job, view.now)) != view.job:
+                if view.job is not None and (job := resume_job(view.job, view.now)) != view.job:
                     self._save(job, tell)
         return True
 
-    def _catch_up(self, tell: Tell, now: float) -> None:
+    def _apply_deferred(self, tell: ProjectJob, now: float) -> None:
         """Take the effect of messages that were kept and whose turn has come."""
         for kept in self._tables.ripe_messages():
             view = self._view(kept.request, now, before=kept.no)
-            action = judge_kept(kept.message, view).action
+            action = receipt_for_deferred(kept.message, view).action
             is_done = action != "defer"
             if action == "accept":
                 is_done = self._take_effect(kept.request, view, tell)
@@ -141,83 +145,83 @@ class JobTransactions:
 
     # Jobs
 
-    def claim(self, most_weight: float | None, tell: Tell) -> JobRow | None:
+    def claim(self, most_weight: float | None, tell: ProjectJob) -> JobRow | None:
         """Take the next job and hold its run."""
         now = self._clock()
-        self._catch_up(tell, now)
+        self._apply_deferred(tell, now)
         most = math.inf if most_weight is None else most_weight
         waiting = self._tables.waiting_jobs(most, now)
         with closing(waiting):
             for candidate in heapq.merge(self._tables.begun_jobs(most), waiting):
-                if not self._takes(candidate.run):
+                if not self._acquires(candidate.run):
                     continue
                 job = self._tables.find_job(candidate.job)
                 assert job is not None
-                if is_suspect(job) and self._holds_suspect(beside=job.run):
-                    self._store.leave(job.run)
+                if is_poison_candidate(job) and self._holds_poison_candidate(beside=job.run):
+                    self._store.release_lease(job.run)
                     continue
-                if not is_worn_out(job):
-                    job = begin(job, now)
+                if not has_exhausted_attempts(job):
+                    job = begin_attempt(job, now)
                     self._tables.save_job(job)
-                    return self._shown(job)
-                self._save(bury(job, now), tell)
-                self._store.leave(job.run)
+                    return self._with_owner(job)
+                self._save(dead_letter(job, now), tell)
+                self._store.release_lease(job.run)
         return None
 
-    def _holds_suspect(self, *, beside: RunId) -> bool:
-        runs = self._tables.suspected_runs(TRUSTED_ATTEMPTS)
+    def _holds_poison_candidate(self, *, beside: RunId) -> bool:
+        runs = self._tables.poison_candidate_runs(TRUSTED_ATTEMPTS)
         return any(self._store.holds(run) for run in runs if run != beside)
 
-    def _takes(self, run: RunId) -> bool:
+    def _acquires(self, run: RunId) -> bool:
         """Hold the run, where nobody else does; one who may be dead is watched until the next call."""
         if self._store.holds(run):
             return False
         try:
-            watch = self._store.take(run, unmoved=self._suspects.unmoved(run))
+            watch = self._store.acquire_lease(run, unmoved=self._lease_probes.expired_heartbeat(run))
         except RunBusy:
-            self._suspects.note(run, None)
+            self._lease_probes.note(run, None)
             return False
-        self._suspects.note(run, watch)
+        self._lease_probes.note(run, watch)
         return watch is None
 
-    def change(self, change: JobChange, tell: Tell) -> None:
+    def change(self, change: JobChange, tell: ProjectJob) -> None:
         """Say how a job stands that is held here."""
         now = self._clock()
-        before = self._known(change.job)
+        before = self._require_job(change.job)
         # A job that is resumed later goes on where its events end, whichever they are.
         self._store.check(before.run, despite_faults=change.state == "queued")
-        job = stand(self._tables, before, change, now)
+        job = changed_job(self._tables, before, change, now)
         self._save(job, tell)
         if change.state != "running":
-            self._store.leave(job.run)
+            self._store.release_lease(job.run)
         if job.state in {"awaiting", "parked"}:
-            self._catch_up(tell, now)
+            self._apply_deferred(tell, now)
 
     def find_job(self, job: JobId) -> JobRow | None:
         """Return one job, with who works on it."""
         found = self._tables.find_job(job)
-        return None if found is None else self._shown(found)
+        return None if found is None else self._with_owner(found)
 
     def list_jobs(self, states: Sequence[JobState]) -> list[JobRow]:
         """Return jobs in the order in which they came."""
-        return [self._shown(job) for job in self._tables.list_jobs(states)]
+        return [self._with_owner(job) for job in self._tables.list_jobs(states)]
 
     def count_states(self) -> dict[JobState, int]:
         """Return how many jobs are in each state, none included."""
         known = self._tables.count_states()
         return {state: known.get(state, 0) for state in get_args(JobState)}
 
-    def _known(self, job: JobId) -> JobRow:
-        return known_job(self._tables, job)
+    def _require_job(self, job: JobId) -> JobRow:
+        return require_job(self._tables, job)
 
-    def _save(self, job: JobRow, tell: Tell) -> None:
+    def _save(self, job: JobRow, tell: ProjectJob) -> None:
         self._tables.save_job(job)
-        self._tell(job, tell)
+        self._project(job, tell)
 
-    def _tell(self, job: JobRow, tell: Tell) -> None:
+    def _project(self, job: JobRow, tell: ProjectJob) -> None:
         self._tables.outbox.put([outgoing_row(message) for message in tell(job)])
 
-    def _shown(self, job: JobRow) -> JobRow:
+    def _with_owner(self, job: JobRow) -> JobRow:
         return replace(job, owner=self._store.owner_of(job.run)) if job.state == "running" else job
 
     # Decisions
@@ -247,7 +251,7 @@ class JobTransactions:
 
     # The outbox
 
-    def pending(self, most: int) -> list[Outgoing]:
+    def pending(self, most: int) -> list[OutgoingMessage]:
         """Return messages that must go out, and lease them."""
         return self._tables.outbox.lease(self._store.token, self._clock(), self._outbox_lease, most)
 
@@ -255,7 +259,7 @@ class JobTransactions:
         """Lease messages for as long again."""
         self._tables.outbox.renew(self._store.token, messages, self._clock())
 
-    def forget(self, before: float, beyond: Walk) -> Walk | None:
+    def forget(self, before: float, beyond: RetentionCursor) -> RetentionCursor | None:
         """Forget the ids of messages from before an instant."""
         return self._tables.forget_messages(before, beyond)
 
@@ -267,7 +271,7 @@ class JobTransactions:
         """Keep a message out of the way that cannot be delivered."""
         self._tables.outbox.mark_refused(message, reason)
 
-    def list_refused(self) -> list[Outgoing]:
+    def list_refused(self) -> list[OutgoingMessage]:
         """Return messages that could not be delivered, in their order."""
         return self._tables.outbox.list_refused()
 

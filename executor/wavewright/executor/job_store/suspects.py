@@ -9,35 +9,35 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from wavewright.executor.lease import Watch
+from wavewright.executor.lease import LeaseProbe
 from wavewright.planner.types import RunId
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _SeenHeartbeat:
     """An owner as first seen."""
 
-    beat: int
+    heartbeat: int
     at: float
     seconds: float
 
 
-class Suspects:
+class LeaseProbes:
     """The suspects of one opening of a store."""
 
     def __init__(self) -> None:
-        self._seen = dict[RunId, _Seen]()
+        self._seen = dict[RunId, _SeenHeartbeat]()
 
-    def unmoved(self, run: RunId) -> int | None:
+    def expired_heartbeat(self, run: RunId) -> int | None:
         """Return the beat that a run's owner must have moved from since, where its watch is over."""
         seen = self._seen.get(run)
         is_over = seen is not None and time.monotonic() - seen.at >= seen.seconds
-        return seen.beat if seen is not None and is_over else None
+        return seen.heartbeat if seen is not None and is_over else None
 
-    def note(self, run: RunId, watch: Watch | None) -> None:
+    def note(self, run: RunId, watch: LeaseProbe | None) -> None:
         """Note what came of trying to hold a run: whom to watch until the next time, if anybody."""
         seen = self._seen.pop(run, None)
         if watch is not None:
-            is_same = seen is not None and seen.beat == watch.hold.beat
-            first = _Seen(watch.hold.beat, time.monotonic(), watch.hold.watch_seconds)
+            is_same = seen is not None and seen.heartbeat == watch.lease.heartbeat
+            first = _SeenHeartbeat(watch.lease.heartbeat, time.monotonic(), watch.lease.probe_seconds)
             self._seen[run] = seen if seen is not None and is_same else first

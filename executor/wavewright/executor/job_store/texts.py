@@ -13,15 +13,15 @@ from dataclasses import fields
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from wavewright.executor.job_store.records import (
-    Alongside,
     Decision,
     DecisionId,
     DecisionMade,
     JobChange,
     JobId,
     MessageId,
-    Outgoing,
-    Received,
+    OutboxWrites,
+    OutgoingMessage,
+    ReceivedMessage,
     Request,
     SentPackage,
     VerdictGiven,
@@ -31,11 +31,11 @@ from wavewright.executor.json_text import make_encoder
 from wavewright.planner.types import JsonObject, RunId
 
 _TO_TEXT: Final = make_encoder(sort_keys=False)
-Kept: TypeAlias = VerdictGiven | DecisionMade
+DeferredRequest: TypeAlias = VerdictGiven | DecisionMade
 """Requests that can wait for their turn."""
 
 
-def to_text(value: object, *, place: str) -> str:
+def to_json_text(value: object, *, place: str) -> str:
     """Return a JSON text.
 
     Raises:
@@ -49,7 +49,7 @@ def to_text(value: object, *, place: str) -> str:
         ) from error
 
 
-def from_text(text: str) -> Any:
+def from_json_text(text: str) -> Any:
     """Return what `to_text` wrote."""
     return json.loads(text)
 
@@ -70,7 +70,7 @@ class OutgoingRow(NamedTuple):
     body: bytes
 
 
-def outgoing_row(message: Outgoing) -> OutgoingRow:
+def outgoing_row(message: OutgoingMessage) -> OutgoingRow:
     """Return a message as columns."""
     return OutgoingRow(
         message.message,
@@ -78,23 +78,23 @@ def outgoing_row(message: Outgoing) -> OutgoingRow:
         message.exchange,
         message.routing_key,
         message.job,
-        to_text(message.headers, place=f"message {message.message}"),
+        to_json_text(message.headers, place=f"message {message.message}"),
         message.at,
         message.body,
     )
 
 
-def read_outgoing(row: Sequence[Any], *, refused: str | None = None) -> Outgoing:
+def read_outgoing(row: Sequence[Any], *, refused: str | None = None) -> OutgoingMessage:
     """Return the message in those columns."""
     found = OutgoingRow(*row)
-    return Outgoing(
+    return OutgoingMessage(
         message=MessageId(found.message),
         kind=found.kind,
         exchange=found.exchange,
         routing_key=found.routing_key,
         body=bytes(found.body),
         job=None if found.job is None else JobId(found.job),
-        headers=from_text(found.headers),
+        headers=from_json_text(found.headers),
         at=found.at,
         refused=refused,
     )
@@ -119,9 +119,9 @@ def decision_row(decision: Decision) -> tuple[object, ...]:
         decision.run,
         decision.subject,
         decision.question,
-        to_text(list(decision.options), place=place),
+        to_json_text(list(decision.options), place=place),
         decision.context,
-        to_text(decision.binding, place=place),
+        to_json_text(decision.binding, place=place),
         decision.asked,
         decision.expires,
         decision.choice,
@@ -141,9 +141,9 @@ def read_decision(row: Sequence[Any]) -> Decision:
         run=RunId(run),
         subject=subject,
         question=question,
-        options=tuple(from_text(options)),
+        options=tuple(from_json_text(options)),
         context=context,
-        binding=from_text(binding),
+        binding=from_json_text(binding),
         asked=asked,
         expires=expires,
         choice=choice,
@@ -166,7 +166,7 @@ def _verdict_json(verdict: VerdictGiven) -> JsonObject:
     }
 
 
-def _verdict(value: JsonObject) -> VerdictGiven:
+def _read_verdict(value: JsonObject) -> VerdictGiven:
     # Written by `_verdict_json` and by nothing else.
     known = cast("Any", value)
     return VerdictGiven(
@@ -180,46 +180,46 @@ def _verdict(value: JsonObject) -> VerdictGiven:
 
 def feedback_text(verdicts: Sequence[VerdictGiven]) -> str:
     """Return a job's verdicts as a text."""
-    return to_text([_verdict_json(verdict) for verdict in verdicts], place="a verdict")
+    return to_json_text([_verdict_json(verdict) for verdict in verdicts], place="a verdict")
 
 
 def read_feedback(text: str) -> tuple[VerdictGiven, ...]:
     """Return the verdicts in a text."""
-    return tuple(_verdict(value) for value in from_text(text))
+    return tuple(_read_verdict(value) for value in from_json_text(text))
 
 
 def sent_text(packages: Sequence[SentPackage]) -> str:
     """Return the packages that await their verdicts, as a text."""
-    return to_text([[one.package, one.iteration] for one in packages], place="a package's id")
+    return to_json_text([[one.package, one.iteration] for one in packages], place="a package's id")
 
 
 def read_sent(text: str) -> tuple[SentPackage, ...]:
     """Return the packages in a text."""
-    return tuple(SentPackage(*one) for one in from_text(text))
+    return tuple(SentPackage(*one) for one in from_json_text(text))
 
 
-def job_named_by(request: Request) -> JobId | None:
+def job_of_request(request: Request) -> JobId | None:
     """Return the job that a message names; an answer names a decision only."""
     return None if isinstance(request, DecisionMade) else request.job
 
 
-def kept_text(request: Kept) -> str:
+def deferred_text(request: DeferredRequest) -> str:
     """Return a request that waits for its turn, as a text."""
     if isinstance(request, VerdictGiven):
-        return to_text({"verdict": _verdict_json(request)}, place="a verdict")
+        return to_json_text({"verdict": _verdict_json(request)}, place="a verdict")
     answer = {"decision": request.decision, "choice": request.choice, "by": request.by}
-    return to_text({"answer": answer}, place="an answer")
+    return to_json_text({"answer": answer}, place="an answer")
 
 
-def read_kept(text: str) -> Kept:
+def read_deferred(text: str) -> DeferredRequest:
     """Return the request in a text."""
-    value = from_text(text)
+    value = from_json_text(text)
     if "verdict" in value:
-        return _verdict(value["verdict"])
+        return _read_verdict(value["verdict"])
     return DecisionMade(**value["answer"])
 
 
-def subject_of(message: Received) -> tuple[str, int | None]:
+def subject_of(message: ReceivedMessage) -> tuple[str, int | None]:
     """Return the id of the job or decision that a message names, and the iteration where it is about one."""
     request = message.request
     if isinstance(request, DecisionMade):
@@ -230,7 +230,7 @@ def subject_of(message: Received) -> tuple[str, int | None]:
 # What goes alongside events
 
 
-class Beside(NamedTuple):
+class OutboxRows(NamedTuple):
     """What one append writes beside its events, ready to be written."""
 
     messages: Sequence[OutgoingRow]
@@ -239,15 +239,15 @@ class Beside(NamedTuple):
     change: JobChange | None
 
 
-def write_beside(alongside: Alongside) -> Beside | None:
+def outbox_rows(alongside: OutboxWrites) -> OutboxRows | None:
     """Return it as rows; nothing where it is empty.
 
     Raises:
         JournalNotWritten: a value is not JSON.
     """
-    if alongside == _NOTHING:
+    if alongside == _NO_WRITES:
         return None
-    return Beside(
+    return OutboxRows(
         [outgoing_row(message) for message in alongside.messages],
         [decision_row(decision) for decision in alongside.decisions],
         alongside.taken,
@@ -255,4 +255,4 @@ def write_beside(alongside: Alongside) -> Beside | None:
     )
 
 
-_NOTHING: Final = Alongside()
+_NO_WRITES: Final = OutboxWrites()

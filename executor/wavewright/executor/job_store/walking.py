@@ -10,23 +10,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from wavewright.executor.job_store.records import VerdictGiven, Walk
-from wavewright.executor.job_store.texts import read_kept, read_sent
+from wavewright.executor.job_store.records import RetentionCursor, VerdictGiven
+from wavewright.executor.job_store.texts import read_deferred, read_sent
 
-MOST_FORGOTTEN: Final = 1_000
+FORGET_PAGE_SIZE: Final = 1_000
 """Rows of each table that one transaction looks at."""
 
 _Rows = Sequence[Sequence[Any]]
 """Numbers of rows, each with its instant, in their order."""
 
 
-def walk_on(walk: Walk, inbox: _Rows, outbox: _Rows, before: float) -> Walk | None:
+def next_cursor(walk: RetentionCursor, inbox: _Rows, outbox: _Rows, before: float) -> RetentionCursor | None:
     """Return where to look next after these rows; none where nothing older than the instant is left."""
     is_done = not any(rows and rows[0][1] < before for rows in (inbox, outbox))
-    return None if is_done else Walk(_last(inbox, walk.inbox), _last(outbox, walk.outbox))
+    return (
+        None
+        if is_done
+        else RetentionCursor(_last_number(inbox, walk.inbox), _last_number(outbox, walk.outbox))
+    )
 
 
-def given_up(rows: _Rows) -> list[int]:
+def orphaned_messages(rows: _Rows) -> list[int]:
     """Return the numbers of old messages whose turn never came.
 
     Args:
@@ -37,11 +41,11 @@ def given_up(rows: _Rows) -> list[int]:
 
 
 def _is_awaited(kept: str, package: str | None, sent: str | None) -> bool:
-    request = read_kept(kept)
+    request = read_deferred(kept)
     if not isinstance(request, VerdictGiven) or package is None or sent is None:
         return False
     return request.package in {package, *(one.package for one in read_sent(sent))}
 
 
-def _last(rows: _Rows, otherwise: int) -> int:
+def _last_number(rows: _Rows, otherwise: int) -> int:
     return int(rows[-1][0]) if rows else otherwise

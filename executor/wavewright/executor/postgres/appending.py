@@ -13,17 +13,17 @@ from operator import itemgetter
 from typing import Final, Self
 
 from wavewright.executor.events import RunFinished, RunStarted
-from wavewright.executor.job_store.texts import Beside, OutgoingRow
+from wavewright.executor.job_store.texts import OutboxRows, OutgoingRow
 from wavewright.executor.journal_errors import JournalError
-from wavewright.executor.journal_rows import Entry
-from wavewright.executor.lease import Held
-from wavewright.executor.postgres.connection import Connection, transaction
-from wavewright.executor.postgres.job_beside import put_beside
-from wavewright.executor.postgres.job_tables import JobTables
-from wavewright.executor.postgres.outbox_tables import OutboxTables, message_columns, put_messages
-from wavewright.executor.postgres.session import TurnTaken, Work
-from wavewright.executor.postgres.texts import plain
-from wavewright.executor.postgres.wishes import ANYWHERE, Place, Wish, place_of_job
+from wavewright.executor.journal_rows import AppendEntry
+from wavewright.executor.lease import HeldLease
+from wavewright.executor.postgres.connection import Connection, PostgresTransaction
+from wavewright.executor.postgres.job_beside import put_outbox_rows
+from wavewright.executor.postgres.job_tables import PostgresJobTables
+from wavewright.executor.postgres.outbox_tables import PostgresOutboxTables, message_columns, put_messages
+from wavewright.executor.postgres.session import AlreadyCommitted, TransactionWork
+from wavewright.executor.postgres.texts import storable_text
+from wavewright.executor.postgres.wishes import ANY_ORDER, LockOrder, QueuedTransaction, job_lock_order
 from wavewright.planner.types import RunId
 
 # One statement is one transaction and one way to the server and back: most appends are nothing else. The rows of
@@ -51,7 +51,7 @@ _OPEN: Final = """
         FROM unnest($14::bigint[], $15::text[], $16::double precision[]) AS new (no, job, created)
         WHERE run.no = new.no AND run.no IN (SELECT no FROM held)
     )"""
-_ARE_THERE: Final = """
+_COMMITTED_RUNS: Final = """
     SELECT mine.no FROM unnest($1::bigint[], $2::bigint[]) AS mine (no, seq)
     WHERE mine.seq < 0 OR EXISTS (SELECT FROM event WHERE event.run = mine.no AND event.seq = mine.seq)"""
 # Whoever may give it up was checked to hold it.
@@ -62,7 +62,7 @@ _FINISH: Final = """
     FROM count_steps($1) AS counted WHERE no = $1"""
 
 
-class BesideRefused(Exception):
+class OutboxRowsRefused(Exception):
     """What goes beside one run's events cannot be written, so that those are not, either."""
 
     def __init__(self, run: RunId, error: JournalError) -> None:
@@ -72,13 +72,13 @@ class BesideRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
+class AppendTransaction:
     """The entries of some runs, all held here."""
 
-    holds: Mapping[RunId, Held]
+    leases: Mapping[RunId, HeldLease]
     rows: Sequence[Sequence[object]]
     """Of the events."""
-    opened: Sequence[Sequence[object]]
+    started_runs: Sequence[Sequence[object]]
     """Runs that begin or go on after their end: their numbers, and jobs and times of beginning where these are new."""
     messages: Sequence[tuple[int, OutgoingRow]]
     """What must go out, each with the number of its run."""
@@ -88,24 +88,24 @@ class Append:
     """Afterwards, by run."""
     ends: Mapping[RunId, RunFinished]
     """Of runs that end with it."""
-    besides: Sequence[tuple[RunId, Beside]]
+    outbox_rows: Sequence[tuple[RunId, OutboxRows]]
     """What goes beside the events of those runs, where it is more than messages."""
     check: Callable[[Connection, RunId], Awaitable[None]]
     """Raises, in a transaction, where a run is not held here."""
-    wishes: Sequence[Wish] = ()
+    transactions: Sequence[QueuedTransaction] = ()
     """What others want done in the same transaction."""
-    given_up: list[RunId] = field(default_factory=list[RunId])
+    released: list[RunId] = field(default_factory=list[RunId])
     """Runs of jobs that nobody works on any more, once it is written."""
-    answers: dict[int, object] = field(default_factory=dict[int, object])
+    results: dict[int, object] = field(default_factory=dict[int, object])
     """What the wishes brought, by their places among them, once it is written."""
 
     @classmethod
-    def of(
+    def from_entries(
         cls,
-        entries: Sequence[Entry],
-        holds: Mapping[RunId, Held],
+        entries: Sequence[AppendEntry],
+        holds: Mapping[RunId, HeldLease],
         check: Callable[[Connection, RunId], Awaitable[None]],
-        wishes: Sequence[Wish] = (),
+        wishes: Sequence[QueuedTransaction] = (),
     ) -> Self:
         """Return the append of these entries, with what others want done beside it."""
         next_seq = {run: hold.seq for run, hold in holds.items()}
@@ -117,21 +117,21 @@ class Append:
         for entry in entries:
             run, no = entry.run, holds[entry.run].no
             for seq, (at, kind, step, status, key, crc, body) in enumerate(entry.rows, next_seq[run]):
-                rows.append((no, seq, at, kind, plain(step), status, plain(key), crc, body))
+                rows.append((no, seq, at, kind, storable_text(step), status, storable_text(key), crc, body))
             next_seq[run] += len(entry.rows)
-            if is_finished[run] and not entry.is_end:
+            if is_finished[run] and not entry.is_run_end:
                 is_finished[run] = False
                 opened.setdefault(run, (no, None, None))
                 ends.pop(run, None)
-            for mark in entry.marks:
+            for mark in entry.run_events:
                 if isinstance(mark, RunStarted):
-                    opened[run] = (no, plain(mark.job), mark.at)
+                    opened[run] = (no, storable_text(mark.job), mark.at)
                 else:
                     is_finished[run] = True
                     ends[run] = mark
-            if entry.beside is not None:
-                messages += [(no, message) for message in entry.beside.messages]
-        besides = [(entry.run, entry.beside) for entry in entries if entry.beside is not None]
+            if entry.outbox_rows is not None:
+                messages += [(no, message) for message in entry.outbox_rows.messages]
+        besides = [(entry.run, entry.outbox_rows) for entry in entries if entry.outbox_rows is not None]
         return cls(
             holds,
             rows,
@@ -145,93 +145,98 @@ class Append:
             wishes,
         )
 
-    async def make(self, connection: Connection, opening: int, turn: int) -> set[int]:
+    async def execute(self, connection: Connection, opening: int, turn: int) -> set[int]:
         """Write all of it in one transaction and return the numbers of the runs that are held still.
 
         Raises:
             BesideRefused: nothing was written.
         """
-        if not (self.ends or self.besides or self.wishes):
+        if not (self.ends or self.outbox_rows or self.transactions):
             held, _ = await self._insert(connection, opening, turn, self.messages)
             return held
-        async with transaction(connection):
+        async with PostgresTransaction(connection):
             held, now = await self._insert(connection, opening, turn, ())
             for run, end in self.ends.items():
-                if (no := self.holds[run].no) in held:
+                if (no := self.leases[run].no) in held:
                     await connection.execute(_FINISH, no, end.status, end.at)
             # Whichever attempt comes as far as here gives up and answers the same.
-            self.given_up.clear()
+            self.released.clear()
             for _, work in sorted(self._works(held), key=itemgetter(0)):
                 await work(connection, now)
         return held
 
-    def _works(self, held: set[int]) -> Iterator[tuple[Place, Work[None]]]:
+    def _works(self, held: set[int]) -> Iterator[tuple[LockOrder, TransactionWork[None]]]:
         """Return what is done once the events are written, with its place."""
-        if decisions := [decision for _, beside in self.besides for decision in beside.decisions]:
-            yield place_of_job(None), lambda connection, _: JobTables(connection).lock_decisions(decisions)
-        for run, beside in self.besides:
-            if self.holds[run].no in held:
+        if decisions := [decision for _, beside in self.outbox_rows for decision in beside.decisions]:
+            yield (
+                job_lock_order(None),
+                lambda connection, _: PostgresJobTables(connection).lock_decisions(decisions),
+            )
+        for run, beside in self.outbox_rows:
+            if self.leases[run].no in held:
                 job = None if beside.change is None else beside.change.job
-                yield place_of_job(job), partial(self._put_beside, held, run, beside)
+                yield job_lock_order(job), partial(self._put_outbox_rows, held, run, beside)
         if messages := [message for no, message in self.messages if no in held]:
-            yield ANYWHERE, lambda connection, _: OutboxTables(connection).put(messages)
-        for number, wish in enumerate(self.wishes):
-            yield wish.place, partial(self._grant, number, wish)
+            yield ANY_ORDER, lambda connection, _: PostgresOutboxTables(connection).put(messages)
+        for number, wish in enumerate(self.transactions):
+            yield wish.lock_order, partial(self._execute_queued, number, wish)
 
-    async def _put_beside(
-        self, held: set[int], run: RunId, beside: Beside, connection: Connection, now: float
+    async def _put_outbox_rows(
+        self, held: set[int], run: RunId, beside: OutboxRows, connection: Connection, now: float
     ) -> None:
         """Write what goes beside the events of a run, but for messages."""
 
         async def check(of_job: RunId) -> None:
             # A run whose events are written was checked with them.
-            if of_job not in self.holds or self.holds[of_job].no not in held:
+            if of_job not in self.leases or self.leases[of_job].no not in held:
                 await self.check(connection, of_job)
 
         try:
-            given_up = await put_beside(JobTables(connection), beside, now, check)
+            given_up = await put_outbox_rows(PostgresJobTables(connection), beside, now, check)
         except JournalError as error:
-            raise BesideRefused(run, error) from error
+            raise OutboxRowsRefused(run, error) from error
         if given_up is not None:
             await connection.execute(_GIVE_UP, given_up)
-            self.given_up.append(given_up)
+            self.released.append(given_up)
 
-    async def _grant(self, number: int, wish: Wish, connection: Connection, now: float) -> None:
-        self.answers[number] = await wish.work(connection, now)
+    async def _execute_queued(
+        self, number: int, wish: QueuedTransaction, connection: Connection, now: float
+    ) -> None:
+        self.results[number] = await wish.work(connection, now)
 
     async def _insert(
         self, connection: Connection, opening: int, turn: int, messages: Sequence[tuple[int, OutgoingRow]]
     ) -> tuple[set[int], float]:
         """Return the numbers of the runs that are held still, and the time by the database's clock."""
-        numbers = [hold.no for hold in self.holds.values()]
-        fences = [hold.fence for hold in self.holds.values()]
+        numbers = [hold.no for hold in self.leases.values()]
+        fences = [hold.fence for hold in self.leases.values()]
         columns = [*_columns(self.rows, 9)]
-        if self.opened:
-            columns += _columns(self.opened, 3)
+        if self.started_runs:
+            columns += _columns(self.started_runs, 3)
         if messages:
             columns += message_columns(messages)
-        query = _append(opens=bool(self.opened), tells=bool(messages))
+        query = _append_statement(opens=bool(self.started_runs), tells=bool(messages))
         row = await connection.fetchrow(query, opening, turn, numbers, fences, *columns)
         assert row is not None
         now, held = row
         if now is None:
-            raise TurnTaken
+            raise AlreadyCommitted
         return set(held), now
 
-    async def find(self, connection: Connection) -> set[int]:
+    async def find_committed(self, connection: Connection) -> set[int]:
         """Return the numbers of the runs whose events are there, once it is known that all of it was committed."""
-        numbers = [hold.no for hold in self.holds.values()]
-        rows = await connection.fetch(_ARE_THERE, numbers, [seq - 1 for seq in self.next_seq.values()])
+        numbers = [hold.no for hold in self.leases.values()]
+        rows = await connection.fetch(_COMMITTED_RUNS, numbers, [seq - 1 for seq in self.next_seq.values()])
         return {no for (no,) in rows}
 
-    def settle(self) -> None:
+    def mark_committed(self) -> None:
         """Take note, in the holds, that it is written."""
-        for run, hold in self.holds.items():
+        for run, hold in self.leases.items():
             hold.seq, hold.is_finished = self.next_seq[run], self.is_finished[run]
 
 
 @cache
-def _append(*, opens: bool, tells: bool) -> str:
+def _append_statement(*, opens: bool, tells: bool) -> str:
     """Return the statement of an append that opens runs or puts messages; what is not needed is not planned."""
     parts = [_OPEN] if opens else []
     if tells:

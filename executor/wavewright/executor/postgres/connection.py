@@ -10,12 +10,12 @@ from typing import TypeAlias
 
 import asyncpg
 
-from wavewright.executor.postgres.faults import FAULTS
+from wavewright.executor.postgres.faults import DRIVER_ERRORS
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
-class transaction:  # noqa: N801 - read as a word in `async with`
+class PostgresTransaction:
     """All or nothing: committed at the end of an `async with` block, rolled back where that raises."""
 
     def __init__(self, connection: Connection) -> None:
@@ -29,5 +29,5 @@ class transaction:  # noqa: N801 - read as a word in `async with`
             await self._connection.execute("COMMIT")
         elif not self._connection.is_closed():
             # What was wrong before is what is told.
-            with suppress(*FAULTS):
+            with suppress(*DRIVER_ERRORS):
                 await self._connection.execute("ROLLBACK")

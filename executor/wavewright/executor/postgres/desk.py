@@ -19,31 +19,31 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from wavewright.executor.journal_errors import JournalError, JournalStopped
-from wavewright.executor.journal_orders import Question, Stop, question
-from wavewright.executor.postgres.faults import FAULTS, explain_use
+from wavewright.executor.journal_orders import QueryCommand, StopCommand, query_command
+from wavewright.executor.postgres.faults import DRIVER_ERRORS, explain_use
 
 _T = TypeVar("_T")
 _Item = TypeVar("_Item")
 
-MOST_AT_ONCE: Final = 500
+MAX_BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Duties(Generic[_Item]):
+class WriterHandlers(Generic[_Item]):
     """What a desk does, all of it on its own thread but for `refuse`."""
 
     write: Callable[[Sequence[_Item]], Coroutine[Any, Any, None]]
     """Writes items together and answers whoever waits for them; faults of theirs are not raised."""
-    refuse: Callable[[_Item, JournalError], None]
+    reject: Callable[[_Item, JournalError], None]
     """Tells whoever waits for an item that it was not written; called from any thread."""
-    beat: Callable[[], Coroutine[Any, Any, None]]
+    heartbeat: Callable[[], Coroutine[Any, Any, None]]
     close: Callable[[], Coroutine[Any, Any, None]]
 
 
-class Desk(Generic[_Item]):
+class WriterThread(Generic[_Item]):
     """The thread, from its start to `stop`."""
 
-    def __init__(self, name: str, place: str, duties: Duties[_Item], *, pause: float) -> None:
+    def __init__(self, name: str, place: str, duties: WriterHandlers[_Item], *, pause: float) -> None:
         """Start the thread.
 
         Args:
@@ -54,25 +54,25 @@ class Desk(Generic[_Item]):
         """
         self._name = name
         self._place = place
-        self._duties = duties
+        self._handlers = duties
         self._pause = pause
-        self._orders = queue.SimpleQueue[_Item | Question | Stop]()
+        self._commands = queue.SimpleQueue[_Item | QueryCommand | StopCommand]()
         self._is_closed = False
         self._has_ended = False
         """Whether the thread takes no more orders; set before it refuses those that are left."""
         self._ended_by: BaseException | None = None
         """The fault of our own at which it ended, if it did."""
         # A daemon: a program that forgets to close it must still be able to end.
-        self._thread = threading.Thread(target=self._work, name=f"{name} {place}", daemon=True)
+        self._thread = threading.Thread(target=self._main, name=f"{name} {place}", daemon=True)
         self._thread.start()
 
     # On the event loop
 
     def put(self, item: _Item) -> None:
         """Have an item written."""
-        self._order(item)
+        self._enqueue(item)
 
-    async def ask(self, answer: Callable[[], Awaitable[_T]]) -> _T:
+    async def query(self, answer: Callable[[], Awaitable[_T]]) -> _T:
         """Return what the thread gets for the call, after all that was put before.
 
         Raises:
@@ -83,11 +83,11 @@ class Desk(Generic[_Item]):
         async def explained() -> _T:
             try:
                 return await answer()
-            except FAULTS as error:
+            except DRIVER_ERRORS as error:
                 raise explain_use(error, self._place) from error
 
-        order, waiting = question(lambda: self._runner.run(explained()), self._broken)
-        self._order(order)
+        order, waiting = query_command(lambda: self._runner.run(explained()), self._broken)
+        self._enqueue(order)
         return await waiting
 
     def check_open(self) -> None:
@@ -99,7 +99,7 @@ class Desk(Generic[_Item]):
         """Write what is pending and end; doing so again does nothing."""
         try:
             if not self._is_closed:
-                await self.ask(self._duties.close)
+                await self.query(self._handlers.close)
         finally:
             self.stop()
 
@@ -107,14 +107,14 @@ class Desk(Generic[_Item]):
         """End without an event loop; what was put before is written first."""
         if not self._is_closed:
             self._is_closed = True
-            self._orders.put(Stop())
+            self._commands.put(StopCommand())
         self._thread.join()
 
-    def _order(self, order: _Item | Question | Stop) -> None:
+    def _enqueue(self, order: _Item | QueryCommand | StopCommand) -> None:
         """Give the thread an order, and answer it here where the thread ended meanwhile."""
-        self._orders.put(order)
+        self._commands.put(order)
         if self._has_ended:
-            self._refuse_rest()
+            self._reject_rest()
 
     def _closed(self) -> JournalError:
         if self._ended_by is not None:
@@ -132,69 +132,69 @@ class Desk(Generic[_Item]):
 
     # On the thread
 
-    def _work(self) -> None:
+    def _main(self) -> None:
         with asyncio.Runner() as self._runner:
             try:
-                self._obey()
+                self._run_commands()
             except BaseException as error:  # noqa: BLE001 - the edge of the thread: the fault goes to whoever waits
                 self._ended_by = error
             finally:
                 # After an orderly stop nothing is left; after a fault of our own nobody may wait for ever.
                 self._is_closed = self._has_ended = True
-                self._refuse_rest()
+                self._reject_rest()
                 # The first fault is the one to tell; a connection that is not given up is missed by nobody.
-                with suppress(*FAULTS):
-                    self._runner.run(self._duties.close())
+                with suppress(*DRIVER_ERRORS):
+                    self._runner.run(self._handlers.close())
 
-    def _obey(self) -> None:
+    def _run_commands(self) -> None:
         """Carry out orders, and beat between them, until told to stop."""
         next_beat = time.monotonic() + self._pause
         while True:
             order = self._next(max(0.0, next_beat - time.monotonic()))
-            items, questions = list[_Item](), list[Question]()
-            while order is not None and not isinstance(order, Stop):
-                if isinstance(order, Question):
+            items, questions = list[_Item](), list[QueryCommand]()
+            while order is not None and not isinstance(order, StopCommand):
+                if isinstance(order, QueryCommand):
                     questions.append(order)
                 else:
                     items.append(order)
-                order = self._next(0.0) if len(items) + len(questions) < MOST_AT_ONCE else None
-            self._carry_out(items, questions)
-            if isinstance(order, Stop):
+                order = self._next(0.0) if len(items) + len(questions) < MAX_BATCH else None
+            self._execute(items, questions)
+            if isinstance(order, StopCommand):
                 return
             if time.monotonic() >= next_beat:
-                self._runner.run(self._duties.beat())
+                self._runner.run(self._handlers.heartbeat())
                 next_beat = time.monotonic() + self._pause
 
-    def _carry_out(self, items: Sequence[_Item], questions: Sequence[Question]) -> None:
+    def _execute(self, items: Sequence[_Item], questions: Sequence[QueryCommand]) -> None:
         """Write what came in, and then answer what was asked meanwhile."""
         left = deque(questions)
         try:
             if items:
                 self._write(items)
             while left:
-                left.popleft().answer()
+                left.popleft().execute()
         except BaseException as error:
             for question in left:
-                question.give_up(self._broken(error))
+                question.reject(self._broken(error))
             raise
 
     def _write(self, items: Sequence[_Item]) -> None:
         try:
-            self._runner.run(self._duties.write(items))
+            self._runner.run(self._handlers.write(items))
         except BaseException as error:
             for item in items:
-                self._duties.refuse(item, self._broken(error))
+                self._handlers.reject(item, self._broken(error))
             raise
 
-    def _next(self, seconds: float) -> _Item | Question | Stop | None:
+    def _next(self, seconds: float) -> _Item | QueryCommand | StopCommand | None:
         try:
-            return self._orders.get(timeout=seconds) if seconds else self._orders.get_nowait()
+            return self._commands.get(timeout=seconds) if seconds else self._commands.get_nowait()
         except queue.Empty:
             return None
 
-    def _refuse_rest(self) -> None:
+    def _reject_rest(self) -> None:
         while (order := self._next(0.0)) is not None:
-            if isinstance(order, Question):
-                order.give_up(self._closed())
-            elif not isinstance(order, Stop):
-                self._duties.refuse(order, self._closed())
+            if isinstance(order, QueryCommand):
+                order.reject(self._closed())
+            elif not isinstance(order, StopCommand):
+                self._handlers.reject(order, self._closed())

@@ -21,10 +21,10 @@ from wavewright.executor.journal_errors import (
     JournalUnreachable,
 )
 
-FAULTS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """What a call of the driver raises; a connection that does not answer in time is an `OSError` too."""
 
-_BROKEN: Final = (
+_CONNECTION_ERRORS: Final = (
     pg.PostgresConnectionError,
     pg.AdminShutdownError,
     pg.CrashShutdownError,
@@ -39,17 +39,17 @@ _BROKEN: Final = (
 """What another try may not meet: the connection, not the request, is at fault."""
 
 
-def is_collision(error: Exception) -> bool:
+def is_conflict(error: Exception) -> bool:
     """Return whether another transaction was in the way, so that this one, undone, may succeed now."""
     return isinstance(error, pg.DeadlockDetectedError | pg.SerializationError)
 
 
-def is_broken(error: Exception) -> bool:
+def is_connection_lost(error: Exception) -> bool:
     """Return whether the connection is at fault, so that another one may do."""
-    return isinstance(error, _BROKEN)
+    return isinstance(error, _CONNECTION_ERRORS)
 
 
-def place_of(url: str) -> str:
+def display_url(url: str) -> str:
     """Return a database's address as it may be shown: without a password, and without options that may hold one."""
     try:
         parts = urlsplit(url)
@@ -93,13 +93,13 @@ def explain_opening(error: Exception, place: str) -> JournalError:
                 place=place,
                 mend="write postgresql://USER:PASSWORD@HOST:PORT/DATABASE",
             )
-        case _ if is_broken(error):
-            return unreachable(error, place)
+        case _ if is_connection_lost(error):
+            return unreachable_error(error, place)
         case _:
             return explain_use(error, place)
 
 
-def unreachable(error: Exception, place: str) -> JournalError:
+def unreachable_error(error: Exception, place: str) -> JournalError:
     """Return the error for a database that does not answer."""
     match error:
         case pg.TooManyConnectionsError():
@@ -129,8 +129,8 @@ def explain_use(error: Exception, place: str, run: str | None = None) -> Journal
     match error:
         case JournalError():
             return error
-        case _ if is_broken(error):
-            return unreachable(error, where)
+        case _ if is_connection_lost(error):
+            return unreachable_error(error, where)
         case pg.DiskFullError():
             return JournalNotWritten(
                 "the server's disk is full",
@@ -163,7 +163,7 @@ def explain_use(error: Exception, place: str, run: str | None = None) -> Journal
             )
         case pg.DataCorruptedError() | pg.IndexCorruptedError():
             return JournalDamaged(
-                f"the journal is damaged: {_words_of(error)}",
+                f"the journal is damaged: {_server_message(error)}",
                 place=where,
                 mend="restore the database from a backup, or name another one to start anew",
             )
@@ -175,13 +175,13 @@ def explain_use(error: Exception, place: str, run: str | None = None) -> Journal
             )
         case _:
             return JournalError(
-                f"the journal cannot be used: {_words_of(error)}",
+                f"the journal cannot be used: {_server_message(error)}",
                 place=where,
                 mend="the server's log tells more",
             )
 
 
-def _words_of(error: Exception) -> str:
+def _server_message(error: Exception) -> str:
     """Return the server's words without its details, which may quote what was sent."""
     message = str(error).partition("\n")[0].strip()
     return message or type(error).__name__

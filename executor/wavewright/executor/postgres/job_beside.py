@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from wavewright.executor.job_store.records import JobChange, JobId, JobRow
-from wavewright.executor.job_store.rules import change_job, go_on
-from wavewright.executor.job_store.texts import Beside
+from wavewright.executor.job_store.rules import change_job, resume_job
+from wavewright.executor.job_store.texts import OutboxRows
 from wavewright.executor.journal_errors import JournalError
-from wavewright.executor.postgres.job_tables import JobTables
+from wavewright.executor.postgres.job_tables import PostgresJobTables
 from wavewright.planner.types import RunId
 
 
-async def put_beside(
-    tables: JobTables, beside: Beside, now: float, check: Callable[[RunId], Awaitable[None]]
+async def put_outbox_rows(
+    tables: PostgresJobTables, beside: OutboxRows, now: float, check: Callable[[RunId], Awaitable[None]]
 ) -> RunId | None:
     """Write what goes beside events, but for messages; return the run of a job that nobody works on any more.
 
@@ -31,7 +31,7 @@ async def put_beside(
         RunLost: the job that is changed is not held here.
         JournalError: there is no such job, it has ended otherwise, or an answer is not there to be taken.
     """
-    job = None if beside.change is None else await known_job(tables, beside.change.job)
+    job = None if beside.change is None else await require_job(tables, beside.change.job)
     await tables.ask(beside.decisions)
     for decision in beside.taken:
         if not await tables.take(decision, now):
@@ -42,11 +42,11 @@ async def put_beside(
     if beside.change is None or job is None:
         return None
     await check(job.run)
-    await tables.save_job(await stand(tables, job, beside.change, now))
+    await tables.save_job(await changed_job(tables, job, beside.change, now))
     return None if beside.change.state == "running" else job.run
 
 
-async def stand(tables: JobTables, job: JobRow, change: JobChange, now: float) -> JobRow:
+async def changed_job(tables: PostgresJobTables, job: JobRow, change: JobChange, now: float) -> JobRow:
     """Return a job as its owner says that it stands; one that waits for an answer which is there goes on.
 
     Raises:
@@ -54,10 +54,10 @@ async def stand(tables: JobTables, job: JobRow, change: JobChange, now: float) -
     """
     job = change_job(job, change, now)
     is_answered = job.state == "parked" and await tables.has_untaken_answer(job.job, now)
-    return go_on(job, now) if is_answered else job
+    return resume_job(job, now) if is_answered else job
 
 
-async def known_job(tables: JobTables, job: JobId) -> JobRow:
+async def require_job(tables: PostgresJobTables, job: JobId) -> JobRow:
     """Return a job that must be there, its row locked.
 
     Raises:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
-from wavewright.executor.job_store.reception import ENDED
+from wavewright.executor.job_store.reception import FINAL_STATES
 from wavewright.executor.job_store.records import (
     Decision,
     DecisionId,
@@ -19,31 +19,31 @@ from wavewright.executor.job_store.records import (
     JobRow,
     JobState,
     MessageId,
-    Received,
+    ReceivedMessage,
     VerdictGiven,
 )
 from wavewright.executor.job_store.rows import (
     SELECT_JOB,
-    KeptMessage,
-    Waiting,
-    changing_columns,
+    DeferredMessage,
+    WaitingJob,
+    mutable_columns,
+    read_deferred_message,
     read_job,
-    read_kept_message,
 )
 from wavewright.executor.job_store.texts import (
     DECISION_COLUMNS,
-    Kept,
-    kept_text,
+    DeferredRequest,
+    deferred_text,
     read_decision,
-    read_kept,
+    read_deferred,
     subject_of,
-    to_text,
+    to_json_text,
 )
-from wavewright.executor.lease import Hold, read_hold
+from wavewright.executor.lease import Lease, read_lease
 from wavewright.executor.postgres.connection import Connection
-from wavewright.executor.postgres.leases import HOLD
-from wavewright.executor.postgres.outbox_tables import OutboxTables
-from wavewright.executor.postgres.texts import plain, plain_value
+from wavewright.executor.postgres.leases import LEASE_COLUMNS
+from wavewright.executor.postgres.outbox_tables import PostgresOutboxTables
+from wavewright.executor.postgres.texts import storable_text, storable_value
 from wavewright.planner.types import RunId
 
 # Nothing where some job or some run has the run's id.
@@ -68,10 +68,10 @@ _LOCK_BEGUN: Final = f"{SELECT_JOB} WHERE job = $1 AND state = 'running' FOR UPD
 # There are no savepoints here, so a row that this transaction wrote bears the transaction's own number, cut to a xid.
 _IS_WRITTEN_NOW: Final = "coalesce(run.xmin::text::bigint = txid_current_if_assigned() & 4294967295, false)"
 _BEGUN: Final = f"""
-    SELECT {HOLD}, {_IS_WRITTEN_NOW}, job.turn, job.no, job.job, job.run
+    SELECT {LEASE_COLUMNS}, {_IS_WRITTEN_NOW}, job.turn, job.no, job.job, job.run
     FROM job LEFT JOIN run ON run.run = job.run LEFT JOIN opening ON opening.no = run.owner
     WHERE state = 'running' AND weight <= $1 ORDER BY job.turn, job.no"""  # noqa: S608 - constants
-_SUSPECTED: Final = f"""
+_POISON_CANDIDATES: Final = f"""
     SELECT job.run, {_IS_WRITTEN_NOW} FROM job JOIN run ON run.run = job.run
     WHERE state = 'running' AND attempts > $1 AND run.owner = $2"""  # noqa: S608 - constants
 _RIPE: Final = """
@@ -103,29 +103,29 @@ _TAKE: Final = f"UPDATE decision SET used = $2 WHERE id = $1 AND {_IS_ANSWERED} 
 _UNTAKEN: Final = f"SELECT 1 FROM decision WHERE job = $1 AND {_IS_ANSWERED} LIMIT 1"  # noqa: S608 - constants
 
 
-class Begun(NamedTuple):
+class BegunJob(NamedTuple):
     """A job that somebody has begun, and who holds it."""
 
-    place: Waiting
-    hold: Hold | None
+    place: WaitingJob
+    lease: Lease | None
     is_taken_now: bool
     """Whether that hold was written in this very transaction."""
 
 
-class JobTables:
+class PostgresJobTables:
     """Rows of jobs, decisions, inbox and outbox, seen in one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         """Read and write through this connection, within the caller's transaction."""
         self._connection = connection
-        self.outbox = OutboxTables(connection)
+        self.outbox = PostgresOutboxTables(connection)
 
     # Jobs
 
     async def find_job(self, job: JobId, *, locked: bool = False) -> JobRow | None:
         """Return one job; who works on it is not looked up."""
         suffix = " FOR UPDATE" if locked else ""
-        row = await self._connection.fetchrow(f"{SELECT_JOB} WHERE job = $1{suffix}", plain(job))
+        row = await self._connection.fetchrow(f"{SELECT_JOB} WHERE job = $1{suffix}", storable_text(job))
         return None if row is None else read_job(tuple(row))
 
     async def list_jobs(self, states: Sequence[JobState]) -> list[JobRow]:
@@ -136,28 +136,28 @@ class JobTables:
 
     async def add_job(self, job: JobRow) -> bool:
         """Write a new job; return whether no other job or run had its run's id, else nothing is written."""
-        request = to_text(job.request, place=f"job {job.job}")
+        request = to_json_text(job.request, place=f"job {job.job}")
         made = await self._connection.fetchval(
             _INSERT_JOB,
-            plain(job.job),
+            storable_text(job.job),
             job.run,
             job.received,
             job.weight,
             request,
-            *_plain_changes(job),
+            *_storable_columns(job),
         )
         return made is not None
 
     async def save_job(self, job: JobRow) -> None:
         """Write how a job stands now; messages that wait for it to wait or to end are ripe with that."""
-        is_waited_for = job.state in {"awaiting", "parked"} or job.state in ENDED
+        is_waited_for = job.state in {"awaiting", "parked"} or job.state in FINAL_STATES
         query = _SAVE_AND_RIPEN if is_waited_for else _UPDATE_JOB
-        await self._connection.execute(query, job.job, *_plain_changes(job))
+        await self._connection.execute(query, job.job, *_storable_columns(job))
 
-    async def begun_jobs(self, most_weight: float) -> list[Begun]:
+    async def begun_jobs(self, most_weight: float) -> list[BegunJob]:
         """Return jobs that somebody has begun, the longest waiting first."""
         rows = await self._connection.fetch(_BEGUN, most_weight)
-        return [Begun(Waiting(*row[10:]), read_hold(row[:9]), row[9]) for row in map(tuple, rows)]
+        return [BegunJob(WaitingJob(*row[10:]), read_lease(row[:9]), row[9]) for row in map(tuple, rows)]
 
     async def lock_begun(self, job: JobId) -> JobRow | None:
         """Lock and return a job; none where somebody else has it locked, or it is not begun any more."""
@@ -165,15 +165,15 @@ class JobTables:
         return None if row is None else read_job(tuple(row))
 
     async def next_waiting(
-        self, most_weight: float, now: float, after: Waiting | None
-    ) -> tuple[Waiting, JobRow] | None:
+        self, most_weight: float, now: float, after: WaitingJob | None
+    ) -> tuple[WaitingJob, JobRow] | None:
         """Lock and return the next job that is queued and due, leaving those out that somebody else has locked."""
-        place = (-math.inf, 0) if after is None else (after.turn, after.no)
+        place = (-math.inf, 0) if after is None else (after.queue_rank, after.no)
         row = await self._connection.fetchrow(_NEXT_WAITING, most_weight, now, *place)
         if row is None:
             return None
         job = read_job(tuple(row))
-        return Waiting(job.turn, row["no"], job.job, job.run), job
+        return WaitingJob(job.queue_rank, row["no"], job.job, job.run), job
 
     async def has_work(self, most_weight: float) -> tuple[bool, float]:
         """Return whether a job is due or a kept message is ripe, and when that was so."""
@@ -182,12 +182,12 @@ class JobTables:
         is_there, now = row
         return is_there, now
 
-    async def suspected_runs(self, most_attempts: int, opening: int) -> list[tuple[RunId, bool]]:
+    async def poison_candidate_runs(self, most_attempts: int, opening: int) -> list[tuple[RunId, bool]]:
         """Return the runs under a hold of this opening's of begun jobs that have had more attempts.
 
         Beside each, whether that hold was written in this very transaction.
         """
-        rows = await self._connection.fetch(_SUSPECTED, most_attempts, opening)
+        rows = await self._connection.fetch(_POISON_CANDIDATES, most_attempts, opening)
         return [(run, is_taken_now) for run, is_taken_now in rows]
 
     async def count_states(self) -> dict[JobState, int]:
@@ -200,23 +200,29 @@ class JobTables:
     async def is_seen(self, message: MessageId) -> bool:
         """Return whether a message with this id is remembered."""
         asked = "SELECT EXISTS (SELECT FROM inbox WHERE message = $1)"
-        return bool(await self._connection.fetchval(asked, plain(message)))
+        return bool(await self._connection.fetchval(asked, storable_text(message)))
 
-    async def remember(self, message: Received, now: float, *, is_kept: bool) -> None:
+    async def remember(self, message: ReceivedMessage, now: float, *, is_kept: bool) -> None:
         """Write a message that had an effect, or that is kept until its turn comes."""
-        kept = kept_text(cast("Kept", message.request)) if is_kept else None
+        kept = deferred_text(cast("DeferredRequest", message.request)) if is_kept else None
         subject, iteration = subject_of(message)
-        columns = (plain(message.message), plain(message.kind), plain(message.source), message.at, now)
-        await self._connection.execute(_INSERT_MESSAGE, *columns, plain(subject), iteration, kept)
+        columns = (
+            storable_text(message.message),
+            storable_text(message.kind),
+            storable_text(message.source),
+            message.at,
+            now,
+        )
+        await self._connection.execute(_INSERT_MESSAGE, *columns, storable_text(subject), iteration, kept)
 
-    async def ripe_messages(self) -> list[KeptMessage]:
+    async def ripe_messages(self) -> list[DeferredMessage]:
         """Return kept messages that are to be judged again since what they name has changed, in their order."""
-        return [read_kept_message(tuple(row)) for row in await self._connection.fetch(_RIPE)]
+        return [read_deferred_message(tuple(row)) for row in await self._connection.fetch(_RIPE)]
 
-    async def lock_ripe(self, kept: KeptMessage) -> bool:
+    async def lock_ripe(self, kept: DeferredMessage) -> bool:
         """Lock a kept message with what it names; return whether that was free, and it is still to be judged again."""
         if isinstance(kept.request, DecisionMade):
-            decision = plain(kept.request.decision)
+            decision = storable_text(kept.request.decision)
             if not await self._connection.fetchval(_TRY_DECISION, decision):
                 return False
             asked = await self.find_decision(kept.request.decision)
@@ -226,7 +232,7 @@ class JobTables:
         else:
             job = kept.request.job
         is_known = await self.find_job(job) is not None
-        if is_known and await self._connection.fetchval(_FREE_JOB, plain(job)) is None:
+        if is_known and await self._connection.fetchval(_FREE_JOB, storable_text(job)) is None:
             return False
         return await self._connection.fetchval(_IS_RIPE, kept.no) is not None
 
@@ -235,10 +241,10 @@ class JobTables:
         rows = await self._connection.fetch(
             """SELECT kept FROM inbox
                WHERE kept IS NOT NULL AND subject = $1 AND ($2::bigint IS NULL OR no < $2) ORDER BY no""",
-            plain(job),
+            storable_text(job),
             before,
         )
-        requests = [read_kept(kept) for (kept,) in rows]
+        requests = [read_deferred(kept) for (kept,) in rows]
         return tuple(request for request in requests if isinstance(request, VerdictGiven))
 
     async def set_judged(self, no: int, *, is_done: bool) -> None:
@@ -250,7 +256,7 @@ class JobTables:
     async def ask(self, decisions: Sequence[tuple[object, ...]]) -> None:
         """Write decisions, but for those that are known already; answers that came ahead of them are ripe with that."""
         if decisions:
-            rows = [tuple(map(plain_value, decision)) for decision in decisions]
+            rows = [tuple(map(storable_value, decision)) for decision in decisions]
             await self._connection.executemany(_INSERT_DECISION, rows)
             await self._connection.execute(_RIPEN.format(subject="ANY($1::text[])"), [row[0] for row in rows])
 
@@ -261,25 +267,25 @@ class JobTables:
 
     async def lock_decision(self, decision: DecisionId) -> None:
         """Have a decision that may not be there yet to oneself: an answer comes before the question or sees it."""
-        await self._connection.execute(_LOCK_DECISION, plain(decision))
+        await self._connection.execute(_LOCK_DECISION, storable_text(decision))
 
     async def find_decision(self, decision: DecisionId, *, locked: bool = False) -> Decision | None:
         """Return one decision."""
         suffix = " FOR UPDATE" if locked else ""
-        row = await self._connection.fetchrow(f"{_DECISION} WHERE id = $1{suffix}", plain(decision))
+        row = await self._connection.fetchrow(f"{_DECISION} WHERE id = $1{suffix}", storable_text(decision))
         return None if row is None else read_decision(tuple(row))
 
     async def match_decisions(self, prefix: str) -> list[Decision]:
         """Return decisions whose id starts so."""
         rows = await self._connection.fetch(
-            f"{_DECISION} WHERE starts_with(id, $1) ORDER BY no", plain(prefix)
+            f"{_DECISION} WHERE starts_with(id, $1) ORDER BY no", storable_text(prefix)
         )
         return [read_decision(tuple(row)) for row in rows]
 
     async def list_decisions(self, *, is_open: bool, job: JobId | None) -> list[Decision]:
         """Return decisions that are open, or that were answered, in the order in which they were asked."""
         standing = "IS NULL" if is_open else "IS NOT NULL"
-        where, values = ("", ()) if job is None else ("AND job = $1", (plain(job),))
+        where, values = ("", ()) if job is None else ("AND job = $1", (storable_text(job),))
         rows = await self._connection.fetch(
             f"{_DECISION} WHERE choice {standing} {where} ORDER BY no", *values
         )
@@ -290,19 +296,19 @@ class JobTables:
         await self._connection.execute(
             "UPDATE decision SET choice = $2, answered_by = $3, answered = $4 WHERE id = $1",
             decision,
-            plain(choice),
-            plain(by),
+            storable_text(choice),
+            storable_text(by),
             now,
         )
 
     async def take(self, decision: DecisionId, now: float) -> bool:
         """Mark an answer as taken; return whether it was there to be taken."""
-        return await self._connection.fetchval(_TAKE, plain(decision), now) is not None
+        return await self._connection.fetchval(_TAKE, storable_text(decision), now) is not None
 
     async def has_untaken_answer(self, job: JobId, now: float) -> bool:
         """Return whether somebody answered a question of the job that the job has not looked at yet."""
         return await self._connection.fetchval(_UNTAKEN, job, now) is not None
 
 
-def _plain_changes(job: JobRow) -> tuple[object, ...]:
-    return tuple(map(plain_value, changing_columns(job)))
+def _storable_columns(job: JobRow) -> tuple[object, ...]:
+    return tuple(map(storable_value, mutable_columns(job)))

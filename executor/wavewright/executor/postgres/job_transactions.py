@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from wavewright.executor.job_store.port import Tell
-from wavewright.executor.job_store.reception import judge, judge_answer, judge_kept
+from wavewright.executor.job_store.port import ProjectJob
+from wavewright.executor.job_store.reception import receipt_for, receipt_for_answer, receipt_for_deferred
 from wavewright.executor.job_store.records import (
     Decision,
     DecisionId,
@@ -24,60 +24,62 @@ from wavewright.executor.job_store.records import (
     JobRow,
     JobState,
     Receipt,
-    Received,
+    ReceivedMessage,
     ReceptionView,
     Request,
     VerdictGiven,
 )
-from wavewright.executor.job_store.rows import Waiting
+from wavewright.executor.job_store.rows import WaitingJob
 from wavewright.executor.job_store.rules import (
     TRUSTED_ATTEMPTS,
-    begin,
-    bury,
-    choose_run,
-    go_on,
-    is_suspect,
-    is_worn_out,
-    may_take_verdict,
-    receive_job,
-    take_verdict,
+    apply_verdict,
+    begin_attempt,
+    can_apply_verdict,
+    choose_run_id,
+    dead_letter,
+    has_exhausted_attempts,
+    is_poison_candidate,
+    new_job,
+    resume_job,
 )
-from wavewright.executor.job_store.suspects import Suspects
+from wavewright.executor.job_store.suspects import LeaseProbes
 from wavewright.executor.job_store.texts import outgoing_row
 from wavewright.executor.journal_errors import JournalError, RunBusy
-from wavewright.executor.lease import Held, Watch, judge_hold
+from wavewright.executor.lease import HeldLease, LeaseProbe, judge_lease
 from wavewright.executor.postgres.connection import Connection
-from wavewright.executor.postgres.job_beside import known_job, stand
-from wavewright.executor.postgres.job_tables import Begun, JobTables
-from wavewright.executor.postgres.store import PostgresStore
+from wavewright.executor.postgres.job_beside import changed_job, require_job
+from wavewright.executor.postgres.job_tables import BegunJob, PostgresJobTables
+from wavewright.executor.postgres.store import PostgresEventStore
 from wavewright.planner.types import RunId
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedJob:
     """A job that was begun, with the hold of its run."""
 
     job: JobRow
-    held: Held
+    held: HeldLease
 
 
-class JobTransactions:
+class PostgresJobTransactions:
     """The job store's side of an open journal."""
 
-    def __init__(self, store: PostgresStore) -> None:
+    def __init__(self, store: PostgresEventStore) -> None:
         """Work on the connection of an open journal, as its owner."""
         self._store = store
-        self._suspects = Suspects()
+        self._lease_probes = LeaseProbes()
 
     # Messages and answers
 
-    async def receive(self, connection: Connection, now: float, message: Received, tell: Tell) -> Receipt:
+    async def receive(
+        self, connection: Connection, now: float, message: ReceivedMessage, tell: ProjectJob
+    ) -> Receipt:
         """Judge a message and take its effect."""
-        tables = JobTables(connection)
+        tables = PostgresJobTables(connection)
         # The job's row is locked first: of two that bring the same message, one sees what the other did.
         view = await self._view(tables, message.request, now)
         view = replace(view, is_seen=await tables.is_seen(message.message))
-        receipt = judge(message, view)
+        receipt = receipt_for(message, view)
         if receipt.action == "accept":
             is_done = await self._take_effect(tables, message.request, view, tell)
             await tables.remember(message, now, is_kept=not is_done)
@@ -85,18 +87,20 @@ class JobTransactions:
             await tables.remember(message, now, is_kept=True)
         return receipt
 
-    async def decide(self, connection: Connection, now: float, made: DecisionMade, tell: Tell) -> Receipt:
+    async def decide(
+        self, connection: Connection, now: float, made: DecisionMade, tell: ProjectJob
+    ) -> Receipt:
         """Take an answer that came by another door than a message."""
-        tables = JobTables(connection)
+        tables = PostgresJobTables(connection)
         view = await self._view(tables, made, now)
-        receipt = judge_answer(made, view)
+        receipt = receipt_for_answer(made, view)
         if receipt.action == "accept":
             await self._take_effect(tables, made, view, tell)
         # There is nothing that could be kept: whoever is at this door can see what is asked.
         return replace(receipt, action="dead_letter") if receipt.action == "defer" else receipt
 
     async def _view(
-        self, tables: JobTables, request: Request, now: float, *, before: int | None = None
+        self, tables: PostgresJobTables, request: Request, now: float, *, before: int | None = None
     ) -> ReceptionView:
         if isinstance(request, DecisionMade):
             await tables.lock_decision(request.decision)
@@ -111,30 +115,30 @@ class JobTransactions:
         return ReceptionView(now, job=job, kept=await tables.kept_verdicts(request.job, before))
 
     async def _take_effect(
-        self, tables: JobTables, request: Request, view: ReceptionView, tell: Tell
+        self, tables: PostgresJobTables, request: Request, view: ReceptionView, tell: ProjectJob
     ) -> bool:
         """Return whether the request had its effect; else its turn is still to come."""
         match request:
             case JobRequested():
-                await _tell(tables, await _add(tables, request, view.now), tell)
+                await _project(tables, await _add(tables, request, view.now), tell)
             case VerdictGiven():
                 assert view.job is not None
-                if not may_take_verdict(view.job, request):
+                if not can_apply_verdict(view.job, request):
                     return False
-                await _save(tables, take_verdict(view.job, request, view.now), tell)
+                await _save(tables, apply_verdict(view.job, request, view.now), tell)
             case DecisionMade():
                 await tables.answer(request.decision, request.choice, request.by, view.now)
-                if view.job is not None and (job := go_on(view.job, view.now)) != view.job:
+                if view.job is not None and (job := resume_job(view.job, view.now)) != view.job:
                     await _save(tables, job, tell)
         return True
 
-    async def _catch_up(self, tables: JobTables, tell: Tell, now: float) -> None:
+    async def _apply_deferred(self, tables: PostgresJobTables, tell: ProjectJob, now: float) -> None:
         """Take the effect of messages that were kept and whose turn has come, but for what others have locked."""
         for kept in await tables.ripe_messages():
             if not await tables.lock_ripe(kept):
                 continue
             view = await self._view(tables, kept.request, now, before=kept.no)
-            action = judge_kept(kept.message, view).action
+            action = receipt_for_deferred(kept.message, view).action
             is_done = action != "defer"
             if action == "accept":
                 is_done = await self._take_effect(tables, kept.request, view, tell)
@@ -144,17 +148,17 @@ class JobTransactions:
 
     async def may_claim(self, connection: Connection, most_weight: float | None) -> bool:
         """Return whether `claim` could find anything; looking costs the database no commit."""
-        tables, most = JobTables(connection), _most(most_weight)
+        tables, most = PostgresJobTables(connection), _max_weight(most_weight)
         has_work, now = await tables.has_work(most)
-        return has_work or bool(await self._given_up(tables, most, now))
+        return has_work or bool(await self._abandoned_jobs(tables, most, now))
 
     async def claim(
-        self, connection: Connection, now: float, most_weight: float | None, tell: Tell
-    ) -> Claimed | None:
+        self, connection: Connection, now: float, most_weight: float | None, tell: ProjectJob
+    ) -> ClaimedJob | None:
         """Take the next job and hold its run; the hold is to be noted once this is committed."""
-        tables, most = JobTables(connection), _most(most_weight)
-        await self._catch_up(tables, tell, now)
-        begun = await self._given_up(tables, most, now)
+        tables, most = PostgresJobTables(connection), _max_weight(most_weight)
+        await self._apply_deferred(tables, tell, now)
+        begun = await self._abandoned_jobs(tables, most, now)
         waiting = await tables.next_waiting(most, now, None)
         while begun or waiting is not None:
             if waiting is None or (begun and begun[0] < waiting[0]):
@@ -168,97 +172,105 @@ class JobTransactions:
                 waiting = await tables.next_waiting(most, now, place)
         return None
 
-    async def _begin(self, connection: Connection, job: JobRow, now: float, tell: Tell) -> Claimed | None:
+    async def _begin(
+        self, connection: Connection, job: JobRow, now: float, tell: ProjectJob
+    ) -> ClaimedJob | None:
         """Begin a job that is locked here; none where its run is not to be had, or it was begun too often."""
-        held = await self._take(connection, job.run)
+        held = await self._acquire(connection, job.run)
         if held is None:
             return None
-        tables = JobTables(connection)
-        if is_suspect(job) and await self._holds_suspect(tables, beside=job.run):
-            await self._store.leases.give_up(connection, held)
+        tables = PostgresJobTables(connection)
+        if is_poison_candidate(job) and await self._holds_poison_candidate(tables, beside=job.run):
+            await self._store.leases.release(connection, held)
             return None
-        if is_worn_out(job):
-            await _save(tables, bury(job, now), tell)
-            await self._store.leases.give_up(connection, held)
+        if has_exhausted_attempts(job):
+            await _save(tables, dead_letter(job, now), tell)
+            await self._store.leases.release(connection, held)
             return None
-        job = begin(job, now)
+        job = begin_attempt(job, now)
         await tables.save_job(job)
-        return Claimed(replace(job, owner=str(self._store.session.owner)), held)
+        return ClaimedJob(replace(job, owner=str(self._store.session.owner)), held)
 
-    async def _holds_suspect(self, tables: JobTables, *, beside: RunId) -> bool:
-        runs = await tables.suspected_runs(TRUSTED_ATTEMPTS, await self._store.session.opening())
+    async def _holds_poison_candidate(self, tables: PostgresJobTables, *, beside: RunId) -> bool:
+        runs = await tables.poison_candidate_runs(TRUSTED_ATTEMPTS, await self._store.session.number())
         return any(
             run != beside and self._holds(run, is_taken_now=is_taken_now) for run, is_taken_now in runs
         )
 
-    async def _given_up(self, tables: JobTables, most: float, now: float) -> list[Waiting]:
+    async def _abandoned_jobs(self, tables: PostgresJobTables, most: float, now: float) -> list[WaitingJob]:
         """Return begun jobs, not those that are held here or by somebody else who lives."""
         return [one.place for one in await tables.begun_jobs(most) if self._may_take(one, now)]
 
-    def _may_take(self, begun: Begun, now: float) -> bool:
+    def _may_take(self, begun: BegunJob, now: float) -> bool:
         if self._holds(begun.place.run, is_taken_now=begun.is_taken_now):
             return False
         # One of this process's own is left over from a fault: it could not be given up, or was never told of.
-        if begun.hold is None or begun.hold.owner.token == self._store.session.owner.token:
+        if begun.lease is None or begun.lease.owner.token == self._store.session.owner.token:
             return True
-        return judge_hold(begun.hold, now=now, realm=self._store.realm) != "busy"
+        return judge_lease(begun.lease, now=now, realm=self._store.pid_namespace) != "busy"
 
     def _holds(self, run: RunId, *, is_taken_now: bool) -> bool:
         """Return whether the run is held here; one that was taken in this very transaction is not noted yet."""
         # Also where something could not be written: whoever works on it has not given it up yet.
-        return is_taken_now or self._store.held(run, despite_faults=True) is not None
+        return is_taken_now or self._store.held_lease(run, despite_faults=True) is not None
 
-    async def _take(self, connection: Connection, run: RunId) -> Held | None:
+    async def _acquire(self, connection: Connection, run: RunId) -> HeldLease | None:
         """Hold the run, where nobody else does; one who may be dead is watched until the next call."""
-        if self._store.held(run, despite_faults=True) is not None:
+        if self._store.held_lease(run, despite_faults=True) is not None:
             return None
-        opening = await self._store.session.opening()
+        opening = await self._store.session.number()
         try:
-            taken = await self._store.leases.take(
-                connection, run, opening=opening, unmoved=self._suspects.unmoved(run), waits=False
+            taken = await self._store.leases.acquire(
+                connection,
+                run,
+                opening=opening,
+                unmoved=self._lease_probes.expired_heartbeat(run),
+                waits=False,
             )
         except RunBusy:
-            self._suspects.note(run, None)
+            self._lease_probes.note(run, None)
             return None
-        if isinstance(taken, Watch):
-            self._suspects.note(run, taken)
+        if isinstance(taken, LeaseProbe):
+            self._lease_probes.note(run, taken)
             return None
-        self._suspects.note(run, None)
+        self._lease_probes.note(run, None)
         return taken
 
-    async def change(self, connection: Connection, now: float, change: JobChange, tell: Tell) -> RunId | None:
+    async def change(
+        self, connection: Connection, now: float, change: JobChange, tell: ProjectJob
+    ) -> RunId | None:
         """Say how a job stands that is held here; return its run if that was given up."""
-        tables = JobTables(connection)
+        tables = PostgresJobTables(connection)
         before = await tables.find_job(change.job)
         if before is not None:
             # Before the job's row is locked, as where events are written.
             # A job that is resumed later goes on where its events end, whichever they are.
             await self._store.check(connection, before.run, despite_faults=change.state == "queued")
-        job = await stand(tables, await known_job(tables, change.job), change, now)
+        job = await changed_job(tables, await require_job(tables, change.job), change, now)
         await _save(tables, job, tell)
-        held = self._store.held(job.run, despite_faults=True)
+        held = self._store.held_lease(job.run, despite_faults=True)
         if change.state != "running" and held is not None:
-            await self._store.leases.give_up(connection, held)
+            await self._store.leases.release(connection, held)
         if job.state in {"awaiting", "parked"}:
-            await self._catch_up(tables, tell, now)
+            await self._apply_deferred(tables, tell, now)
         return None if change.state == "running" else job.run
 
     async def find_job(self, connection: Connection, job: JobId) -> JobRow | None:
         """Return one job, with who works on it."""
-        found = await JobTables(connection).find_job(job)
-        return None if found is None else await self._shown(connection, found)
+        found = await PostgresJobTables(connection).find_job(job)
+        return None if found is None else await self._with_owner(connection, found)
 
     async def list_jobs(self, connection: Connection, states: Sequence[JobState]) -> list[JobRow]:
         """Return jobs in the order in which they came."""
-        jobs = await JobTables(connection).list_jobs(states)
-        return [await self._shown(connection, job) for job in jobs]
+        jobs = await PostgresJobTables(connection).list_jobs(states)
+        return [await self._with_owner(connection, job) for job in jobs]
 
     async def count_states(self, connection: Connection) -> dict[JobState, int]:
         """Return how many jobs are in each state, none included."""
-        known = await JobTables(connection).count_states()
+        known = await PostgresJobTables(connection).count_states()
         return {state: known.get(state, 0) for state in get_args(JobState)}
 
-    async def _shown(self, connection: Connection, job: JobRow) -> JobRow:
+    async def _with_owner(self, connection: Connection, job: JobRow) -> JobRow:
         if job.state != "running":
             return job
         return replace(job, owner=await self._store.leases.owner_of(connection, job.run))
@@ -271,7 +283,7 @@ class JobTransactions:
         Raises:
             JournalError: there are several.
         """
-        found = await JobTables(connection).match_decisions(prefix) if prefix else []
+        found = await PostgresJobTables(connection).match_decisions(prefix) if prefix else []
         if len(found) > 1:
             raise JournalError(
                 f"{len(found)} decisions start with {prefix!r}",
@@ -282,28 +294,28 @@ class JobTransactions:
 
     async def take_answer(self, connection: Connection, now: float, decision: DecisionId) -> Decision | None:
         """Return an answer that was not taken before, and mark it as taken."""
-        tables = JobTables(connection)
+        tables = PostgresJobTables(connection)
         is_taken = await tables.take(decision, now)
         return await tables.find_decision(decision) if is_taken else None
 
 
-async def _add(tables: JobTables, request: JobRequested, now: float) -> JobRow:
+async def _add(tables: PostgresJobTables, request: JobRequested, now: float) -> JobRow:
     taken = set[RunId]()
     while True:
-        job = receive_job(request, choose_run(request.job, now, taken.__contains__), now)
+        job = new_job(request, choose_run_id(request.job, now, taken.__contains__), now)
         if await tables.add_job(job):
             return job
         taken.add(job.run)
 
 
-async def _save(tables: JobTables, job: JobRow, tell: Tell) -> None:
+async def _save(tables: PostgresJobTables, job: JobRow, tell: ProjectJob) -> None:
     await tables.save_job(job)
-    await _tell(tables, job, tell)
+    await _project(tables, job, tell)
 
 
-async def _tell(tables: JobTables, job: JobRow, tell: Tell) -> None:
+async def _project(tables: PostgresJobTables, job: JobRow, tell: ProjectJob) -> None:
     await tables.outbox.put([outgoing_row(message) for message in tell(job)])
 
 
-def _most(weight: float | None) -> float:
+def _max_weight(weight: float | None) -> float:
     return math.inf if weight is None else weight

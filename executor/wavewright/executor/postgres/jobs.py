@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import anyio
 
-from wavewright.executor.job_store.port import OUTBOX_LEASE, Tell, tell_nobody
+from wavewright.executor.job_store.port import OUTBOX_LEASE_SECONDS, ProjectJob, project_nothing
 from wavewright.executor.job_store.records import (
-    FROM_THE_FIRST,
+    RETENTION_START,
     Decision,
     DecisionId,
     DecisionMade,
@@ -24,20 +24,20 @@ from wavewright.executor.job_store.records import (
     JobRow,
     JobState,
     MessageId,
-    Outgoing,
+    OutgoingMessage,
     Receipt,
-    Received,
-    Walk,
+    ReceivedMessage,
+    RetentionCursor,
 )
-from wavewright.executor.job_store.texts import job_named_by
+from wavewright.executor.job_store.texts import job_of_request
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.forgetting import forget_messages
-from wavewright.executor.postgres.job_tables import JobTables
-from wavewright.executor.postgres.job_transactions import Claimed, JobTransactions
+from wavewright.executor.postgres.job_tables import PostgresJobTables
+from wavewright.executor.postgres.job_transactions import ClaimedJob, PostgresJobTransactions
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.postgres.outbox_tables import OutboxTables
-from wavewright.executor.postgres.wishes import LAST, place_of_job
+from wavewright.executor.postgres.outbox_tables import PostgresOutboxTables
+from wavewright.executor.postgres.wishes import LAST_ORDER, job_lock_order
 from wavewright.planner.types import RunId
 
 _T = TypeVar("_T")
@@ -46,7 +46,7 @@ _T = TypeVar("_T")
 class PostgresJobStore:
     """Jobs, decisions, inbox and outbox beside an open journal; there is nothing of its own to close."""
 
-    def __init__(self, journal: PostgresJournal, *, outbox_lease: float = OUTBOX_LEASE) -> None:
+    def __init__(self, journal: PostgresJournal, *, outbox_lease: float = OUTBOX_LEASE_SECONDS) -> None:
         """Keep jobs in the journal's database, as the journal's owner.
 
         Args:
@@ -56,28 +56,30 @@ class PostgresJobStore:
         self._journal = journal
         self._store = journal.store
         self._outbox_lease = outbox_lease
-        self._do = JobTransactions(journal.store)
+        self._do = PostgresJobTransactions(journal.store)
         self._new = 0
         """Jobs that came in here and were not claimed since; so many claims find something and need not look first."""
 
-    async def receive(self, message: Received, tell: Tell = tell_nobody) -> Receipt:
+    async def receive(self, message: ReceivedMessage, tell: ProjectJob = project_nothing) -> Receipt:
         """Judge a message and take its effect, with its inbox row and what is told of it, in one transaction.
 
         Raises:
             JournalError: nothing was written; the message must not be acknowledged.
         """
-        caller = _Caller(tell)
-        receipt = await caller.served(
+        caller = _GuardedProjection(tell)
+        receipt = await caller.result(
             self._journal.transact(
-                partial(self._do.receive, message=message, tell=caller.tell),
-                place=place_of_job(job_named_by(message.request)),
+                partial(self._do.receive, message=message, tell=caller.project),
+                place=job_lock_order(job_of_request(message.request)),
             )
         )
         if receipt.action == "accept" and isinstance(message.request, JobRequested):
             self._new += 1
         return receipt
 
-    async def claim(self, *, most_weight: float | None = None, tell: Tell = tell_nobody) -> JobRow | None:
+    async def claim(
+        self, *, most_weight: float | None = None, tell: ProjectJob = project_nothing
+    ) -> JobRow | None:
         """Take the next job that may be worked on and hold its run; none where there is nothing to do.
 
         Raises:
@@ -87,30 +89,32 @@ class PostgresJobStore:
         if not self._new and not await self._read(partial(self._do.may_claim, most_weight=most_weight)):
             return None
         self._new = max(0, self._new - 1)
-        caller = _Caller(tell)
-        work = partial(self._do.claim, most_weight=most_weight, tell=caller.tell)
+        caller = _GuardedProjection(tell)
+        work = partial(self._do.claim, most_weight=most_weight, tell=caller.project)
         # Else a cancellation would leave the job held, and nobody would know of it.
-        claimed = await caller.served(self._to_the_end(self._journal.transact(work, self._note, place=LAST)))
+        claimed = await caller.result(
+            self._shielded(self._journal.transact(work, self._note, place=LAST_ORDER))
+        )
         return None if claimed is None else claimed.job
 
-    def _note(self, claimed: Claimed | None) -> None:
+    def _note(self, claimed: ClaimedJob | None) -> None:
         if claimed is not None:
-            self._store.hold(claimed.job.run, claimed.held)
+            self._store.note_acquired(claimed.job.run, claimed.held)
 
-    async def change(self, change: JobChange, tell: Tell = tell_nobody) -> None:
+    async def change(self, change: JobChange, tell: ProjectJob = project_nothing) -> None:
         """Say how a job stands that is held here, and give its run up unless it is `running` still.
 
         Raises:
             RunLost: another owner has it, or it is not held here.
             JournalError: its events could not be written, or it has ended otherwise.
         """
-        caller = _Caller(tell)
-        work = partial(self._do.change, change=change, tell=caller.tell)
-        await caller.served(self._journal.transact(work, self._drop, place=place_of_job(change.job)))
+        caller = _GuardedProjection(tell)
+        work = partial(self._do.change, change=change, tell=caller.project)
+        await caller.result(self._journal.transact(work, self._drop, place=job_lock_order(change.job)))
 
     def _drop(self, run: RunId | None) -> None:
         if run is not None:
-            self._store.drop(run)
+            self._store.note_released(run)
 
     async def find_job(self, job: JobId) -> JobRow | None:
         """Return one job."""
@@ -123,7 +127,7 @@ class PostgresJobStore:
     async def list_decisions(self, *, is_open: bool = True, job: JobId | None = None) -> list[Decision]:
         """Return decisions in the order in which they were asked: open ones, or answered ones; all jobs' or one's."""
         return await self._read(
-            lambda connection: JobTables(connection).list_decisions(is_open=is_open, job=job)
+            lambda connection: PostgresJobTables(connection).list_decisions(is_open=is_open, job=job)
         )
 
     async def find_decision(self, prefix: str) -> Decision | None:
@@ -134,57 +138,63 @@ class PostgresJobStore:
         """
         return await self._read(partial(self._do.find_decision, prefix=prefix))
 
-    async def decide(self, made: DecisionMade, tell: Tell = tell_nobody) -> Receipt:
+    async def decide(self, made: DecisionMade, tell: ProjectJob = project_nothing) -> Receipt:
         """Take a person's answer, or say why not; queues the parked job.
 
         Raises:
             JournalError: nothing was written.
         """
-        caller = _Caller(tell)
-        return await caller.served(
+        caller = _GuardedProjection(tell)
+        return await caller.result(
             self._journal.transact(
-                partial(self._do.decide, made=made, tell=caller.tell), place=place_of_job(None)
+                partial(self._do.decide, made=made, tell=caller.project), place=job_lock_order(None)
             )
         )
 
     async def take_answer(self, decision: DecisionId) -> Decision | None:
         """Return an answered decision that was not taken before and has not expired, and mark it as taken."""
         work = partial(self._do.take_answer, decision=decision)
-        return await self._to_the_end(self._journal.transact(work, place=place_of_job(None)))
+        return await self._shielded(self._journal.transact(work, place=job_lock_order(None)))
 
-    async def pending(self, most: int = 100) -> list[Outgoing]:
+    async def pending(self, most: int = 100) -> list[OutgoingMessage]:
         """Return messages of the outbox in their order, and lease them to this owner for a few seconds."""
-        if not await self._read(lambda connection: OutboxTables(connection).has_messages()):
+        if not await self._read(lambda connection: PostgresOutboxTables(connection).has_messages()):
             return []
         owner, lease = self._store.session.owner.token, self._outbox_lease
         return await self._journal.transact(
-            lambda connection, _: OutboxTables(connection).lease(owner, lease, most)
+            lambda connection, _: PostgresOutboxTables(connection).lease(owner, lease, most)
         )
 
     async def renew(self, messages: Sequence[MessageId]) -> None:
         """Lease messages that this owner has leased for as long again."""
         owner = self._store.session.owner.token
-        await self._journal.transact(lambda connection, _: OutboxTables(connection).renew(owner, messages))
+        await self._journal.transact(
+            lambda connection, _: PostgresOutboxTables(connection).renew(owner, messages)
+        )
 
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
         """Note that the broker has confirmed these messages."""
-        await self._journal.transact(lambda connection, _: OutboxTables(connection).mark_sent(messages))
+        await self._journal.transact(
+            lambda connection, _: PostgresOutboxTables(connection).mark_sent(messages)
+        )
 
     async def mark_refused(self, message: MessageId, reason: str) -> None:
         """Keep a message that the broker cannot deliver out of the way until somebody looks."""
         await self._journal.transact(
-            lambda connection, _: OutboxTables(connection).mark_refused(message, reason)
+            lambda connection, _: PostgresOutboxTables(connection).mark_refused(message, reason)
         )
 
-    async def list_refused(self) -> list[Outgoing]:
+    async def list_refused(self) -> list[OutgoingMessage]:
         """Return the messages that the broker could not deliver, in their order."""
-        return await self._read(lambda connection: OutboxTables(connection).list_refused())
+        return await self._read(lambda connection: PostgresOutboxTables(connection).list_refused())
 
     async def release(self, messages: Sequence[MessageId]) -> None:
         """Have messages that were refused go out again."""
-        await self._journal.transact(lambda connection, _: OutboxTables(connection).release(messages))
+        await self._journal.transact(lambda connection, _: PostgresOutboxTables(connection).release(messages))
 
-    async def forget(self, before: float, beyond: Walk = FROM_THE_FIRST) -> Walk | None:
+    async def forget(
+        self, before: float, beyond: RetentionCursor = RETENTION_START
+    ) -> RetentionCursor | None:
         """Forget the ids of messages that were taken in, or went out, before an instant; return where to go on."""
         return await self._journal.transact(lambda connection, _: forget_messages(connection, before, beyond))
 
@@ -193,10 +203,10 @@ class PostgresJobStore:
         return await self._read(self._do.count_states)
 
     async def _read(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
-        return await self._journal.ask(lambda: self._store.session.read(ask))
+        return await self._journal.query(lambda: self._store.session.read(ask))
 
     @staticmethod
-    async def _to_the_end(work: Awaitable[_T]) -> _T:
+    async def _shielded(work: Awaitable[_T]) -> _T:
         """Return what the work brings even to who is cancelled meanwhile; it takes as long as one transaction."""
         brought = list[_T]()
         with anyio.CancelScope(shield=True):
@@ -204,28 +214,28 @@ class PostgresJobStore:
         return brought[0]
 
 
-class _Stumbled(JournalError):
+class _ProjectionFailed(JournalError):
     """What a caller's `tell` raised, on its way out of the transaction."""
 
 
-class _Caller:
+class _GuardedProjection:
     """Keeps a fault of a caller's `tell` for that caller: it undoes the transaction, and nobody else pays for it."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, tell: ProjectJob) -> None:
+        self._project = tell
         self._faults = list[Exception]()
 
-    def tell(self, job: JobRow) -> Sequence[Outgoing]:
+    def project(self, job: JobRow) -> Sequence[OutgoingMessage]:
         """Tell of a job, on the journal's thread."""
         try:
-            return self._tell(job)
+            return self._project(job)
         except Exception as error:
             self._faults.append(error)
-            raise _Stumbled("what is told of a job could not be made") from error
+            raise _ProjectionFailed("what is told of a job could not be made") from error
 
-    async def served(self, work: Awaitable[_T]) -> _T:
+    async def result(self, work: Awaitable[_T]) -> _T:
         """Return what comes of the work, or raise what the caller's own `tell` did."""
         try:
             return await work
-        except _Stumbled:
+        except _ProjectionFailed:
             raise self._faults[-1] from None

@@ -16,32 +16,39 @@ from typing import Self, TypeVar
 import anyio
 
 from wavewright.executor.events import Event
-from wavewright.executor.job_store.records import Alongside
+from wavewright.executor.job_store.records import OutboxWrites
 from wavewright.executor.journal import StoredOutput
 from wavewright.executor.journal_errors import JournalError
-from wavewright.executor.journal_orders import Batch, call_back, report
-from wavewright.executor.journal_rows import write_entry
+from wavewright.executor.journal_orders import AppendBatch, call_on_loop, resolve_batch
+from wavewright.executor.journal_rows import append_entry
 from wavewright.executor.journal_runs import RunRow
 from wavewright.executor.lease import LEASE_SECONDS
 from wavewright.executor.postgres import reader
 from wavewright.executor.postgres.connection import Connection
-from wavewright.executor.postgres.desk import Desk, Duties
-from wavewright.executor.postgres.session import PATIENCE, Work
-from wavewright.executor.postgres.store import PostgresStore
-from wavewright.executor.postgres.wishes import ANYWHERE, Place, Wish, grant, refuse, wish
+from wavewright.executor.postgres.desk import WriterHandlers, WriterThread
+from wavewright.executor.postgres.session import PATIENCE_SECONDS, TransactionWork
+from wavewright.executor.postgres.store import PostgresEventStore
+from wavewright.executor.postgres.wishes import (
+    ANY_ORDER,
+    LockOrder,
+    QueuedTransaction,
+    execute_transactions,
+    queued_transaction,
+    reject,
+)
 from wavewright.planner.types import RunId, StepKey
 
 _T = TypeVar("_T")
 
 
-def _forget(_: object) -> None:
+def _discard(_: object) -> None:
     """Do nothing with it."""
 
 
 class PostgresJournal:
     """A journal in a database; many runs and many machines may share it, each run having one owner."""
 
-    def __init__(self, url: str, *, lease: float = LEASE_SECONDS, patience: float = PATIENCE) -> None:
+    def __init__(self, url: str, *, lease: float = LEASE_SECONDS, patience: float = PATIENCE_SECONDS) -> None:
         """Connect as soon as it is entered, or at the first call.
 
         Args:
@@ -49,14 +56,14 @@ class PostgresJournal:
             lease: Seconds for which an owner on another machine is believed without a beat.
             patience: Seconds for which a database that was there and does not answer is waited for.
         """
-        self.store = PostgresStore(url, lease=lease, patience=patience)
+        self.store = PostgresEventStore(url, lease=lease, patience=patience)
         self.place = self.store.place
         """The address as it may be shown."""
-        self._gathering: Batch | None = None
-        self._desk = Desk[Batch | Wish](
+        self._gathering: AppendBatch | None = None
+        self._writer = WriterThread[AppendBatch | QueuedTransaction](
             "journal",
             self.place,
-            Duties(self._obey, _refuse, self.store.session.beat, self.store.close),
+            WriterHandlers(self._run_commands, _reject, self.store.session.heartbeat, self.store.close),
             pause=lease / 3,
         )
 
@@ -67,7 +74,7 @@ class PostgresJournal:
             JournalError: the database cannot be used, with the mend.
         """
         try:
-            await self.read(_nothing)
+            await self.read(_ask_nothing)
         except BaseException:
             self.close()
             raise
@@ -79,7 +86,7 @@ class PostgresJournal:
         await self.aclose()
 
     def append(
-        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+        self, run: RunId, events: Sequence[Event], alongside: OutboxWrites | None = None
     ) -> Awaitable[None]:
         """Write the events at the end of the run; what is returned is done once the server has synced them.
 
@@ -90,12 +97,12 @@ class PostgresJournal:
         """
         if (fault := self.store.faults.get(run)) is not None:
             raise fault
-        self._desk.check_open()
-        entry = write_entry(run, events, alongside)
+        self._writer.check_open()
+        entry = append_entry(run, events, alongside)
         batch = self._gathering
         if batch is None:
             loop = asyncio.get_running_loop()
-            batch = self._gathering = Batch(loop)
+            batch = self._gathering = AppendBatch(loop)
             # After all that is ready to run in this tick.
             loop.call_soon(self._hand_over)
         future: asyncio.Future[None] = batch.loop.create_future()
@@ -110,15 +117,15 @@ class PostgresJournal:
             RunBusy: another process, or this one, has it open.
         """
         beat: int | None = None
-        while (watch := await self.ask(partial(self.store.claim, run, unmoved=beat))) is not None:
+        while (watch := await self.query(partial(self.store.claim, run, unmoved=beat))) is not None:
             if beat is not None:
-                raise self.store.leases.busy(run, watch.hold)
-            beat = watch.hold.beat
-            await anyio.sleep(watch.hold.watch_seconds)
+                raise self.store.leases.busy_error(run, watch.lease)
+            beat = watch.lease.heartbeat
+            await anyio.sleep(watch.lease.probe_seconds)
 
     async def close_run(self, run: RunId) -> None:
         """Write what is pending and give the run up."""
-        await self.ask(lambda: self.store.release(run))
+        await self.query(lambda: self.store.release(run))
 
     async def load(self, run: RunId) -> list[Event]:
         """Return the run's events in order.
@@ -128,13 +135,13 @@ class PostgresJournal:
         """
 
         async def load() -> list[Event]:
-            held = self.store.held(run)
+            held = self.store.held_lease(run)
             # A run that is held here changes here only; of a new one there is nothing to ask for.
             if held is not None and held.seq == 0:
                 return []
             return await self.store.session.read(lambda connection: reader.load(connection, run, self.place))
 
-        return await self.ask(load)
+        return await self.query(load)
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:
         """Return the newest whole and unblocked output that any run journaled under the key."""
@@ -142,7 +149,7 @@ class PostgresJournal:
 
     async def list_runs(self) -> list[RunRow]:
         """Return all runs, the newest first."""
-        return await self.read(lambda connection: reader.list_runs(connection, self.store.realm))
+        return await self.read(lambda connection: reader.list_runs(connection, self.store.pid_namespace))
 
     async def find_run(self, prefix: str) -> RunId:
         """Return the run whose id or tail starts so."""
@@ -151,24 +158,24 @@ class PostgresJournal:
     async def aclose(self) -> None:
         """Write what is pending, give up all runs and close; closing again does nothing."""
         self._hand_over()
-        await self._desk.aclose()
+        await self._writer.aclose()
 
     def close(self) -> None:
         """Close without an event loop; what was handed over is written first."""
-        self._desk.stop()
+        self._writer.stop()
 
-    async def ask(self, answer: Callable[[], Awaitable[_T]]) -> _T:
+    async def query(self, answer: Callable[[], Awaitable[_T]]) -> _T:
         """Return what the journal's thread gets for the call, after all that was appended before."""
-        self._desk.check_open()
+        self._writer.check_open()
         self._hand_over()
-        return await self._desk.ask(answer)
+        return await self._writer.query(answer)
 
     async def transact(
         self,
-        work: Work[_T],
-        after: Callable[[_T], None] = _forget,
+        work: TransactionWork[_T],
+        after: Callable[[_T], None] = _discard,
         *,
-        place: Place = ANYWHERE,
+        place: LockOrder = ANY_ORDER,
     ) -> _T:
         """Return what the work does in a transaction, after all that was appended before.
 
@@ -182,10 +189,10 @@ class PostgresJournal:
         Raises:
             JournalError: it could not be written, or what the work itself raised; nothing was written.
         """
-        self._desk.check_open()
+        self._writer.check_open()
         self._hand_over()
-        order, waiting = wish(work, after, place)
-        self._desk.put(order)
+        order, waiting = queued_transaction(work, after, place)
+        self._writer.put(order)
         return await waiting
 
     async def read(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
@@ -194,38 +201,38 @@ class PostgresJournal:
         Raises:
             JournalError: the database cannot be read.
         """
-        return await self.ask(lambda: self.store.session.read(ask))
+        return await self.query(lambda: self.store.session.read(ask))
 
     def _hand_over(self) -> None:
         batch, self._gathering = self._gathering, None
         if batch is not None:
-            self._desk.put(batch)
+            self._writer.put(batch)
 
-    async def _obey(self, orders: Sequence[Batch | Wish]) -> None:
+    async def _run_commands(self, orders: Sequence[AppendBatch | QueuedTransaction]) -> None:
         """Write what was appended and grant what was wished, in one transaction if that can be.
 
         Nobody has an answer to a wish yet, so no event can rest on one, and the events come first.
         """
-        batches = [order for order in orders if isinstance(order, Batch)]
-        wishes = [order for order in orders if isinstance(order, Wish)]
+        batches = [order for order in orders if isinstance(order, AppendBatch)]
+        wishes = [order for order in orders if isinstance(order, QueuedTransaction)]
         entries = [entry for batch in batches for entry in batch.entries]
-        faults = await self.store.write_and_grant(entries, wishes) if entries and wishes else None
+        faults = await self.store.write_and_execute(entries, wishes) if entries and wishes else None
         is_done = faults is not None
         if faults is None:
             faults = await self.store.write(entries)
         for batch in batches:
-            call_back(batch.loop, report, batch, faults)
+            call_on_loop(batch.loop, resolve_batch, batch, faults)
         if not is_done:
-            await grant(self.store.session, wishes)
+            await execute_transactions(self.store.session, wishes)
 
 
-def _refuse(order: Batch | Wish, fault: JournalError) -> None:
-    if isinstance(order, Wish):
-        refuse(order, fault)
+def _reject(order: AppendBatch | QueuedTransaction, fault: JournalError) -> None:
+    if isinstance(order, QueuedTransaction):
+        reject(order, fault)
         return
     batch = order
-    call_back(batch.loop, report, batch, {entry.run: fault for entry in batch.entries})
+    call_on_loop(batch.loop, resolve_batch, batch, {entry.run: fault for entry in batch.entries})
 
 
-async def _nothing(_: Connection) -> None:
+async def _ask_nothing(_: Connection) -> None:
     """Ask for nothing but a connection."""

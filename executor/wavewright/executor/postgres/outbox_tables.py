@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wavewright.executor.job_store.records import MessageId, Outgoing
+from wavewright.executor.job_store.records import MessageId, OutgoingMessage
 from wavewright.executor.job_store.texts import OutgoingRow, read_outgoing
 from wavewright.executor.postgres.connection import Connection
-from wavewright.executor.postgres.texts import plain, plain_value
+from wavewright.executor.postgres.texts import storable_text, storable_value
 
-_GIVEN: Final = {
+_COLUMN_TYPES: Final = {
     "run": "bigint",
     "message": "text",
     "kind": "text",
@@ -30,16 +30,18 @@ _KEPT: Final = "message, kind, exchange, routing_key, job, headers, at"
 _OUTGOING: Final = """
     message, kind, exchange, routing_key, job, headers, at, body
     FROM outbox JOIN outbox_body ON outbox_body.no = outbox.no"""
-_IS_ANOTHERS: Final = "coalesce({row}.owner <> $1 AND {row}.leased <= now AND {row}.leased > now - $2, false)"
+_IS_LEASED_ELSEWHERE: Final = (
+    "coalesce({row}.owner <> $1 AND {row}.leased <= now AND {row}.leased > now - $2, false)"
+)
 # The time is that of the statement, which comes after the lock: by then another owner may have leased messages.
 _LEASE: Final = f"""
     WITH clock AS MATERIALIZED (SELECT clock_seconds() AS now), found AS MATERIALIZED (
         SELECT outbox.no, {_OUTGOING}, clock
-        WHERE sent IS NULL AND refused IS NULL AND NOT {_IS_ANOTHERS.format(row="outbox")}
+        WHERE sent IS NULL AND refused IS NULL AND NOT {_IS_LEASED_ELSEWHERE.format(row="outbox")}
         AND NOT EXISTS (
             SELECT 1 FROM outbox AS earlier
             WHERE earlier.job = outbox.job AND earlier.no < outbox.no
-            AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_ANOTHERS.format(row="earlier")})
+            AND earlier.sent IS NULL AND earlier.refused IS NULL AND {_IS_LEASED_ELSEWHERE.format(row="earlier")})
         ORDER BY outbox.no LIMIT $3
     ), leased AS (
         UPDATE outbox SET owner = $1, leased = now FROM clock WHERE outbox.no IN (SELECT no FROM found)
@@ -62,10 +64,10 @@ def put_messages(first: int, *, where: str = "true") -> str:
         first: The number of the first parameter; it and the next ones are those of `message_columns`.
         where: Which messages to write; `run` is the number that stands beside each.
     """
-    arrays = ", ".join(f"${first + place}::{kind}[]" for place, kind in enumerate(_GIVEN.values()))
+    arrays = ", ".join(f"${first + place}::{kind}[]" for place, kind in enumerate(_COLUMN_TYPES.values()))
     return f"""
     told AS MATERIALIZED (
-        SELECT DISTINCT ON (message) * FROM unnest({arrays}) WITH ORDINALITY AS given ({", ".join(_GIVEN)}, place)
+        SELECT DISTINCT ON (message) * FROM unnest({arrays}) WITH ORDINALITY AS given ({", ".join(_COLUMN_TYPES)}, place)
         WHERE {where} ORDER BY message, place
     ), put AS (
         INSERT INTO outbox ({_KEPT}) SELECT {_KEPT} FROM told ORDER BY place
@@ -79,13 +81,13 @@ def message_columns(messages: Sequence[tuple[int, OutgoingRow]]) -> list[list[ob
     """Return messages as columns, the first that of the numbers which stand beside them."""
     numbers: list[object] = [number for number, _ in messages]
     columns = range(len(OutgoingRow._fields))
-    return [numbers, *([plain_value(row[column]) for _, row in messages] for column in columns)]
+    return [numbers, *([storable_value(row[column]) for _, row in messages] for column in columns)]
 
 
 _PUT: Final = f"WITH {put_messages(1)} SELECT"
 
 
-class OutboxTables:
+class PostgresOutboxTables:
     """Rows of messages, seen in one transaction."""
 
     def __init__(self, connection: Connection) -> None:
@@ -97,7 +99,7 @@ class OutboxTables:
         if messages:
             await self._connection.execute(_PUT, *message_columns([(0, message) for message in messages]))
 
-    async def lease(self, owner: str, seconds: float, most: int) -> list[Outgoing]:
+    async def lease(self, owner: str, seconds: float, most: int) -> list[OutgoingMessage]:
         """Return messages that no other owner has leased, and lease them."""
         await self._connection.execute("SELECT pg_advisory_xact_lock($1)", _OUTBOX_LOCK)
         rows = await self._connection.fetch(_LEASE, owner, seconds, most)
@@ -110,21 +112,21 @@ class OutboxTables:
 
     async def renew(self, owner: str, messages: Sequence[MessageId]) -> None:
         """Note that messages which this owner has leased are leased from now on."""
-        await self._connection.execute(_RENEW, owner, list(map(plain, messages)))
+        await self._connection.execute(_RENEW, owner, list(map(storable_text, messages)))
 
     async def mark_sent(self, messages: Sequence[MessageId]) -> None:
         """Note that messages were confirmed; their bodies are not kept."""
-        await self._connection.execute(_SENT, list(map(plain, messages)))
+        await self._connection.execute(_SENT, list(map(storable_text, messages)))
 
     async def mark_refused(self, message: MessageId, reason: str) -> None:
         """Note that a message cannot be delivered."""
         await self._connection.execute(
             "UPDATE outbox SET refused = $2 WHERE message = $1 AND sent IS NULL",
-            plain(message),
-            plain(reason),
+            storable_text(message),
+            storable_text(reason),
         )
 
-    async def list_refused(self) -> list[Outgoing]:
+    async def list_refused(self) -> list[OutgoingMessage]:
         """Return messages that cannot be delivered, in their order."""
         query = f"SELECT refused, {_OUTGOING} WHERE refused IS NOT NULL ORDER BY outbox.no"
         rows = await self._connection.fetch(query)
@@ -133,5 +135,6 @@ class OutboxTables:
     async def release(self, messages: Sequence[MessageId]) -> None:
         """Note that messages may be delivered after all."""
         await self._connection.execute(
-            "UPDATE outbox SET refused = NULL WHERE message = ANY($1::text[])", list(map(plain, messages))
+            "UPDATE outbox SET refused = NULL WHERE message = ANY($1::text[])",
+            list(map(storable_text, messages)),
         )

@@ -12,22 +12,22 @@ from types import TracebackType
 from typing import Final, Self
 
 from wavewright.config.model_settings import BudgetsSection
-from wavewright.executor.budgets import Budgets
+from wavewright.executor.budgets import BudgetLimits
 from wavewright.executor.journal_errors import JournalError
-from wavewright.executor.postgres.desk import Desk, Duties
-from wavewright.executor.postgres.faults import FAULTS, explain_use
-from wavewright.executor.postgres.purse_store import PostgresPurseStore
-from wavewright.executor.postgres.session import PATIENCE
-from wavewright.executor.purse_orders import OrderedPurse, PurseOrder, refuse
+from wavewright.executor.postgres.desk import WriterHandlers, WriterThread
+from wavewright.executor.postgres.faults import DRIVER_ERRORS, explain_use
+from wavewright.executor.postgres.purse_store import PostgresBudgetTables
+from wavewright.executor.postgres.session import PATIENCE_SECONDS
+from wavewright.executor.purse_orders import BudgetCommand, QueuedBudgetStore, reject
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.model_port import Role
-from wavewright.planner.spending import Account
+from wavewright.planner.spending import BudgetScope
 
-_BEAT_SECONDS: Final = 60.0
+_HEARTBEAT_SECONDS: Final = 60.0
 """A purse holds no run: its opening shows only that it is not forgotten."""
 
 
-class PostgresPurse(OrderedPurse):
+class PostgresBudgetStore(QueuedBudgetStore):
     """A purse that every process with the same database shares, and that outlives them."""
 
     def __init__(
@@ -36,7 +36,7 @@ class PostgresPurse(OrderedPurse):
         budgets: BudgetsSection | None = None,
         clock: Callable[[], float] = time.time,
         *,
-        patience: float = PATIENCE,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         """Connect as soon as it is entered, or at the first call.
 
@@ -46,15 +46,15 @@ class PostgresPurse(OrderedPurse):
             clock: Seconds since the epoch.
             patience: Seconds for which a database that was there and does not answer is waited for.
         """
-        super().__init__(Budgets(budgets or BudgetsSection.model_construct()))
-        self._store = PostgresPurseStore(url, self._budgets, clock=clock, patience=patience)
+        super().__init__(BudgetLimits(budgets or BudgetsSection.model_construct()))
+        self._store = PostgresBudgetTables(url, self._budgets, clock=clock, patience=patience)
         self.place = self._store.session.place
         """The address as it may be shown."""
-        self._desk = Desk[PurseOrder](
+        self._writer = WriterThread[BudgetCommand](
             "purse",
             self.place,
-            Duties(self._write, _refuse, self._store.session.beat, self._store.close),
-            pause=_BEAT_SECONDS,
+            WriterHandlers(self._write, _reject, self._store.session.heartbeat, self._store.close),
+            pause=_HEARTBEAT_SECONDS,
         )
 
     async def __aenter__(self) -> Self:
@@ -64,7 +64,7 @@ class PostgresPurse(OrderedPurse):
             JournalError: the database cannot be used, with the mend.
         """
         try:
-            await self.left(Account())
+            await self.left(BudgetScope())
         except BaseException:
             self.close()
             raise
@@ -75,13 +75,13 @@ class PostgresPurse(OrderedPurse):
     ) -> None:
         await self.aclose()
 
-    async def left(self, account: Account) -> Allowance:
+    async def left(self, account: BudgetScope) -> Allowance:
         """Return what an account could still reserve, and what was spent.
 
         Raises:
             JournalError: the database cannot be read.
         """
-        return await self._desk.ask(lambda: self._store.left(account))
+        return await self._writer.query(lambda: self._store.left(account))
 
     async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
         """Return the seconds of the latest answered calls of a model in a role, the latest last.
@@ -89,32 +89,32 @@ class PostgresPurse(OrderedPurse):
         Raises:
             JournalError: the database cannot be read.
         """
-        return await self._desk.ask(lambda: self._store.past_seconds(model, role))
+        return await self._writer.query(lambda: self._store.past_seconds(model, role))
 
     async def aclose(self) -> None:
         """Write what is pending and close; closing again does nothing."""
         self._is_closed = True
-        await self._desk.aclose()
+        await self._writer.aclose()
 
     def close(self) -> None:
         """Close without an event loop; what was handed over is written first."""
         self._is_closed = True
-        self._desk.stop()
+        self._writer.stop()
 
     def _check_open(self) -> None:
-        self._desk.check_open()
+        self._writer.check_open()
 
-    def _post(self, post: PurseOrder, /) -> None:
-        self._desk.put(post)
+    def _enqueue(self, post: BudgetCommand, /) -> None:
+        self._writer.put(post)
 
-    async def _write(self, orders: Sequence[PurseOrder]) -> None:
+    async def _write(self, orders: Sequence[BudgetCommand]) -> None:
         try:
-            answers = await self._store.transact([order.wish for order in orders])
-        except (*FAULTS, JournalError) as error:
-            refuse(orders, explain_use(error, self.place))
+            answers = await self._store.transact([order.request for order in orders])
+        except (*DRIVER_ERRORS, JournalError) as error:
+            reject(orders, explain_use(error, self.place))
             return
-        self._answer(orders, answers)
+        self._resolve(orders, answers)
 
 
-def _refuse(order: PurseOrder, fault: JournalError) -> None:
-    refuse([order], fault)
+def _reject(order: BudgetCommand, fault: JournalError) -> None:
+    reject([order], fault)

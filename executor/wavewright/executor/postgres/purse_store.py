@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wavewright.executor.budgets import (
     MEASURES,
-    NOTHING,
+    NO_AMOUNT,
     Amount,
-    Answer,
-    Budgets,
-    Pot,
+    BudgetCounter,
+    BudgetLimits,
+    BudgetReply,
+    BudgetRequest,
     Reserve,
     Settle,
-    Wish,
-    day_of,
-    pots_of,
-    remembered_seconds,
-    to_settle,
+    budget_day,
+    counters_of,
+    plausible_seconds,
+    settled_amount,
 )
 from wavewright.executor.lease import this_owner
 from wavewright.executor.postgres.connection import Connection
-from wavewright.executor.postgres.session import PATIENCE, Session
-from wavewright.executor.postgres.texts import plain
-from wavewright.executor.purse import REMEMBERED_CALLS
+from wavewright.executor.postgres.session import PATIENCE_SECONDS, PostgresSession
+from wavewright.executor.postgres.texts import storable_text
+from wavewright.executor.purse import CALL_HISTORY_SIZE
 from wavewright.planner.allowance import Allowance
 from wavewright.planner.model_port import Role
-from wavewright.planner.spending import Account, OverBudget, Reservation
+from wavewright.planner.spending import BudgetExceeded, BudgetScope, Reservation
 
 if TYPE_CHECKING:
     import asyncpg
@@ -46,12 +46,12 @@ _TOTALS: Final = """
     SELECT pot, name, step, calls, tokens, usd, seconds
     FROM purse_total JOIN unnest($1::text[], $2::text[], $3::text[]) AS wanted (pot, name, step)
     USING (pot, name, step)"""
-_ASIDE: Final = """
+_RESERVED: Final = """
     SELECT id, day, run, job, step, role, calls, tokens, usd, seconds FROM purse_entry
     WHERE id = ANY($1::bigint[]) AND NOT settled"""
 _IDS: Final = """
     SELECT nextval(pg_get_serial_sequence('purse_entry', 'id')) FROM generate_series(1, $1)"""
-_PUT_ASIDE: Final = """
+_RESERVE: Final = """
     INSERT INTO purse_entry (id, at, day, run, job, step, role, calls, tokens, usd, seconds)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"""
 _SETTLE: Final = """
@@ -65,11 +65,16 @@ _PAST: Final = """
     SELECT took FROM purse_entry WHERE model = $1 AND role = $2 AND took IS NOT NULL ORDER BY id DESC LIMIT $3"""
 
 
-class PostgresPurseStore:
+class PostgresBudgetTables:
     """The purse's tables, open."""
 
     def __init__(
-        self, url: str, budgets: Budgets, *, clock: Callable[[], float], patience: float = PATIENCE
+        self,
+        url: str,
+        budgets: BudgetLimits,
+        *,
+        clock: Callable[[], float],
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         """Connect at the first call of anything here.
 
@@ -81,158 +86,173 @@ class PostgresPurseStore:
         """
         self._budgets = budgets
         self._clock = clock
-        self.session = Session(url, owner=this_owner(), patience=patience)
+        self.session = PostgresSession(url, owner=this_owner(), patience=patience)
 
     async def close(self) -> None:
         """Close the connection; closing again does nothing."""
         await self.session.close()
 
-    async def transact(self, wishes: Sequence[Wish]) -> list[Answer]:
+    async def transact(self, wishes: Sequence[BudgetRequest]) -> list[BudgetReply]:
         """Fulfil all wishes in one transaction, in this order; a refusal undoes nothing but itself.
 
         Raises:
             JournalError: the database cannot be reached; whatever was done before is not done twice.
         """
-        return await self.session.transact(lambda connection, _: self._fulfil(connection, wishes))
+        return await self.session.transact(lambda connection, _: self._apply(connection, wishes))
 
-    async def left(self, account: Account) -> Allowance:
+    async def left(self, account: BudgetScope) -> Allowance:
         """Return what an account could still reserve, and what was spent."""
 
         async def ask(connection: Connection) -> Allowance:
             day = await self._today(connection)
-            totals = await _totals(connection, pots_of(account, day))
-            return self._budgets.left(account, day, lambda pot: totals.get(_key(pot), NOTHING))
+            totals = await _totals(connection, counters_of(account, day))
+            return self._budgets.left(account, day, lambda pot: totals.get(_key(pot), NO_AMOUNT))
 
         return await self.session.read(ask)
 
     async def past_seconds(self, model: str, role: Role) -> tuple[float, ...]:
         """Return the seconds of the latest answered calls of a model in a role, the latest last."""
         rows = await self.session.read(
-            lambda connection: connection.fetch(_PAST, plain(model), role, REMEMBERED_CALLS)
+            lambda connection: connection.fetch(_PAST, storable_text(model), role, CALL_HISTORY_SIZE)
         )
         return tuple(took for (took,) in reversed(rows))
 
-    async def _fulfil(self, connection: Connection, wishes: Sequence[Wish]) -> list[Answer]:
+    async def _apply(self, connection: Connection, wishes: Sequence[BudgetRequest]) -> list[BudgetReply]:
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
         day = await self._today(connection)
-        till = await _Till.opened(connection, wishes, self._budgets, day=day, now=self._clock())
-        answers = [till.fulfil(wish) for wish in wishes]
+        till = await _ReservationBatch.load(connection, wishes, self._budgets, day=day, now=self._clock())
+        answers = [till.apply(wish) for wish in wishes]
         await till.write(connection)
         return answers
 
     async def _today(self, connection: Connection) -> str:
-        return day_of(self._clock(), await connection.fetchval(_LATEST_DAY))
+        return budget_day(self._clock(), await connection.fetchval(_LATEST_DAY))
 
 
-class _Standing(NamedTuple):
+class _OpenReservation(NamedTuple):
     """An entry that is not settled."""
 
     day: str
-    account: Account
-    aside: Amount
+    account: BudgetScope
+    amount: Amount
 
 
-class _Till:
+class _ReservationBatch:
     """What a transaction has read and will write."""
 
     def __init__(
         self,
-        budgets: Budgets,
+        budgets: BudgetLimits,
         *,
         day: str,
         now: float,
         ids: Iterable[int],
-        aside: dict[int, _Standing],
-        totals: Mapping[Pot, Amount],
+        aside: dict[int, _OpenReservation],
+        totals: Mapping[BudgetCounter, Amount],
     ) -> None:
         self._budgets = budgets
         self._day = day
         self._now = now
         self._ids = iter(ids)
-        self._aside = aside
+        self._reserved = aside
         """Entries that are to be settled and are not yet."""
         self._totals = dict(totals)
-        self._added = defaultdict[Pot, Amount](Amount)
+        self._added = defaultdict[BudgetCounter, Amount](Amount)
         self._new = list[tuple[object, ...]]()
         self._settled = list[tuple[object, ...]]()
 
     @classmethod
-    async def opened(
-        cls, connection: Connection, wishes: Sequence[Wish], budgets: Budgets, *, day: str, now: float
-    ) -> _Till:
+    async def load(
+        cls,
+        connection: Connection,
+        wishes: Sequence[BudgetRequest],
+        budgets: BudgetLimits,
+        *,
+        day: str,
+        now: float,
+    ) -> _ReservationBatch:
         """Read all that the wishes are about."""
         reserves = [wish for wish in wishes if isinstance(wish, Reserve)]
         settles = [wish.id for wish in wishes if isinstance(wish, Settle)]
-        pots = itertools.chain.from_iterable(pots_of(wish.account, day) for wish in reserves)
-        rows = await connection.fetch(_ASIDE, settles) if settles else []
+        pots = itertools.chain.from_iterable(counters_of(wish.account, day) for wish in reserves)
+        rows = await connection.fetch(_RESERVED, settles) if settles else []
         ids = await connection.fetch(_IDS, len(reserves)) if reserves else []
         return cls(
             budgets,
             day=day,
             now=now,
             ids=(number for (number,) in ids),
-            aside={row["id"]: _standing(row) for row in rows},
+            aside={row["id"]: _open_reservation(row) for row in rows},
             totals=await _totals(connection, pots) if reserves else {},
         )
 
-    def fulfil(self, wish: Wish) -> Answer:
+    def apply(self, wish: BudgetRequest) -> BudgetReply:
         if isinstance(wish, Reserve):
             return self._reserve(wish)
         self._settle(wish)
         return None
 
-    def _reserve(self, wish: Reserve) -> Reservation | OverBudget:
+    def _reserve(self, wish: Reserve) -> Reservation | BudgetExceeded:
         account = wish.account
         try:
             asked = self._budgets.check(account, self._day, wish.amount, self._total)
-        except OverBudget as refusal:
+        except BudgetExceeded as refusal:
             return refusal
         number = next(self._ids)
-        owner = (plain(account.run), plain(account.job), plain(account.step), account.role)
+        owner = (
+            storable_text(account.run),
+            storable_text(account.job),
+            storable_text(account.step),
+            account.role,
+        )
         self._new.append((number, self._now, self._day, *owner, *asked))
-        self._add(pots_of(account, self._day), asked)
+        self._add(counters_of(account, self._day), asked)
         return Reservation(number, account, asked.spend())
 
     def _settle(self, wish: Settle) -> None:
-        standing = self._aside.pop(wish.id, None)
+        standing = self._reserved.pop(wish.id, None)
         if standing is None:
             return
         use = wish.use
-        spent = NOTHING if use is None else to_settle(wish.spent, standing.aside)
-        seen = (None, None, None) if use is None else (plain(use.model), use.outcome, remembered_seconds(use))
+        spent = NO_AMOUNT if use is None else settled_amount(wish.spent, standing.amount)
+        seen = (
+            (None, None, None)
+            if use is None
+            else (storable_text(use.model), use.outcome, plausible_seconds(use))
+        )
         self._settled.append((wish.id, *spent, *seen))
         # On the day on which it was put aside: what is in flight at midnight belongs to the day before.
-        self._add(pots_of(standing.account, standing.day), spent.minus(standing.aside))
+        self._add(counters_of(standing.account, standing.day), spent.minus(standing.amount))
 
-    def _total(self, pot: Pot) -> Amount:
-        return self._totals.get(_key(pot), NOTHING)
+    def _total(self, pot: BudgetCounter) -> Amount:
+        return self._totals.get(_key(pot), NO_AMOUNT)
 
-    def _add(self, pots: Iterable[Pot], amount: Amount) -> None:
+    def _add(self, pots: Iterable[BudgetCounter], amount: Amount) -> None:
         for pot in map(_key, pots):
-            self._totals[pot] = self._totals.get(pot, NOTHING).plus(amount)
+            self._totals[pot] = self._totals.get(pot, NO_AMOUNT).plus(amount)
             self._added[pot] = self._added[pot].plus(amount)
 
     async def write(self, connection: Connection) -> None:
         if self._new:
-            await connection.executemany(_PUT_ASIDE, self._new)
+            await connection.executemany(_RESERVE, self._new)
         if self._settled:
             await connection.executemany(_SETTLE, self._settled)
         if self._added:
             await connection.executemany(_ADD, [(*pot, *amount) for pot, amount in self._added.items()])
 
 
-def _standing(row: asyncpg.Record) -> _Standing:
-    account = Account(run=row["run"], job=row["job"], step=row["step"], role=row["role"])
-    return _Standing(row["day"], account, Amount(*(row[measure] for measure in MEASURES)))
+def _open_reservation(row: asyncpg.Record) -> _OpenReservation:
+    account = BudgetScope(run=row["run"], job=row["job"], step=row["step"], role=row["role"])
+    return _OpenReservation(row["day"], account, Amount(*(row[measure] for measure in MEASURES)))
 
 
-def _key(pot: Pot) -> Pot:
+def _key(pot: BudgetCounter) -> BudgetCounter:
     """Return a pot by the name that the database can hold."""
-    return pot._replace(name=plain(pot.name), step=plain(pot.step))
+    return pot._replace(name=storable_text(pot.name), step=storable_text(pot.step))
 
 
-async def _totals(connection: Connection, pots: Iterable[Pot]) -> dict[Pot, Amount]:
+async def _totals(connection: Connection, pots: Iterable[BudgetCounter]) -> dict[BudgetCounter, Amount]:
     wanted = list(map(_key, dict.fromkeys(pots)))
     kinds, names, steps = ([pot[place] for pot in wanted] for place in range(3))
     rows = await connection.fetch(_TOTALS, kinds, names, steps)
-    return {Pot(*tuple(row)[:3]): Amount(*tuple(row)[3:]) for row in rows}
+    return {BudgetCounter(*tuple(row)[:3]): Amount(*tuple(row)[3:]) for row in rows}

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wavewright.executor.events import Event
-from wavewright.executor.journal import StoredOutput, reusable_output, standing_of
+from wavewright.executor.journal import StoredOutput, reusable_output, run_status
 from wavewright.executor.journal_errors import JournalError
 from wavewright.executor.journal_runs import RunRow, match_run
-from wavewright.executor.lease import judge_hold, read_hold
+from wavewright.executor.lease import judge_lease, read_lease
 from wavewright.executor.postgres.connection import Connection
-from wavewright.executor.postgres.leases import HOLD
-from wavewright.executor.postgres.texts import plain
-from wavewright.executor.run_faults import event_damaged, read_event
+from wavewright.executor.postgres.leases import LEASE_COLUMNS
+from wavewright.executor.postgres.texts import storable_text
+from wavewright.executor.run_faults import event_damaged_error, read_event
 from wavewright.planner.types import RunId, StepKey
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _NEWEST: Final = """
     SELECT run.run, event.seq, event.kind, event.crc, event.body
     FROM event JOIN run ON run.no = event.run WHERE event.key = $1 ORDER BY event.id DESC LIMIT 1"""
 _RUNS: Final = f"""
-    SELECT {HOLD}, run.run, run.job, run.created, run.finished, run.status,
+    SELECT {LEASE_COLUMNS}, run.run, run.job, run.created, run.finished, run.status,
            coalesce(run.steps, counted.steps) AS steps, coalesce(run.ok, counted.ok) AS ok,
            coalesce(run.failed, counted.failed) AS failed, coalesce(purse_total.tokens, 0) AS tokens,
            clock_seconds() AS now
@@ -54,9 +54,9 @@ async def load(connection: Connection, run: RunId, place: str) -> list[Event]:
 async def salvage(connection: Connection, run: RunId, place: str) -> tuple[list[Event], JournalError | None]:
     """Return the run's events up to the first that cannot be read, and what is wrong with that one."""
     events = list[Event]()
-    for expected, (seq, kind, crc, body) in enumerate(await connection.fetch(_EVENTS, plain(run))):
+    for expected, (seq, kind, crc, body) in enumerate(await connection.fetch(_EVENTS, storable_text(run))):
         if seq != expected:
-            return events, event_damaged(run, expected, "it is missing", place=place)
+            return events, event_damaged_error(run, expected, "it is missing", place=place)
         try:
             events.append(read_event(run, seq, kind, crc, body.encode(), place=place))
         except JournalError as fault:
@@ -66,7 +66,7 @@ async def salvage(connection: Connection, run: RunId, place: str) -> tuple[list[
 
 async def find_output(connection: Connection, key: StepKey, place: str) -> StoredOutput | None:
     """Return the newest whole and unblocked output that any run journaled under the key."""
-    row = await connection.fetchrow(_NEWEST, plain(key))
+    row = await connection.fetchrow(_NEWEST, storable_text(key))
     if row is None:
         return None
     run, seq, kind, crc, body = row
@@ -79,12 +79,12 @@ async def list_runs(connection: Connection, realm: str) -> list[RunRow]:
 
 
 def _summary(row: asyncpg.Record, realm: str) -> RunRow:
-    hold = read_hold(tuple(row)[:9])
-    is_owned = hold is not None and judge_hold(hold, now=row["now"], realm=realm) == "busy"
+    hold = read_lease(tuple(row)[:9])
+    is_owned = hold is not None and judge_lease(hold, now=row["now"], realm=realm) == "busy"
     return RunRow(
         run=row["run"],
         job=row["job"],
-        status=standing_of(row["status"], is_owned=is_owned),
+        status=run_status(row["status"], is_owned=is_owned),
         started=row["created"],
         finished=row["finished"],
         steps=row["steps"],

@@ -9,28 +9,28 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from wavewright.executor.lease import judge_hold, read_hold
+from wavewright.executor.lease import judge_lease, read_lease
 from wavewright.executor.postgres.connection import Connection
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.postgres.leases import HOLD
-from wavewright.executor.postgres.wishes import LAST
-from wavewright.executor.retention import NAMES_A_RUN, PART_OF_LINKS, Group, Link, links_in
+from wavewright.executor.postgres.leases import LEASE_COLUMNS
+from wavewright.executor.postgres.wishes import LAST_ORDER
+from wavewright.executor.retention import LINKING_EVENTS, LINKS_PAGE_SIZE, RunGroup, RunLink, links_in
 from wavewright.planner.types import RunId
 
 if TYPE_CHECKING:
     import asyncpg
 
 _REMOVABLE: Final = f"""
-    SELECT {HOLD}, run.run, run.no, clock_seconds() AS now
+    SELECT {LEASE_COLUMNS}, run.run, run.no, clock_seconds() AS now
     FROM run LEFT JOIN opening ON opening.no = run.owner
     WHERE status IN ('achieved', 'not_achieved', 'failed') AND finished < $1 AND NOT EXISTS (
         SELECT FROM job WHERE job.run = run.run AND state NOT IN ('completed', 'failed', 'dead'))"""  # noqa: S608 - constants
 _PART: Final = (
-    f"SELECT max(id) FROM (SELECT id FROM event WHERE id > $1 ORDER BY id LIMIT {PART_OF_LINKS}) AS part"  # noqa: S608 - a constant
+    f"SELECT max(id) FROM (SELECT id FROM event WHERE id > $1 ORDER BY id LIMIT {LINKS_PAGE_SIZE}) AS part"  # noqa: S608 - a constant
 )
 _LINKS: Final = f"""
     SELECT run.run, kind, body FROM event JOIN run ON run.no = event.run
-    WHERE event.id > $1 AND event.id <= $2 AND {NAMES_A_RUN}"""  # noqa: S608 - a constant
+    WHERE event.id > $1 AND event.id <= $2 AND {LINKING_EVENTS}"""  # noqa: S608 - a constant
 _LAST: Final = 2**63 - 1
 _BYTES: Final = "SELECT coalesce(sum(octet_length(body)), 0)::bigint FROM event WHERE run = ANY($1::bigint[])"
 
@@ -48,23 +48,23 @@ class PostgresRunRemoval:
         )
         return [RunId(row["run"]) for row in rows if self._is_free(row)]
 
-    async def links(self, after: int) -> tuple[list[Link], int | None]:
+    async def links(self, after: int) -> tuple[list[RunLink], int | None]:
         """Return the links in the next events after one, and where to go on; None where no event is left."""
 
-        async def ask(connection: Connection) -> tuple[list[Link], int | None]:
+        async def ask(connection: Connection) -> tuple[list[RunLink], int | None]:
             last = await connection.fetchval(_PART, after)
             return await _links(connection, after, last) if last is not None else [], last
 
         return await self._journal.read(ask)
 
-    async def remove(self, runs: Group, before: float, looked_at: int) -> int | None:
+    async def remove(self, runs: RunGroup, before: float, looked_at: int) -> int | None:
         """Remove all of the runs in one transaction and return the bytes of their events; see `RunRemoval`."""
         # What others have locked is passed over, so that this waits for nobody.
         work = partial(self._remove, runs=runs, before=before, looked_at=looked_at)
-        return await self._journal.transact(work, place=LAST)
+        return await self._journal.transact(work, place=LAST_ORDER)
 
     async def _remove(
-        self, connection: Connection, _: float, *, runs: Group, before: float, looked_at: int
+        self, connection: Connection, _: float, *, runs: RunGroup, before: float, looked_at: int
     ) -> int | None:
         locked = await connection.fetch(
             f"{_REMOVABLE} AND run.run = ANY($2::text[]) FOR UPDATE OF run SKIP LOCKED", before, runs
@@ -81,9 +81,12 @@ class PostgresRunRemoval:
         return size
 
     def _is_free(self, row: asyncpg.Record) -> bool:
-        hold = read_hold(tuple(row)[:9])
-        return hold is None or judge_hold(hold, now=row["now"], realm=self._journal.store.realm) == "free"
+        hold = read_lease(tuple(row)[:9])
+        return (
+            hold is None
+            or judge_lease(hold, now=row["now"], realm=self._journal.store.pid_namespace) == "free"
+        )
 
 
-async def _links(connection: Connection, after: int, last: int) -> list[Link]:
+async def _links(connection: Connection, after: int, last: int) -> list[RunLink]:
     return links_in([(run, kind, body) for run, kind, body in await connection.fetch(_LINKS, after, last)])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from wavewright.executor.journal_errors import JournalNotOpened
-from wavewright.executor.postgres.connection import Connection, transaction
+from wavewright.executor.postgres.connection import Connection, PostgresTransaction
 
 FORMAT: Final = 3
 """Of the tables and of the events' bodies; in the table `format`."""
@@ -217,7 +217,7 @@ async def prepare_schema(connection: Connection, place: str) -> None:
     """
     if await _format(connection, place) == FORMAT:
         return
-    async with transaction(connection):
+    async with PostgresTransaction(connection):
         # Another process may come at the same time: it waits here, and then finds nothing left to do.
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
         found = await _format(connection, place)

@@ -17,27 +17,27 @@ import asyncpg
 
 from wavewright.executor.journal_errors import JournalError, JournalNotWritten
 from wavewright.executor.lease import LEASE_SECONDS, Owner
-from wavewright.executor.postgres.connection import Connection, transaction
+from wavewright.executor.postgres.connection import Connection, PostgresTransaction
 from wavewright.executor.postgres.faults import (
-    FAULTS,
+    DRIVER_ERRORS,
+    display_url,
     explain_opening,
-    is_broken,
-    is_collision,
-    place_of,
-    unreachable,
+    is_conflict,
+    is_connection_lost,
+    unreachable_error,
 )
 from wavewright.executor.postgres.schema import prepare_schema
 
 _T = TypeVar("_T")
-Work: TypeAlias = Callable[[Connection, float], Awaitable[_T]]
+TransactionWork: TypeAlias = Callable[[Connection, float], Awaitable[_T]]
 """Something to do in a transaction, given when that began: seconds since the epoch, by the database's clock."""
 
-PATIENCE: Final = 30.0
+PATIENCE_SECONDS: Final = 30.0
 """Seconds for which a database that was there and does not answer is waited for."""
 _ANSWER_SECONDS: Final = 15.0
 """Within which a statement is answered, or the connection is taken for broken."""
 _CONNECT_SECONDS: Final = 10.0
-_LONGEST_PAUSE: Final = 1.0
+_MAX_PAUSE_SECONDS: Final = 1.0
 
 # What the server or the user's settings may say otherwise. Reported means durable, so `off` is not obeyed; what a
 # broken connection leaves behind must not keep rows locked for long.
@@ -55,21 +55,21 @@ _OPEN: Final = """
 _SWEEP: Final = """
     DELETE FROM opening
     WHERE beat_at < clock_seconds() - 604800 AND NOT EXISTS (SELECT FROM run WHERE run.owner = opening.no)"""
-_TAKE_TURN: Final = """
+_TAKE_TRANSACTION_ID: Final = """
     UPDATE opening SET turn = $2, beat = beat + 1, beat_at = clock_seconds() WHERE no = $1 AND turn < $2
     RETURNING clock_seconds()"""
-_BEAT: Final = "UPDATE opening SET beat = beat + 1, beat_at = clock_seconds() WHERE no = $1"
+_HEARTBEAT: Final = "UPDATE opening SET beat = beat + 1, beat_at = clock_seconds() WHERE no = $1"
 
 
-class TurnTaken(Exception):
+class AlreadyCommitted(Exception):
     """The transaction of this turn was committed already, over a connection that broke."""
 
 
-class Session:
+class PostgresSession:
     """The connection of one owner; used from one thread."""
 
     def __init__(
-        self, url: str, *, owner: Owner, lease: float = LEASE_SECONDS, patience: float = PATIENCE
+        self, url: str, *, owner: Owner, lease: float = LEASE_SECONDS, patience: float = PATIENCE_SECONDS
     ) -> None:
         """Connect at the first call of anything here.
 
@@ -79,16 +79,16 @@ class Session:
             lease: Seconds for which an owner on another machine is believed without a beat.
             patience: Seconds for which a database that was there and does not answer is waited for.
         """
-        self.place = place_of(url)
+        self.place = display_url(url)
         self.owner = owner
         self._url = url
         self._lease = lease
         self._patience = patience
         self._connection: Connection | None = None
         self._was_open = False
-        self._opening: int | None = None
+        self._number: int | None = None
         """The number of this opening, once it has something to write."""
-        self._turn = 0
+        self._transaction_id = 0
         """The latest that was begun; never used again, whatever became of it."""
 
     async def read(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
@@ -97,9 +97,9 @@ class Session:
         Raises:
             JournalError: the database cannot be reached.
         """
-        return await self._insist(ask)
+        return await self._retry(ask)
 
-    async def once(
+    async def commit_once(
         self,
         attempt: Callable[[Connection, int, int], Awaitable[_T]],
         recall: Callable[[Connection], Awaitable[_T]],
@@ -114,23 +114,23 @@ class Session:
         Raises:
             JournalError: the database cannot be reached.
         """
-        self._turn += 1
-        turn = self._turn
+        self._transaction_id += 1
+        turn = self._transaction_id
         was_tried = False
 
         async def try_once(connection: Connection) -> _T:
             nonlocal was_tried
-            opening = await self._opened(connection)
-            if was_tried and await self._has_seen(connection, opening, turn):
+            opening = await self._registered(connection)
+            if was_tried and await self._is_committed(connection, opening, turn):
                 return await recall(connection)
             was_tried = True
             return await attempt(connection, opening, turn)
 
         while True:
-            with suppress(TurnTaken):
-                return await self._insist(try_once)
+            with suppress(AlreadyCommitted):
+                return await self._retry(try_once)
 
-    async def transact(self, work: Work[_T]) -> _T:
+    async def transact(self, work: TransactionWork[_T]) -> _T:
         """Do all of the work in one transaction, or nothing, and never twice; what it raises undoes it.
 
         Args:
@@ -142,68 +142,68 @@ class Session:
         results = list[_T]()
 
         async def attempt(connection: Connection, opening: int, turn: int) -> _T:
-            async with transaction(connection):
-                now = await connection.fetchval(_TAKE_TURN, opening, turn)
+            async with PostgresTransaction(connection):
+                now = await connection.fetchval(_TAKE_TRANSACTION_ID, opening, turn)
                 # Only whoever has the turn can be the one that is committed.
                 if now is None:
-                    raise TurnTaken
+                    raise AlreadyCommitted
                 results.append(await work(connection, now))
             return results[-1]
 
         async def recall(_: Connection) -> _T:
             return results[-1]
 
-        return await self.once(attempt, recall)
+        return await self.commit_once(attempt, recall)
 
-    async def opening(self) -> int:
+    async def number(self) -> int:
         """Return the number of this opening."""
-        return await self._insist(self._opened)
+        return await self._retry(self._registered)
 
-    async def beat(self) -> None:
+    async def heartbeat(self) -> None:
         """Show that this owner lives. A beat that is not written is made up for by the next."""
-        if self._opening is None:
+        if self._number is None:
             return
-        with suppress(*FAULTS, JournalError):
+        with suppress(*DRIVER_ERRORS, JournalError):
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._connect()
-            await self._connection.execute(_BEAT, self._opening)
+            await self._connection.execute(_HEARTBEAT, self._number)
 
     async def close(self) -> None:
         """Give up all that is held and close; a database that cannot be reached is left to find out by itself."""
-        with suppress(*FAULTS):
+        with suppress(*DRIVER_ERRORS):
             connection = self._connection
-            if connection is not None and not connection.is_closed() and self._opening is not None:
-                async with transaction(connection):
-                    await connection.execute("UPDATE run SET owner = NULL WHERE owner = $1", self._opening)
-                    await connection.execute("DELETE FROM opening WHERE no = $1", self._opening)
-        self._opening = None
-        with suppress(*FAULTS):
+            if connection is not None and not connection.is_closed() and self._number is not None:
+                async with PostgresTransaction(connection):
+                    await connection.execute("UPDATE run SET owner = NULL WHERE owner = $1", self._number)
+                    await connection.execute("DELETE FROM opening WHERE no = $1", self._number)
+        self._number = None
+        with suppress(*DRIVER_ERRORS):
             if self._connection is not None:
                 await self._connection.close(timeout=2.0)
         self._drop()
 
-    async def _insist(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
+    async def _retry(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
         """Ask again, over new connections, for as long as the connection is what is at fault."""
         deadline = anyio.current_time() + self._patience
         pause = 0.02
         while True:
             try:
                 return await ask(await self._connected())
-            except FAULTS as error:
+            except DRIVER_ERRORS as error:
                 is_over = anyio.current_time() >= deadline
-                if is_collision(error) and not is_over:
+                if is_conflict(error) and not is_over:
                     continue
                 if not self._is_broken(error):
                     raise
                 self._drop()
                 # A server that was never there is told at once; one that was is likely to come back.
                 if not self._was_open or is_over:
-                    raise unreachable(error, self.place) from error
+                    raise unreachable_error(error, self.place) from error
             await anyio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
     def _is_broken(self, error: Exception) -> bool:
-        return is_broken(error) or (self._connection is not None and self._connection.is_closed())
+        return is_connection_lost(error) or (self._connection is not None and self._connection.is_closed())
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
@@ -222,8 +222,8 @@ class Session:
             await prepare_schema(connection, self.place)
             is_ready = True
             return connection
-        except (*FAULTS, ValueError, JournalError) as error:
-            if isinstance(error, FAULTS) and is_broken(error):
+        except (*DRIVER_ERRORS, ValueError, JournalError) as error:
+            if isinstance(error, DRIVER_ERRORS) and is_connection_lost(error):
                 raise
             raise explain_opening(error, self.place) from error
         finally:
@@ -235,24 +235,30 @@ class Session:
         if connection is not None:
             connection.terminate()
 
-    async def _opened(self, connection: Connection) -> int:
-        if self._opening is None:
+    async def _registered(self, connection: Connection) -> int:
+        if self._number is None:
             owner = self.owner
             await connection.execute(_SWEEP)
-            self._opening = int(
+            self._number = int(
                 await connection.fetchval(
-                    _OPEN, owner.token, owner.host, owner.pid, owner.born, owner.realm, self._lease
+                    _OPEN,
+                    owner.token,
+                    owner.host,
+                    owner.pid,
+                    owner.process_start,
+                    owner.pid_namespace,
+                    self._lease,
                 )
             )
-        return self._opening
+        return self._number
 
-    async def _has_seen(self, connection: Connection, opening: int, turn: int) -> bool:
+    async def _is_committed(self, connection: Connection, opening: int, turn: int) -> bool:
         seen = await connection.fetchval("SELECT turn FROM opening WHERE no = $1", opening)
         if seen is None:
-            raise self._forgotten()
+            raise self._session_lost()
         return int(seen) >= turn
 
-    def _forgotten(self) -> JournalNotWritten:
+    def _session_lost(self) -> JournalNotWritten:
         return JournalNotWritten(
             "the database was replaced or restored while it was open",
             place=self.place,

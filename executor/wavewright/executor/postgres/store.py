@@ -10,19 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from wavewright.executor.journal_errors import JournalError, JournalUnreachable, RunLost
-from wavewright.executor.journal_rows import Entry
-from wavewright.executor.lease import LEASE_SECONDS, Held, Owner, Watch, this_owner
-from wavewright.executor.postgres.appending import Append, BesideRefused
+from wavewright.executor.journal_rows import AppendEntry
+from wavewright.executor.lease import LEASE_SECONDS, HeldLease, LeaseProbe, Owner, this_owner
+from wavewright.executor.postgres.appending import AppendTransaction, OutboxRowsRefused
 from wavewright.executor.postgres.connection import Connection
-from wavewright.executor.postgres.faults import FAULTS, explain_use
-from wavewright.executor.postgres.leases import Leases
-from wavewright.executor.postgres.session import PATIENCE, Session
-from wavewright.executor.postgres.wishes import Wish, grant_with, place_of_job, refuse
-from wavewright.executor.run_faults import run_busy_here
+from wavewright.executor.postgres.faults import DRIVER_ERRORS, explain_use
+from wavewright.executor.postgres.leases import PostgresLeases
+from wavewright.executor.postgres.session import PATIENCE_SECONDS, PostgresSession
+from wavewright.executor.postgres.wishes import QueuedTransaction, job_lock_order, reject, resolve
+from wavewright.executor.run_faults import run_busy_here_error
 from wavewright.planner.types import RunId
 
 
-class PostgresStore:
+class PostgresEventStore:
     """The journal's tables, open to one owner."""
 
     def __init__(
@@ -31,7 +31,7 @@ class PostgresStore:
         *,
         owner: Owner | None = None,
         lease: float = LEASE_SECONDS,
-        patience: float = PATIENCE,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         """Connect at the first call of anything here.
 
@@ -43,13 +43,13 @@ class PostgresStore:
         """
         owner = owner or this_owner()
         self.lease = lease
-        self.session = Session(url, owner=owner, lease=lease, patience=patience)
+        self.session = PostgresSession(url, owner=owner, lease=lease, patience=patience)
         self.place = self.session.place
-        self.realm = owner.realm
-        self.leases = Leases(owner, self.place)
+        self.pid_namespace = owner.pid_namespace
+        self.leases = PostgresLeases(owner, self.place)
         self.faults = dict[RunId, JournalError]()
         """Runs to which nothing more is written here, and why, until they are opened again."""
-        self._held = dict[RunId, Held]()
+        self._held = dict[RunId, HeldLease]()
 
     async def close(self) -> None:
         """Give up all runs and close; closing again does nothing."""
@@ -58,7 +58,7 @@ class PostgresStore:
 
     # Owning runs
 
-    async def claim(self, run: RunId, *, unmoved: int | None = None) -> Watch | None:
+    async def claim(self, run: RunId, *, unmoved: int | None = None) -> LeaseProbe | None:
         """Become the run's owner; or return how long to watch its present one first.
 
         Args:
@@ -69,27 +69,27 @@ class PostgresStore:
             RunBusy: its owner lives.
         """
         if run in self._held and run not in self.faults:
-            raise run_busy_here(run, place=self.place)
+            raise run_busy_here_error(run, place=self.place)
         self._held.pop(run, None)
         self.faults.pop(run, None)
         try:
-            opening = await self.session.opening()
+            opening = await self.session.number()
             held = await self.session.transact(
-                lambda connection, _: self.leases.take(connection, run, opening=opening, unmoved=unmoved)
+                lambda connection, _: self.leases.acquire(connection, run, opening=opening, unmoved=unmoved)
             )
-        except FAULTS as error:
+        except DRIVER_ERRORS as error:
             raise explain_use(error, self.place, run) from error
-        if isinstance(held, Watch):
+        if isinstance(held, LeaseProbe):
             return held
         self._held[run] = held
         return None
 
-    def hold(self, run: RunId, held: Held) -> None:
+    def note_acquired(self, run: RunId, held: HeldLease) -> None:
         """Take note of a run that was claimed in another transaction of this session."""
         self.faults.pop(run, None)
         self._held[run] = held
 
-    def drop(self, run: RunId) -> None:
+    def note_released(self, run: RunId) -> None:
         """Take note of a run that was given up in another transaction of this session."""
         self._held.pop(run, None)
 
@@ -113,7 +113,7 @@ class PostgresStore:
             raise RunLost(f"run {run} is not open here", place=self.place, mend="open it first")
         await self.leases.check(connection, run, held)
 
-    def held(self, run: RunId, *, despite_faults: bool = False) -> Held | None:
+    def held_lease(self, run: RunId, *, despite_faults: bool = False) -> HeldLease | None:
         """Return how a run is held here, if it is, and if all that was appended to it is written."""
         return None if run in self.faults and not despite_faults else self._held.get(run)
 
@@ -124,13 +124,13 @@ class PostgresStore:
         if held is None:
             return
         try:
-            await self.session.transact(lambda connection, _: self.leases.give_up(connection, held))
-        except FAULTS as error:
+            await self.session.transact(lambda connection, _: self.leases.release(connection, held))
+        except DRIVER_ERRORS as error:
             raise explain_use(error, self.place, run) from error
 
     # Writing
 
-    async def write(self, entries: Sequence[Entry]) -> dict[RunId, JournalError]:
+    async def write(self, entries: Sequence[AppendEntry]) -> dict[RunId, JournalError]:
         """Write the entries in one transaction and return, run by run, what could not be written and why.
 
         Nothing more is written to a run that is returned, until it is claimed again.
@@ -143,18 +143,18 @@ class PostgresStore:
         try:
             if good:
                 await self._write_at_once(good)
-        except BesideRefused as refused:
+        except OutboxRowsRefused as refused:
             self.faults[refused.run] = refused.error
             return await self.write(entries)
         except JournalError as error:
             # The database is away: that will not be different for each run by itself.
             self.faults.update({entry.run: error for entry in good})
-        except FAULTS as error:
+        except DRIVER_ERRORS as error:
             await self._write_apart(good, error)
         return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}
 
-    async def write_and_grant(
-        self, entries: Sequence[Entry], wishes: Sequence[Wish]
+    async def write_and_execute(
+        self, entries: Sequence[AppendEntry], wishes: Sequence[QueuedTransaction]
     ) -> dict[RunId, JournalError] | None:
         """Write the entries and grant the wishes in one transaction; return the faults as `write` does.
 
@@ -163,22 +163,22 @@ class PostgresStore:
         if any(entry.run in self.faults or entry.run not in self._held for entry in entries):
             return None
         # A decision is locked before its job, and a wish may have locked that already.
-        if any(entry.beside is not None and entry.beside.decisions for entry in entries):
+        if any(entry.outbox_rows is not None and entry.outbox_rows.decisions for entry in entries):
             return None
         # Nor is it known beforehand which job an answer locks: it would come before those that are locked in order.
-        if any(wish.place == place_of_job(None) for wish in wishes):
+        if any(wish.lock_order == job_lock_order(None) for wish in wishes):
             return None
         try:
             answers = await self._write_at_once(entries, wishes)
         except JournalUnreachable as error:
             self.faults.update({entry.run: error for entry in entries})
             for wish in wishes:
-                refuse(wish, error)
-        except (*FAULTS, BesideRefused, JournalError):
+                reject(wish, error)
+        except (*DRIVER_ERRORS, OutboxRowsRefused, JournalError):
             return None
         else:
             for number, wish in enumerate(wishes):
-                grant_with(wish, answers[number])
+                resolve(wish, answers[number])
         return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}
 
     async def _claim_at_append(self, run: RunId) -> None:
@@ -188,9 +188,9 @@ class PostgresStore:
             self.faults[run] = error
         else:
             if watch is not None:
-                self.faults[run] = self.leases.busy(run, watch.hold)
+                self.faults[run] = self.leases.busy_error(run, watch.lease)
 
-    async def _write_apart(self, entries: Sequence[Entry], error: Exception) -> None:
+    async def _write_apart(self, entries: Sequence[AppendEntry], error: Exception) -> None:
         """Write each run's entries by themselves after they failed together; note the fault of a lone run."""
         runs = dict.fromkeys(entry.run for entry in entries)
         if len(runs) > 1:
@@ -201,18 +201,18 @@ class PostgresStore:
         self.faults[run] = explain_use(error, self.place, run)
 
     async def _write_at_once(
-        self, entries: Sequence[Entry], wishes: Sequence[Wish] = ()
+        self, entries: Sequence[AppendEntry], wishes: Sequence[QueuedTransaction] = ()
     ) -> Mapping[int, object]:
         """Write the entries and grant the wishes in one transaction; return what each wish brought, by its place."""
         holds = {entry.run: self._held[entry.run] for entry in entries}
-        append = Append.of(entries, holds, self.check, wishes)
-        there = await self.session.once(append.make, append.find)
-        append.settle()
-        for run in append.given_up:
+        append = AppendTransaction.from_entries(entries, holds, self.check, wishes)
+        there = await self.session.commit_once(append.execute, append.find_committed)
+        append.mark_committed()
+        for run in append.released:
             self._held.pop(run, None)
         await self._note_lost(run for run, hold in holds.items() if hold.no not in there)
-        return append.answers
+        return append.results
 
     async def _note_lost(self, runs: Iterable[RunId]) -> None:
         for run in runs:
-            self.faults[run] = await self.session.read(partial(self.leases.lost, run=run))
+            self.faults[run] = await self.session.read(partial(self.leases.lost_error, run=run))

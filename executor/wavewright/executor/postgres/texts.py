@@ -12,16 +12,16 @@ from wavewright.executor.json_values import valid_text
 
 
 @overload
-def plain(text: str) -> str: ...
+def storable_text(text: str) -> str: ...
 @overload
-def plain(text: None) -> None: ...
-def plain(text: str | None) -> str | None:
+def storable_text(text: None) -> None: ...
+def storable_text(text: str | None) -> str | None:
     """Return a text with a replacement character for whatever the database cannot hold."""
     if text is None or text.isascii():
         return text if text is None or "\0" not in text else text.replace("\0", "\ufffd")
     return valid_text(text).replace("\0", "\ufffd")
 
 
-def plain_value(value: object) -> object:
+def storable_value(value: object) -> object:
     """Return a column's value, plain where it is a text."""
-    return plain(value) if isinstance(value, str) else value
+    return storable_text(value) if isinstance(value, str) else value

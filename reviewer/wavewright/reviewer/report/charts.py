@@ -26,15 +26,15 @@ from wavewright.reviewer.times import read_time
 COLOURS = 8
 """Colours there are; the next round of lines is dashed."""
 
-_MOST_SERIES = 24
-_MOST_POINTS = 400
-_MOST_MARKS = 900
+_MAX_SERIES = 24
+_MAX_POINTS = 400
+_MAX_MARKS = 900
 _LABEL_GAP = 15.0
 _WIDE_RANGE = 12.0
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ChartPoint:
     """A point that says its figure when it is pointed at."""
 
     x: float
@@ -43,14 +43,14 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DrawnLine:
     """One series, drawn."""
 
     name: str
     colour: int
     is_dashed: bool
     path: str
-    marks: tuple[Mark, ...]
+    marks: tuple[ChartPoint, ...]
     end_x: float
     end_y: float
     label_y: float
@@ -59,7 +59,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlacedTick:
     """A tick where it is drawn."""
 
     at: float
@@ -67,7 +67,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class ChartDrawing:
     """A chart in one size."""
 
     width: float
@@ -76,9 +76,9 @@ class Drawing:
     right: float
     top: float
     bottom: float
-    lines: tuple[Line, ...]
-    across: tuple[Place, ...]
-    up: tuple[Place, ...]
+    lines: tuple[DrawnLine, ...]
+    across: tuple[PlacedTick, ...]
+    up: tuple[PlacedTick, ...]
     base: float | None
     """Where every line stands at 100."""
     is_labelled: bool
@@ -93,8 +93,8 @@ class DrawnChart:
     step: str
     note: str
     """What the axis shows."""
-    wide: Drawing
-    narrow: Drawing
+    wide: ChartDrawing
+    narrow: ChartDrawing
 
 
 _Points = list[tuple[float, float, str]]
@@ -102,7 +102,7 @@ _Points = list[tuple[float, float, str]]
 
 def draw_chart(chart: Chart) -> DrawnChart | None:
     """Return the drawings of a chart, or None where it holds no figures."""
-    series = [(line.name, _dated(line)) for line in chart.series[:_MOST_SERIES]]
+    series = [(line.name, _dated(line)) for line in chart.series[:_MAX_SERIES]]
     series = [(name, points) for name, points in series if points]
     if not series:
         return None
@@ -119,8 +119,8 @@ def draw_chart(chart: Chart) -> DrawnChart | None:
     is_log = chart.normalise and min(figures) > 0 and max(figures) / min(figures) > _WIDE_RANGE
     if is_log:
         notes.append("logarithmic axis")
-    if len(chart.series) > _MOST_SERIES:
-        notes.append(f"{len(chart.series) - _MOST_SERIES} more series are not drawn")
+    if len(chart.series) > _MAX_SERIES:
+        notes.append(f"{len(chart.series) - _MAX_SERIES} more series are not drawn")
     return DrawnChart(
         title=chart.title,
         step=chart.step,
@@ -140,9 +140,9 @@ def _dated(line: ChartSeries) -> _Points:
 
 def _thinned(points: _Points) -> _Points:
     """Keep, of each stretch, the lowest and the highest figure, so that no peak is lost."""
-    if len(points) <= _MOST_POINTS:
+    if len(points) <= _MAX_POINTS:
         return points
-    stretch = -(-2 * len(points) // _MOST_POINTS)
+    stretch = -(-2 * len(points) // _MAX_POINTS)
     kept: _Points = [points[0]]
     for start in range(0, len(points), stretch):
         part = points[start : start + stretch]
@@ -171,7 +171,7 @@ def _drawing(
     height: float,
     is_log: bool,
     labels: bool,
-) -> Drawing:
+) -> ChartDrawing:
     figures = [figure for _name, points in series for _when, figure, _date in points]
     times = [when for _name, points in series for when, _figure, _date in points]
     low, high = _range(min(figures), max(figures), is_log=is_log)
@@ -183,13 +183,13 @@ def _drawing(
     top, bottom = 14.0, height - 30
     x = scale(min(times), max(times), left, right)
     y = scale(low, high, bottom, top, log=is_log)
-    with_marks = len(figures) <= _MOST_MARKS and labels
+    with_marks = len(figures) <= _MAX_MARKS and labels
     lines = [
-        _line(number, name, points, x, y, with_marks=with_marks)
+        _draw_line(number, name, points, x, y, with_marks=with_marks)
         for number, (name, points) in enumerate(series)
     ]
     ticks = time_ticks(min(times), max(times), 8 if labels else 4)
-    return Drawing(
+    return ChartDrawing(
         width=width,
         height=height,
         left=left,
@@ -197,8 +197,8 @@ def _drawing(
         top=top,
         bottom=bottom,
         lines=tuple(_with_labels(lines, top, bottom)),
-        across=_places(ticks, x),
-        up=_places(up, y),
+        across=_placed_ticks(ticks, x),
+        up=_placed_ticks(up, y),
         base=x(base) if base is not None and base > min(times) else None,
         is_labelled=is_labelled,
     )
@@ -214,16 +214,17 @@ def _range(low: float, high: float, *, is_log: bool) -> tuple[float, float]:
     return bottom, high + 0.04 * (high - low)
 
 
-def _line(number: int, name: str, points: _Points, x: Scale, y: Scale, *, with_marks: bool) -> Line:
+def _draw_line(number: int, name: str, points: _Points, x: Scale, y: Scale, *, with_marks: bool) -> DrawnLine:
     placed = [(x(when), y(figure), date, figure) for when, figure, date in points]
     path = "M" + "L".join(f"{left:.1f} {up:.1f}" for left, up, _date, _figure in placed)
     if len(placed) == 1:
         path += "h0.01"
     marks = tuple(
-        Mark(left, up, f"{name}, {date[:10]}: {figure_text(figure)}") for left, up, date, figure in placed
+        ChartPoint(left, up, f"{name}, {date[:10]}: {figure_text(figure)}")
+        for left, up, date, figure in placed
     )
     end_x, end_y, _date, last = placed[-1]
-    return Line(
+    return DrawnLine(
         name=name,
         colour=number % COLOURS,
         is_dashed=number >= COLOURS,
@@ -236,7 +237,7 @@ def _line(number: int, name: str, points: _Points, x: Scale, y: Scale, *, with_m
     )
 
 
-def _with_labels(lines: Sequence[Line], top: float, bottom: float) -> list[Line]:
+def _with_labels(lines: Sequence[DrawnLine], top: float, bottom: float) -> list[DrawnLine]:
     """Move the names at the lines' ends apart, from the top down and then back up from the bottom."""
     order = sorted(range(len(lines)), key=lambda number: lines[number].end_y)
     places = {number: lines[number].end_y for number in order}
@@ -249,8 +250,8 @@ def _with_labels(lines: Sequence[Line], top: float, bottom: float) -> list[Line]
     return [replace(line, label_y=places[number]) for number, line in enumerate(lines)]
 
 
-def _places(ticks: Sequence[Tick], to_place: Scale) -> tuple[Place, ...]:
-    return tuple(Place(to_place(tick.value), tick.label) for tick in ticks)
+def _placed_ticks(ticks: Sequence[Tick], to_place: Scale) -> tuple[PlacedTick, ...]:
+    return tuple(PlacedTick(to_place(tick.value), tick.label) for tick in ticks)
 
 
 def _day(seconds: float) -> str:

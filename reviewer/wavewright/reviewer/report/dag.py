@@ -25,11 +25,11 @@ _PAD = 20.0
 _TITLE = 26.0
 """Room above a layer for its name."""
 _SWEEPS = 6
-_MOST_SLOTS = 3000
+_MAX_SLOTS = 3000
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class StepNode:
     """A step's box, by its upper left corner."""
 
     step: StepReport
@@ -45,7 +45,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class StepEdge:
     """A line from a step to one that waits for it, as an SVG path."""
 
     source: StepId
@@ -54,7 +54,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class WaveBand:
     """A wave's stretch of the picture."""
 
     name: str
@@ -65,15 +65,15 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PlanPicture:
     """Everything to draw, in pixels."""
 
     width: float
     height: float
     direction: Direction
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
-    bands: tuple[Band, ...]
+    nodes: tuple[StepNode, ...]
+    edges: tuple[StepEdge, ...]
+    bands: tuple[WaveBand, ...]
 
 
 @dataclass(eq=False, slots=True)
@@ -96,20 +96,20 @@ class _Chain:
     slots: tuple[_Slot, ...]
 
 
-def draw_plan(log: Sequence[StepReport]) -> Picture:
+def draw_plan(log: Sequence[StepReport]) -> PlanPicture:
     """Return the picture of an execution log."""
     waves = sorted({entry.wave for entry in log})
     widest = max((sum(1 for entry in log if entry.wave == wave) for wave in waves), default=0)
     direction: Direction = "down" if len(waves) > 6 and widest <= 5 else "across"
-    form = _form(len(waves), direction)
+    form = _layout_sizes(len(waves), direction)
     layers, chains = _layers(log, waves, form)
     _order(layers)
     _place(layers, gap=28.0 if form.down else 14.0)
-    return _measured(layers, chains, waves, form)
+    return _build_picture(layers, chains, waves, form)
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _LayoutSizes:
     """Sizes, so chosen that up to six layers fit beside each other on a page of 1,280 pixels."""
 
     down: bool
@@ -129,18 +129,20 @@ class _Form:
         return _NODE_HEIGHT if self.down else self.width
 
 
-def _form(layers: int, direction: Direction) -> _Form:
+def _layout_sizes(layers: int, direction: Direction) -> _LayoutSizes:
     if direction == "down":
-        return _Form(down=True, width=176.0, gap=52.0)
+        return _LayoutSizes(down=True, width=176.0, gap=52.0)
     if layers <= 5:
-        return _Form(down=False, width=180.0, gap=56.0)
+        return _LayoutSizes(down=False, width=180.0, gap=56.0)
     return (
-        _Form(down=False, width=160.0, gap=36.0) if layers == 6 else _Form(down=False, width=168.0, gap=44.0)
+        _LayoutSizes(down=False, width=160.0, gap=36.0)
+        if layers == 6
+        else _LayoutSizes(down=False, width=168.0, gap=44.0)
     )
 
 
 def _layers(
-    log: Sequence[StepReport], waves: Sequence[int], form: _Form
+    log: Sequence[StepReport], waves: Sequence[int], form: _LayoutSizes
 ) -> tuple[list[list[_Slot]], list[_Chain]]:
     layer_of = {wave: number for number, wave in enumerate(waves)}
     layers: list[list[_Slot]] = [[] for _ in waves]
@@ -150,7 +152,7 @@ def _layers(
         slots[entry.id] = slot
         layers[slot.layer].append(slot)
     chains: list[_Chain] = []
-    room = _MOST_SLOTS
+    room = _MAX_SLOTS
     for entry in log:
         for source in entry.depends_on:
             if source in slots and slots[source].layer < slots[entry.id].layer:
@@ -215,11 +217,11 @@ def _place(layers: list[list[_Slot]], *, gap: float) -> None:
                 _mean([neighbour.centre for neighbour in (*slot.before, *slot.after)], slot.centre)
                 for slot in layer
             ]
-            for slot, centre in zip(layer, _spread(layer, wishes, gap), strict=True):
+            for slot, centre in zip(layer, _spread_centres(layer, wishes, gap), strict=True):
                 slot.centre = centre
 
 
-def _spread(layer: Sequence[_Slot], wishes: Sequence[float], gap: float) -> list[float]:
+def _spread_centres(layer: Sequence[_Slot], wishes: Sequence[float], gap: float) -> list[float]:
     """Return the centres nearest to the wishes, in least squares, that keep order and gaps."""
     offsets = [0.0]
     for one, next_one in pairwise(layer):
@@ -236,9 +238,9 @@ def _spread(layer: Sequence[_Slot], wishes: Sequence[float], gap: float) -> list
     return [place + offset for place, offset in zip(flat, offsets, strict=False)]
 
 
-def _measured(
-    layers: list[list[_Slot]], chains: Sequence[_Chain], waves: Sequence[int], form: _Form
-) -> Picture:
+def _build_picture(
+    layers: list[list[_Slot]], chains: Sequence[_Chain], waves: Sequence[int], form: _LayoutSizes
+) -> PlanPicture:
     low = min((slot.centre - slot.size / 2 for layer in layers for slot in layer), default=0.0)
     high = max((slot.centre + slot.size / 2 for layer in layers for slot in layer), default=0.0)
     down, depth = form.down, form.depth
@@ -255,18 +257,19 @@ def _measured(
     length = 2 * _PAD + max(0, len(layers) - 1) * stride + depth + (_TITLE / 2 if down else 0.0)
     breadth = across + high + _PAD
     width, height = (breadth, length) if down else (length, breadth)
-    return Picture(
+    return PlanPicture(
         width=width,
         height=height,
         direction="down" if down else "across",
         nodes=tuple(
-            Node(slot.step, *corner(slot), form.width)
+            StepNode(slot.step, *corner(slot), form.width)
             for layer in layers
             for slot in layer
             if slot.step is not None
         ),
         edges=tuple(
-            Edge(chain.source, chain.target, _path(chain, main, across, depth, down=down)) for chain in chains
+            StepEdge(chain.source, chain.target, _path(chain, main, across, depth, down=down))
+            for chain in chains
         ),
         bands=tuple(_bands(waves, main, depth, width, height, down=down)),
     )
@@ -297,12 +300,12 @@ def _path(chain: _Chain, main: Sequence[float], across: float, depth: float, *, 
 
 def _bands(
     waves: Sequence[int], main: Sequence[float], depth: float, width: float, height: float, *, down: bool
-) -> Iterator[Band]:
+) -> Iterator[WaveBand]:
     for wave, start in zip(waves, main, strict=True):
         if down:
-            yield Band(f"wave {wave}", 0.0, start - 14, width, depth + 28)
+            yield WaveBand(f"wave {wave}", 0.0, start - 14, width, depth + 28)
         else:
-            yield Band(f"wave {wave}", start - 14, 0.0, depth + 28, height)
+            yield WaveBand(f"wave {wave}", start - 14, 0.0, depth + 28, height)
 
 
 def statuses(log: Sequence[StepReport]) -> Mapping[str, int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from wavewright.reviewer.records import StepReport
 from wavewright.reviewer.report.scales import duration_ticks
 
-_LEAST = 0.35
+_MIN_BAR_PERCENT = 0.35
 """Percent that the shortest bar takes, so that it can be seen."""
 
 
@@ -25,7 +25,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class AxisMark:
     """A tick, in percent of the axis."""
 
     at: float
@@ -37,7 +37,7 @@ class Gantt:
     """Bars in the order in which the steps began."""
 
     bars: tuple[Bar, ...]
-    marks: tuple[Mark, ...]
+    marks: tuple[AxisMark, ...]
 
 
 def draw_gantt(log: Sequence[StepReport]) -> Gantt:
@@ -50,7 +50,7 @@ def draw_gantt(log: Sequence[StepReport]) -> Gantt:
     whole = max(started + entry.seconds for started, entry in at_work) - begin or 1e-6
     bars: list[Bar] = []
     for started, entry in at_work:
-        width = max(_LEAST, entry.seconds / whole * 100)
+        width = max(_MIN_BAR_PERCENT, entry.seconds / whole * 100)
         bars.append(Bar(entry, min((started - begin) / whole * 100, 100 - width), width))
-    marks = tuple(Mark(tick.value / whole * 100, tick.label) for tick in duration_ticks(whole, 6))
+    marks = tuple(AxisMark(tick.value / whole * 100, tick.label) for tick in duration_ticks(whole, 6))
     return Gantt(tuple(bars), marks)

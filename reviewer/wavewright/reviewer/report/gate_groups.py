@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from wavewright.executor.events import GateRecord
 from wavewright.planner.types import GateId, GateSeverity, StepId
 
-_MOST_RECORDS = 60
+_MAX_RECORDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +51,21 @@ def group_gates(records: Sequence[GateRecord], replaced: Mapping[StepId, StepId]
 
 def _group(records: Sequence[GateRecord], *, is_replaced: bool) -> GateGroup:
     first = records[0]
-    ordered = sorted(records, key=lambda record: not record.is_red)
+    ordered = sorted(records, key=lambda record: not record.has_failed)
     return GateGroup(
         gate=first.gate,
         step=first.step,
         kind=first.kind,
         severity=first.severity,
-        records=tuple(ordered[:_MOST_RECORDS]),
-        red=sum(1 for record in records if record.is_red),
+        records=tuple(ordered[:_MAX_RECORDS]),
+        red=sum(1 for record in records if record.has_failed),
         asked=len(records),
-        hidden=max(0, len(records) - _MOST_RECORDS),
+        hidden=max(0, len(records) - _MAX_RECORDS),
         is_replaced=is_replaced,
     )
 
 
-def red_steps(gates: Sequence[GateGroup]) -> dict[StepId, GateSeverity]:
+def failed_gate_steps(gates: Sequence[GateGroup]) -> dict[StepId, GateSeverity]:
     """Return the steps on which a gate is red, with how severe it is."""
     red: dict[StepId, GateSeverity] = {}
     for group in gates:

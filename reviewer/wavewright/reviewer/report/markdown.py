@@ -16,7 +16,7 @@ from wavewright.reviewer.values import visible
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-_MOST_CHARACTERS = 400_000
+_MAX_CHARACTERS = 400_000
 
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
 """Where a line may break and such: pages are full of them, and a document reads the same without."""
@@ -24,9 +24,9 @@ _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
 
 def markdown_to_html(text: str) -> Markup:
     """Return a document's text as safe HTML."""
-    cut = text[:_MOST_CHARACTERS]
-    if len(text) > _MOST_CHARACTERS:
-        cut += f"\n\n(cut here: {len(text) - _MOST_CHARACTERS} more characters are in the package)"
+    cut = text[:_MAX_CHARACTERS]
+    if len(text) > _MAX_CHARACTERS:
+        cut += f"\n\n(cut here: {len(text) - _MAX_CHARACTERS} more characters are in the package)"
     parser = _parser()
     tokens = parser.parse(visible(cut.translate(_INVISIBLE)))
     for token in tokens:

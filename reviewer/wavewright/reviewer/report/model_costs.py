@@ -8,11 +8,11 @@ from wavewright.reviewer.cost_records import NamedCost
 from wavewright.reviewer.costs import cost_lines
 from wavewright.reviewer.records import Package
 
-_MOST_ROWS = 100
+_MAX_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class ShownModels:
+class ModelCostSection:
     """The section, ready to be written."""
 
     lines: tuple[str, ...]
@@ -20,7 +20,7 @@ class ShownModels:
     """Titles of groups with their rows."""
 
 
-def show_models(package: Package) -> ShownModels | None:
+def model_cost_section(package: Package) -> ModelCostSection | None:
     """Return what is shown; none where no model was asked."""
     uses = package.model_uses
     if not uses.total.calls:
@@ -33,4 +33,4 @@ def show_models(package: Package) -> ShownModels | None:
         ("All together", (NamedCost(name="the run", cost=uses.total),)),
     )
     lines = tuple(cost_lines(uses, package.orchestrator_tokens, package.worker_tokens))
-    return ShownModels(lines, tuple((title, rows[:_MOST_ROWS]) for title, rows in groups if rows))
+    return ModelCostSection(lines, tuple((title, rows[:_MAX_ROWS]) for title, rows in groups if rows))

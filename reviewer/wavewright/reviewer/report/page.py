@@ -26,16 +26,16 @@ from markupsafe import Markup
 
 from wavewright.planner.types import Json, StepId
 from wavewright.prompts.pages import page_environment
-from wavewright.reviewer.costs import money_words
+from wavewright.reviewer.costs import money_text
 from wavewright.reviewer.failed_attempts import frame_line
-from wavewright.reviewer.files import write_whole
-from wavewright.reviewer.records import AttemptReport, Confidence, Document, Package, StepReport
+from wavewright.reviewer.files import write_atomically
+from wavewright.reviewer.records import AttemptReport, Confidence, OutputDocument, Package, StepReport
 from wavewright.reviewer.report.charts import draw_chart
-from wavewright.reviewer.report.dag import Node, draw_plan, statuses
+from wavewright.reviewer.report.dag import StepNode, draw_plan, statuses
 from wavewright.reviewer.report.gantt import draw_gantt
-from wavewright.reviewer.report.gate_groups import group_gates, red_steps
+from wavewright.reviewer.report.gate_groups import failed_gate_steps, group_gates
 from wavewright.reviewer.report.markdown import markdown_to_html
-from wavewright.reviewer.report.model_costs import show_models
+from wavewright.reviewer.report.model_costs import model_cost_section
 from wavewright.reviewer.times import duration_text
 from wavewright.reviewer.values import brief, shape, shorten, visible
 
@@ -55,21 +55,21 @@ _RUNGS = {
     "suggested": "suggested tool calls",
     "minimal": "the forced minimum",
 }
-_MOST_LINES = 40
-_MOST_ROWS = 400
-_MOST_JSON = 60_000
-_MOST_DOCUMENTS = 60
-_MOST_DRAWN = 600
+_MAX_LINES = 40
+_MAX_ROWS = 400
+_MAX_JSON = 60_000
+_MAX_DOCUMENTS = 60
+_MAX_DRAWN = 600
 """Steps of a plan that is drawn; a larger one is a table only."""
-_MOST_STEPS = 1000
+_MAX_STEPS = 1000
 _WIDEST_LIST = 90
 _SHORT_LIST = re.compile(r"\[\n\s+([^\[\]{}]*?)\n\s*\]")
 """A list of plain values, spread over lines; no text in JSON holds a line break, so it is never inside one."""
-_WELL = frozenset({"ok", "reused", "empty", "skipped"})
+_SUCCESS_STATUSES = frozenset({"ok", "reused", "empty", "skipped"})
 
 
 @dataclass(frozen=True, slots=True)
-class ShownDocument:
+class RenderedDocument:
     """A document, rendered."""
 
     title: str
@@ -96,7 +96,7 @@ def render_report(package: Package) -> str:
         .get_template("report.html.j2")
         .render(
             package=package,
-            policy=_policy(css),
+            policy=_content_security_policy(css),
             css=Markup(css),  # noqa: S704 - the style sheet is a file of this package
             verdict=_VERDICTS[package.status],
             summary=_summary(package),
@@ -106,26 +106,26 @@ def render_report(package: Package) -> str:
             facts=_facts(package),
             sections=_sections(package, has_charts=bool(charts)),
             charts=charts,
-            documents=[_shown(document) for document in package.documents[:_MOST_DOCUMENTS]],
-            most_documents=_MOST_DOCUMENTS,
+            documents=[_render_document(document) for document in package.documents[:_MAX_DOCUMENTS]],
+            most_documents=_MAX_DOCUMENTS,
             result_title=_result_title(package),
             opened=_opened(package.documents),
             counts=statuses(log),
-            picture=draw_plan(log) if len(log) <= _MOST_DRAWN else None,
+            picture=draw_plan(log) if len(log) <= _MAX_DRAWN else None,
             gantt=draw_gantt(rows),
             rows=rows,
             numbers={entry.id: number for number, entry in enumerate(log)},
             replaced=replaced,
-            red_steps=defaultdict(str, red_steps(gates)),
+            red_steps=defaultdict(str, failed_gate_steps(gates)),
             labels=_labelled(package),
             failures=_failures(package),
-            models=show_models(package),
+            models=model_cost_section(package),
             several_rounds=any(entry.round for entry in log),
             gates=gates,
             green=sum(1 for group in gates if not group.red and not group.is_replaced),
             counted=sum(1 for group in gates if not group.is_replaced),
-            most=_MOST_LINES,
-            most_rows=_MOST_ROWS,
+            most=_MAX_LINES,
+            most_rows=_MAX_ROWS,
         )
     )
 
@@ -136,10 +136,10 @@ def write_report(package: Package, folder: Path) -> Path:
     Raises:
         FileNotWrittenError: the disk is full or read-only, or the folder may not be written to.
     """
-    return write_whole(folder / REPORT_NAME, render_report(package).encode("utf-8"))
+    return write_atomically(folder / REPORT_NAME, render_report(package).encode("utf-8"))
 
 
-def _policy(css: str) -> str:
+def _content_security_policy(css: str) -> str:
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -159,12 +159,12 @@ def _environment() -> Environment:
     # jinja2 infers the type of this table from its own filters.
     filters = cast("dict[str, Callable[..., object]]", environment.filters)
     filters |= {
-        "two": _two,
+        "two": _two_decimals,
         "thousands": _thousands,
-        "money": money_words,
+        "money": money_text,
         "percent": _percent,
         "px": _number,
-        "arc": _arc,
+        "arc": _arc_path,
         "words": _words,
         "duration": duration_text,
         "pretty": _pretty,
@@ -242,9 +242,9 @@ def _sections(package: Package, *, has_charts: bool) -> list[tuple[str, str]]:
     return [(anchor, name) for anchor, name, is_there in known if is_there]
 
 
-def _shown(document: Document) -> ShownDocument:
+def _render_document(document: OutputDocument) -> RenderedDocument:
     html = markdown_to_html(document.markdown) if document.markdown is not None else None
-    return ShownDocument(document.title, document.tags, document.step, html, _pretty(document.content))
+    return RenderedDocument(document.title, document.tags, document.step, html, _pretty(document.content))
 
 
 def _failures(package: Package) -> list[tuple[StepReport, list[AttemptReport]]]:
@@ -256,16 +256,16 @@ def _failures(package: Package) -> list[tuple[StepReport, list[AttemptReport]]]:
         (entry, attempts[entry.id])
         for entry in package.execution_log
         if entry.error is not None and (entry.error.frames or attempts[entry.id])
-    ][:_MOST_LINES]
+    ][:_MAX_LINES]
 
 
 def _rows(log: Sequence[StepReport]) -> Sequence[StepReport]:
     """Return the steps that have a row: all, or in a very large plan those that went wrong and the first others."""
-    if len(log) <= _MOST_STEPS:
+    if len(log) <= _MAX_STEPS:
         return log
-    wrong = [number for number, entry in enumerate(log) if entry.status not in _WELL]
-    well = [number for number, entry in enumerate(log) if entry.status in _WELL]
-    return [log[number] for number in sorted((wrong + well)[:_MOST_STEPS])]
+    wrong = [number for number, entry in enumerate(log) if entry.status not in _SUCCESS_STATUSES]
+    well = [number for number, entry in enumerate(log) if entry.status in _SUCCESS_STATUSES]
+    return [log[number] for number in sorted((wrong + well)[:_MAX_STEPS])]
 
 
 def _result_title(package: Package) -> str:
@@ -273,7 +273,7 @@ def _result_title(package: Package) -> str:
     return "Result" if has_result else "Documents"
 
 
-def _opened(documents: Sequence[Document]) -> int:
+def _opened(documents: Sequence[OutputDocument]) -> int:
     """Return how many documents, from the first, stand open: the results, if they are few."""
     results = sum(1 for document in documents if document.is_result)
     return min(3, results)
@@ -290,7 +290,7 @@ def _labelled(package: Package) -> Callable[[StepId, int], str]:
     return label
 
 
-def _subline(node: Node) -> str:
+def _subline(node: StepNode) -> str:
     """Return what stands under a step's id in its box."""
     step = node.step
     items = f"{step.items[0]}/{step.items[1]}" if step.items else ""
@@ -300,7 +300,7 @@ def _subline(node: Node) -> str:
     return " · ".join([shorten(step.tool, max(6, room)), *parts])
 
 
-def _two(value: float) -> str:
+def _two_decimals(value: float) -> str:
     return f"{value:.2f}"
 
 
@@ -321,7 +321,7 @@ def _number(value: float) -> str:
     return text.rstrip("0").rstrip(".")
 
 
-def _arc(share: float) -> str:
+def _arc_path(share: float) -> str:
     """Return a half circle, from the left, of which `share` is drawn."""
     angle = math.pi * (1 - max(0.0, min(1.0, share)))
     return f"M14 80A66 66 0 0 1 {80 + 66 * math.cos(angle):.2f} {80 - 66 * math.sin(angle):.2f}"
@@ -334,13 +334,13 @@ def _shape(value: Json) -> str:
 
 def _pretty(value: Json) -> str:
     text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
-    text = _SHORT_LIST.sub(_on_one_line, text)
-    if len(text) <= _MOST_JSON:
+    text = _SHORT_LIST.sub(_joined_list, text)
+    if len(text) <= _MAX_JSON:
         return text
-    return f"{text[:_MOST_JSON]}\n… {len(text) - _MOST_JSON:,} more characters are in the package"
+    return f"{text[:_MAX_JSON]}\n… {len(text) - _MAX_JSON:,} more characters are in the package"
 
 
-def _on_one_line(found: re.Match[str]) -> str:
+def _joined_list(found: re.Match[str]) -> str:
     line = "[" + " ".join(found.group(1).split()) + "]"
     return line if len(line) <= _WIDEST_LIST else found.group()
 

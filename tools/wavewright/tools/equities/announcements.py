@@ -29,7 +29,7 @@ _FIELD = re.compile(r"([A-Za-z_]+)\s*:\s*(.*?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _AnnouncementFile:
     """One file, as far as it says what it is."""
 
     file: str
@@ -101,7 +101,7 @@ def read_announcements(
     )
 
 
-def _read_folder(configured: str, root: Path) -> tuple[list[_Draft], list[str]]:
+def _read_folder(configured: str, root: Path) -> tuple[list[_AnnouncementFile], list[str]]:
     try:
         folder = Folder(root / Path(configured).expanduser())
     except OSError as error:
@@ -109,7 +109,7 @@ def _read_folder(configured: str, root: Path) -> tuple[list[_Draft], list[str]]:
             f"{configured}: the folder of announcements cannot be opened: {(error.strerror or '').lower()}",
             hint=f"make the folder, or mend 'announcements'; it was looked for at {root / configured}",
         ) from error
-    drafts: list[_Draft] = []
+    drafts: list[_AnnouncementFile] = []
     warnings: list[str] = []
     with folder:
         names = [
@@ -124,14 +124,14 @@ def _read_folder(configured: str, root: Path) -> tuple[list[_Draft], list[str]]:
             )
         for name in names:
             read = _read_file(folder, name)
-            if isinstance(read, _Draft):
+            if isinstance(read, _AnnouncementFile):
                 drafts.append(read)
             else:
                 warnings.append(f"{configured.rstrip('/')}/{name}: {read}; it is left out")
     return drafts, warnings
 
 
-def _read_file(folder: Folder, name: str) -> _Draft | str:
+def _read_file(folder: Folder, name: str) -> _AnnouncementFile | str:
     """Return what a file says, or why it cannot be used."""
     try:
         text = folder.read(name, max_bytes=MAX_FILE_BYTES).decode("utf-8-sig")
@@ -154,12 +154,12 @@ def _read_file(folder: Folder, name: str) -> _Draft | str:
     given_title = (
         page.title or (named["title"] or "").replace("_", " ").replace("-", " ") if named else page.title
     )
-    return _Draft(
+    return _AnnouncementFile(
         file=name,
         code=code.strip().upper(),
         date=date,
         title=" ".join((given_title or name).split())[:300],
-        text=_cut(page.text),
+        text=_truncate(page.text),
         tags=tuple(tag for tag in page.tags if tag),
     )
 
@@ -187,7 +187,7 @@ def _read_markdown(text: str) -> Page:
     )
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "\n[cut]"
 
 

@@ -17,7 +17,7 @@ _NUMBER = re.compile(
     r"(?P<sign>(?<![\w.,)])[+\N{MINUS SIGN}-]\s?)?"
     r"(?<![\w.])(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?P<decimals>\.\d+)?(?P<unit>\s?(?:%|per ?cent\b))?"
 )
-_COUNT = 12
+_MAX_COUNT = 12
 
 
 def unsupported_figures(text: str, document: Json) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ def _leaves(value: Json) -> Iterator[Json]:
 
 def _is_supported(match: re.Match[str], supports: list[Decimal]) -> bool:
     stated = abs(_value(match))
-    if match["unit"] is None and not match["decimals"] and stated <= _COUNT:
+    if match["unit"] is None and not match["decimals"] and stated <= _MAX_COUNT:
         return True
     places = len(match["decimals"] or ".") - 1
     scales = (Decimal(100), Decimal(1)) if match["unit"] else (Decimal(1),)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from wavewright.tools.calls import ToolError
 from wavewright.tools.equities.prices import Price, PriceSeries
 
-_NAMES: dict[str, tuple[str, ...]] = {
+_COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     "date": ("date", "day", "timestamp", "datetime"),
     "close": ("close", "price", "last", "level"),
     "adjusted": ("adj_close", "adj close", "adjclose", "adjusted_close", "adjusted close", "adjusted"),
@@ -30,7 +30,7 @@ Cell = object
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class PriceColumns:
     """Positions of the columns in a row."""
 
     date: int
@@ -40,30 +40,32 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One row of a table, with the place that an error names: `line 14`, `row 3`."""
 
     place: str
     cells: Sequence[Cell]
 
 
-def find_columns(header: Sequence[str], file: str) -> Columns:
+def find_columns(header: Sequence[str], file: str) -> PriceColumns:
     """Return where the columns stand.
 
     Raises:
         ToolError: there is no column of dates or of prices, or one name stands twice.
     """
     names = [name.strip().lstrip("\ufeff").lower() for name in header]
-    found = {meaning: _position(names, known, file) for meaning, known in _NAMES.items()}
+    found = {meaning: _position(names, known, file) for meaning, known in _COLUMN_NAMES.items()}
     close = found["adjusted"] if found["close"] is None else found["close"]
     if found["date"] is None or close is None:
         missing = "dates" if found["date"] is None else "prices"
-        wanted = _NAMES["date"] if found["date"] is None else (*_NAMES["close"][:2], "adj_close")
+        wanted = (
+            _COLUMN_NAMES["date"] if found["date"] is None else (*_COLUMN_NAMES["close"][:2], "adj_close")
+        )
         raise ToolError(
             f"{file}: no column of {missing}; the header has {', '.join(map(repr, header)) or 'nothing'}",
             hint=f"name one column {' or '.join(map(repr, wanted))}",
         )
-    return Columns(date=found["date"], close=close, adjusted=found["adjusted"], symbol=found["symbol"])
+    return PriceColumns(date=found["date"], close=close, adjusted=found["adjusted"], symbol=found["symbol"])
 
 
 def _position(names: Sequence[str], known: Sequence[str], file: str) -> int | None:
@@ -77,8 +79,8 @@ def _position(names: Sequence[str], known: Sequence[str], file: str) -> int | No
 
 def read_series(
     code: str,
-    rows: Iterable[Row],
-    columns: Columns,
+    rows: Iterable[TableRow],
+    columns: PriceColumns,
     *,
     file: str,
     source: str,
@@ -103,20 +105,20 @@ def read_series(
         prices.append(price)
     if not prices:
         return None
-    ordered = sorted(prices, key=_date_of)
+    ordered = sorted(prices, key=_price_date)
     warnings = () if ordered == prices else (f"{file}: the dates were not in order; they have been sorted",)
     return PriceSeries(
         code=code, prices=tuple(ordered), source=source, location=file, warnings=(*notes, *warnings)
     )
 
 
-def group_by_symbol(rows: Iterable[Row], columns: Columns) -> dict[str, list[Row]]:
+def group_by_symbol(rows: Iterable[TableRow], columns: PriceColumns) -> dict[str, list[TableRow]]:
     """Return the rows of each code of a table with a symbol column, so that each row is looked at once for all."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[TableRow]] = {}
     if columns.symbol is None:
         return groups
     for row in rows:
-        symbol = _text(row, columns.symbol).upper()
+        symbol = _cell_text(row, columns.symbol).upper()
         if symbol:
             groups.setdefault(symbol, []).append(row)
     return groups
@@ -142,33 +144,35 @@ def _other_form(text: str) -> dt.date | None:
     return None
 
 
-def _date_of(price: Price) -> dt.date:
+def _price_date(price: Price) -> dt.date:
     return price.date
 
 
-def _read_price(row: Row, columns: Columns, file: str) -> Price:
-    adjusted = None if columns.adjusted is None else _number(row, columns.adjusted, file)
+def _read_price(row: TableRow, columns: PriceColumns, file: str) -> Price:
+    adjusted = None if columns.adjusted is None else _cell_number(row, columns.adjusted, file)
     return Price(
-        date=_date(row, columns.date, file), close=_number(row, columns.close, file), adjusted=adjusted
+        date=_parse_cell_date(row, columns.date, file),
+        close=_cell_number(row, columns.close, file),
+        adjusted=adjusted,
     )
 
 
-def _cell(row: Row, position: int) -> Cell:
+def _cell(row: TableRow, position: int) -> Cell:
     return row.cells[position] if position < len(row.cells) else None
 
 
-def _text(row: Row, position: int) -> str:
+def _cell_text(row: TableRow, position: int) -> str:
     cell = _cell(row, position)
     return "" if cell is None else str(cell).strip()
 
 
-def _date(row: Row, position: int, file: str) -> dt.date:
+def _parse_cell_date(row: TableRow, position: int, file: str) -> dt.date:
     cell = _cell(row, position)
     if isinstance(cell, dt.datetime):
         return cell.date()
     if isinstance(cell, dt.date):
         return cell
-    text = _text(row, position)
+    text = _cell_text(row, position)
     date = parse_date(text)
     if date is None:
         shown = f"the date {text[:40]!r} cannot be read" if text else "the date is empty"
@@ -176,8 +180,8 @@ def _date(row: Row, position: int, file: str) -> dt.date:
     return date
 
 
-def _number(row: Row, position: int, file: str) -> float:
-    text = _text(row, position)
+def _cell_number(row: TableRow, position: int, file: str) -> float:
+    text = _cell_text(row, position)
     try:
         value = float(text.replace("_", "?")) if text else math.nan  # Python alone reads 1_000
     except ValueError:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from wavewright.tools.equities.documents import Comparison, Figures
+from wavewright.tools.equities.documents import BenchmarkComparison, Figures
 from wavewright.tools.equities.figures import PERIODS_PER_YEAR
 
 
-def confidence(figures: Figures, comparison: Comparison | None) -> dict[str, float]:
+def confidence_by_figure(figures: Figures, comparison: BenchmarkComparison | None) -> dict[str, float]:
     """Return how far the prices carry each figure, from 0 to 1.
 
     `returns` and `drawdown`: the share of the expected observations that are there. `volatility`: 1 less the
@@ -23,11 +23,11 @@ def confidence(figures: Figures, comparison: Comparison | None) -> dict[str, flo
     """
     there = _completeness(figures)
     returns = figures.observations - 1
-    spread = 0.0 if returns < 2 else _within(1 - 1.96 / math.sqrt(2 * (returns - 1)))
+    spread = 0.0 if returns < 2 else _clamped(1 - 1.96 / math.sqrt(2 * (returns - 1)))
     fields = {"returns": there, "drawdown": there, "volatility": spread, "trend": _trend_confidence(figures)}
     if comparison is not None and comparison.correlation is not None:
         width = 1.96 * (1 - comparison.correlation**2) / math.sqrt(comparison.observations - 1)
-        fields["benchmark"] = _within(1 - width)
+        fields["benchmark"] = _clamped(1 - width)
     else:
         fields["benchmark"] = 0.0
     return {name: round(value, 4) for name, value in fields.items()}
@@ -38,7 +38,7 @@ def _completeness(figures: Figures) -> float:
     if per_year is None:
         return 0.5  # an irregular series does not say how many prices it should have
     expected = (figures.until - figures.since).days / 365.25 * per_year
-    return _within((figures.observations - 1) / expected) if expected else 0.0
+    return _clamped((figures.observations - 1) / expected) if expected else 0.0
 
 
 def _trend_confidence(figures: Figures) -> float:
@@ -49,5 +49,5 @@ def _trend_confidence(figures: Figures) -> float:
     return NormalDist().cdf(abs(figures.trend.distance) / noise)
 
 
-def _within(value: float) -> float:
+def _clamped(value: float) -> float:
     return max(0.0, min(1.0, value))

@@ -10,12 +10,12 @@ import csv
 import io
 
 from wavewright.tools.calls import ToolError
-from wavewright.tools.equities.columns import Row
+from wavewright.tools.equities.columns import TableRow
 
 _DELIMITERS = (",", ";", "\t", "|")
 
 
-def read_csv_table(content: bytes, file: str) -> tuple[list[str], list[Row]]:
+def read_csv_table(content: bytes, file: str) -> tuple[list[str], list[TableRow]]:
     """Return the header and the rows of a CSV file; comma, semicolon, tab or bar, whichever the header has most.
 
     Raises:
@@ -25,7 +25,7 @@ def read_csv_table(content: bytes, file: str) -> tuple[list[str], list[Row]]:
     header_line = text.lstrip("\r\n").split("\n", 1)[0]
     delimiter = max(_DELIMITERS, key=header_line.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     header: list[str] | None = None
     try:
         for cells in reader:
@@ -39,7 +39,7 @@ def read_csv_table(content: bytes, file: str) -> tuple[list[str], list[Row]]:
                     f"{file}, line {reader.line_num}: {len(cells)} cells under {len(header)} columns",
                     hint="quote text that holds the delimiter, and write decimals with a point",
                 )
-            rows.append(Row(f"line {reader.line_num}", cells))
+            rows.append(TableRow(f"line {reader.line_num}", cells))
     except csv.Error as error:
         raise ToolError(
             f"{file}, line {reader.line_num}: this is no CSV: {error}",

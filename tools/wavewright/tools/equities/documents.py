@@ -20,13 +20,13 @@ Point = tuple[dt.date, float]
 """A date and a price, compact: `["2010-03-01", 223.02]`."""
 
 
-class Record(BaseModel):
+class FrozenRecord(BaseModel):
     """Base of what this pack gives out: immutable and closed to unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Document(BaseModel):
+class InputDocument(BaseModel):
     """Any document, as a tool takes it: the common fields, and whatever else its kind has."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -38,7 +38,7 @@ class Document(BaseModel):
     content: str
 
 
-class SourceNote(Record):
+class SourceNote(FrozenRecord):
     """Where a datum came from."""
 
     name: str
@@ -46,7 +46,7 @@ class SourceNote(Record):
     as_of: dt.date | None
 
 
-class Drawdown(Record):
+class Drawdown(FrozenRecord):
     """The deepest fall from a peak: `depth` is a fraction of the peak, zero or negative."""
 
     depth: float
@@ -56,7 +56,7 @@ class Drawdown(Record):
     """First date at which the peak was reached again."""
 
 
-class Trend(Record):
+class Trend(FrozenRecord):
     """Price against its moving average, with what the signal was read from."""
 
     signal: TrendSignal
@@ -69,7 +69,7 @@ class Trend(Record):
     """Average over the average of about one month before, less one."""
 
 
-class Figures(Record):
+class Figures(FrozenRecord):
     """What one price series says; fractions, not percent; null where the series is too short."""
 
     since: dt.date
@@ -86,7 +86,7 @@ class Figures(Record):
     trend: Trend
 
 
-class Comparison(Record):
+class BenchmarkComparison(FrozenRecord):
     """A series against a benchmark, over the dates that both have."""
 
     benchmark: str
@@ -102,7 +102,7 @@ class Comparison(Record):
     """Annualised standard deviation of the difference of the returns."""
 
 
-class _SeriesDocument(Record):
+class _SeriesDocument(FrozenRecord):
     id: str
     title: str
     tags: list[str]
@@ -137,7 +137,7 @@ class IndexDocument(_SeriesDocument):
     constituents: list[str]
 
 
-class Announcement(Record):
+class Announcement(FrozenRecord):
     """One announcement of a company, as somebody outside wrote it."""
 
     date: dt.date
@@ -147,7 +147,7 @@ class Announcement(Record):
     source: str
 
 
-class AnnouncementsDocument(Record):
+class AnnouncementsDocument(FrozenRecord):
     """A company's announcements, latest first."""
 
     id: str
@@ -163,7 +163,7 @@ class AnnouncementsDocument(Record):
     warnings: list[str]
 
 
-class SearchHit(Record):
+class SearchHit(FrozenRecord):
     """One result of a web search, as somebody outside wrote it."""
 
     title: str
@@ -171,7 +171,7 @@ class SearchHit(Record):
     text: str
 
 
-class SearchDocument(Record):
+class SearchDocument(FrozenRecord):
     """Results of one web search."""
 
     id: str
@@ -185,7 +185,7 @@ class SearchDocument(Record):
     warnings: list[str]
 
 
-class StockResult(Record):
+class StockResult(FrozenRecord):
     """One stock in a summary."""
 
     code: str
@@ -199,7 +199,7 @@ class StockResult(Record):
     max_drawdown: Drawdown
     trend_signal: TrendSignal
     trend: Trend
-    comparison: Comparison | None
+    comparison: BenchmarkComparison | None
     confidence: dict[str, float]
     """By field: how far the number of prices and their completeness carry it, from 0 to 1."""
     observations: int
@@ -210,7 +210,7 @@ class StockResult(Record):
     sources: list[SourceNote]
 
 
-class BenchmarkResult(Record):
+class BenchmarkResult(FrozenRecord):
     """The benchmark in a summary."""
 
     code: str
@@ -225,7 +225,7 @@ class BenchmarkResult(Record):
     trend_signal: TrendSignal
 
 
-class NewsLine(Record):
+class NewsLine(FrozenRecord):
     """An announcement that a summary lists."""
 
     code: str
@@ -234,22 +234,22 @@ class NewsLine(Record):
     source: str
 
 
-class ChartLine(Record):
+class PriceLine(FrozenRecord):
     """One line of a chart: a name, and figures by date in ascending order."""
 
     name: str
     points: list[Point]
 
 
-class PriceChart(Record):
+class PriceChart(FrozenRecord):
     """The prices of the stocks and the benchmark, for the report to draw; each line starts at 100."""
 
     title: str
-    series: list[ChartLine]
+    series: list[PriceLine]
     normalise: Literal[True] = True
 
 
-class SummaryDocument(Record):
+class SummaryDocument(FrozenRecord):
     """What code, and no model, computed from the documents."""
 
     id: str

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from wavewright.tools.equities.documents import (
-    Comparison,
+    BenchmarkComparison,
     Drawdown,
     Figures,
     Frequency,
@@ -185,7 +185,7 @@ def compute_figures(series: Series) -> Figures:
     )
 
 
-def compare(series: Series, benchmark: Series, benchmark_code: str) -> Comparison | None:
+def compare(series: Series, benchmark: Series, benchmark_code: str) -> BenchmarkComparison | None:
     """Return a series against a benchmark over the dates that both have; nothing for fewer than two such dates.
 
     Beta is covariance / variance of the benchmark and correlation Pearson's, both of simple returns between
@@ -202,7 +202,7 @@ def compare(series: Series, benchmark: Series, benchmark_code: str) -> Compariso
     per_year = periods_per_year(dates, detect_frequency(dates))
     beta, correlation, tracking = _moments(own, others, per_year)
     (since, own_first, other_first), (until, own_last, other_last) = common[0], common[-1]
-    return Comparison(
+    return BenchmarkComparison(
         benchmark=benchmark_code,
         since=since,
         until=until,

@@ -19,9 +19,9 @@ import httpx
 from wavewright.planner.types import Json
 from wavewright.tools.calls import ToolError
 
-MAX_ANSWER_BYTES = 32 * 2**20
+MAX_RESPONSE_BYTES = 32 * 2**20
 
-_TRANSIENT = frozenset({408, 425, 429})
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})
 
 
 def get_json(
@@ -76,7 +76,7 @@ def _require_success(answer: httpx.Response, service: str) -> None:
     status = answer.status_code
     if 200 <= status < 300:
         return
-    transient = status in _TRANSIENT or status >= 500
+    transient = status in _TRANSIENT_STATUSES or status >= 500
     wait = _retry_after(answer.headers.get("Retry-After"))
     message = f"{service} answered {status} {answer.reason_phrase}".rstrip()
     if transient:
@@ -112,8 +112,8 @@ def _read_capped(answer: httpx.Response, service: str) -> bytes:
     size = 0
     for piece in answer.iter_bytes():
         size += len(piece)
-        if size > MAX_ANSWER_BYTES:
-            raise ToolError(f"{service} answered with more than {MAX_ANSWER_BYTES // 2**20} MiB")
+        if size > MAX_RESPONSE_BYTES:
+            raise ToolError(f"{service} answered with more than {MAX_RESPONSE_BYTES // 2**20} MiB")
         pieces.append(piece)
     return b"".join(pieces)
 
@@ -132,7 +132,7 @@ def _decoded(content: bytes, service: str) -> Json:
         ) from None
 
 
-class _WithoutQuery(logging.Filter):
+class _QueryStripper(logging.Filter):
     """Cuts the query off every address that is logged: it holds the key."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -144,4 +144,4 @@ class _WithoutQuery(logging.Filter):
         return True
 
 
-_without_query = _WithoutQuery()
+_without_query = _QueryStripper()

@@ -31,7 +31,7 @@ def equal_weight_basket(constituents: Mapping[str, Series]) -> tuple[Point, ...]
     """
     _require_one_frequency(constituents)
     dates = sorted({date for series in constituents.values() for date, _ in series})
-    lines = [_Line(series) for series in constituents.values()]
+    lines = [_Constituent(series) for series in constituents.values()]
     level = BASE_LEVEL
     points: list[Point] = []
     for earlier, later in pairwise(dates):
@@ -49,7 +49,7 @@ def equal_weight_basket(constituents: Mapping[str, Series]) -> tuple[Point, ...]
     return tuple(points)
 
 
-class _Line:
+class _Constituent:
     """One constituent, for look-ups by date."""
 
     def __init__(self, series: Series) -> None:

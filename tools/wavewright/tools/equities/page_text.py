@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-_RAW = frozenset({"script", "style", "iframe", "noembed", "noframes", "xmp", "textarea"})
+_RAW_TAGS = frozenset({"script", "style", "iframe", "noembed", "noframes", "xmp", "textarea"})
 """Elements that hold text up to their end mark, whatever that text looks like."""
 
-_DROPPED = frozenset({"template", "noscript", "object", "svg", "math", "select", "button"})
-_BLOCKS = frozenset(
+_DROPPED_TAGS = frozenset({"template", "noscript", "object", "svg", "math", "select", "button"})
+_BLOCK_TAGS = frozenset(
     {
         "p",
         "div",
@@ -46,7 +46,7 @@ _OPENING = re.compile(r"<(?=[A-Za-z/!?])")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9:-]*+")
 _REST_OF_TAG = re.compile(r"""(?:[^"'>]++|"[^"]*+"|'[^']*+')*>""")
 _ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s"'>]++))?""")
-_RAW_ENDS = {name: re.compile(rf"</{name}\b[^>]*+>", re.IGNORECASE) for name in _RAW}
+_RAW_ENDS = {name: re.compile(rf"</{name}\b[^>]*+>", re.IGNORECASE) for name in _RAW_TAGS}
 
 _MAX_STRAY_QUOTES = 100
 """Tags whose quotes do not pair; each costs a look to the page's end, so a page with more is read no further."""
@@ -75,9 +75,9 @@ class _Token:
 
 def read_page(page: str) -> Page:
     """Return the words of a page, with its date and title where it says them."""
-    reader = _Reader()
+    reader = _PageReader()
     for token in _tokens(page):
-        reader.take(token)
+        reader.feed(token)
     lines = (" ".join(line.split()) for line in "".join(reader.pieces).split("\n"))
     named = [value for name, value in reader.metas.items() if name in _DATE_NAMES and value]
     codes = [value for name, value in reader.metas.items() if name in _CODE_NAMES and value]
@@ -90,7 +90,7 @@ def read_page(page: str) -> Page:
     )
 
 
-class _Reader:
+class _PageReader:
     """Collects what of a page's tokens is kept."""
 
     def __init__(self) -> None:
@@ -102,16 +102,16 @@ class _Reader:
         self._dropping: list[str] = []
         self._inside: str | None = None
 
-    def take(self, token: _Token) -> None:
+    def feed(self, token: _Token) -> None:
         match token.kind:
             case "text":
-                self._take_text(token.text)
+                self._on_text(token.text)
             case "start":
-                self._take_start(token)
+                self._on_start(token)
             case "end":
-                self._take_end(token.text)
+                self._on_end(token.text)
 
-    def _take_text(self, text: str) -> None:
+    def _on_text(self, text: str) -> None:
         if self._dropping:
             return
         words = html.unescape(text)
@@ -122,9 +122,9 @@ class _Reader:
             self.headings.append(words)
         self.pieces.append(words)
 
-    def _take_start(self, token: _Token) -> None:
+    def _on_start(self, token: _Token) -> None:
         name = token.text
-        if name in _DROPPED:
+        if name in _DROPPED_TAGS:
             self._dropping.append(name)
         elif name == "meta":
             given = _attributes(token.attributes)
@@ -135,15 +135,15 @@ class _Reader:
             self.dates += [date for date in [_attributes(token.attributes).get("datetime")] if date]
         elif name in ("title", "h1"):
             self._inside = name
-        if name in _BLOCKS:
+        if name in _BLOCK_TAGS:
             self.pieces.append("\n")
 
-    def _take_end(self, name: str) -> None:
+    def _on_end(self, name: str) -> None:
         if self._dropping and name == self._dropping[-1]:
             self._dropping.pop()
         if name == self._inside:
             self._inside = None
-        if name in _BLOCKS:
+        if name in _BLOCK_TAGS:
             self.pieces.append("\n")
 
 
@@ -170,7 +170,7 @@ def _tokens(page: str) -> Iterator[_Token]:
                 continue
             name = named[0].lower()
             yield _Token("end" if closing else "start", name, page[named.end() : position - 1])
-            if name in _RAW and not closing:
+            if name in _RAW_TAGS and not closing:
                 raw_end = _RAW_ENDS[name].search(page, position)
                 position = raw_end.end() if raw_end else len(page)
     if position < len(page):

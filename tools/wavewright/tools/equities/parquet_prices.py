@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from wavewright.config.extras import install_hint
 from wavewright.tools.calls import ToolError
-from wavewright.tools.equities.columns import Cell, Row
+from wavewright.tools.equities.columns import Cell, TableRow
 
 
 class _Table(Protocol):
@@ -24,7 +24,7 @@ class _ParquetModule(Protocol):
     def read_table(self, source: io.BytesIO) -> _Table: ...
 
 
-def read_parquet_table(content: bytes, file: str) -> tuple[list[str], list[Row]]:
+def read_parquet_table(content: bytes, file: str) -> tuple[list[str], list[TableRow]]:
     """Return the column names and the rows of a Parquet file.
 
     Raises:
@@ -45,5 +45,7 @@ def read_parquet_table(content: bytes, file: str) -> tuple[list[str], list[Row]]
         reason = str(error).split("\n", 1)[0][:200]
         raise ToolError(f"{file}: this is no Parquet file: {reason}", hint="write the file again") from error
     lists = [columns[name] for name in names]
-    rows = [Row(f"row {number}", cells) for number, cells in enumerate(zip(*lists, strict=True), start=1)]
+    rows = [
+        TableRow(f"row {number}", cells) for number, cells in enumerate(zip(*lists, strict=True), start=1)
+    ]
     return names, rows

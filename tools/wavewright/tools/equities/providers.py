@@ -14,10 +14,10 @@ from urllib.parse import quote, urlsplit
 
 from wavewright.planner.types import Json
 from wavewright.tools.calls import ToolError
-from wavewright.tools.equities.columns import Row, find_columns, read_series
+from wavewright.tools.equities.columns import TableRow, find_columns, read_series
 from wavewright.tools.equities.http_json import get_json, key_from_environment
 from wavewright.tools.equities.prices import PriceSeries
-from wavewright.tools.equities.settings import ProviderSettings
+from wavewright.tools.equities.settings import PriceServiceSettings
 
 _HEADER = ("date", "close", "adjusted_close")
 
@@ -25,7 +25,7 @@ _HEADER = ("date", "close", "adjusted_close")
 class EodPrices:
     """End-of-day prices of one service."""
 
-    def __init__(self, settings: ProviderSettings, currency: str | None) -> None:
+    def __init__(self, settings: PriceServiceSettings, currency: str | None) -> None:
         self._settings = settings
         self.currency = currency
         self._service = f"{settings.provider} at {urlsplit(settings.base_url).hostname}"
@@ -61,7 +61,7 @@ class EodPrices:
             )
         return series
 
-    def _rows(self, answer: Json, place: str) -> Iterator[Row]:
+    def _rows(self, answer: Json, place: str) -> Iterator[TableRow]:
         if not isinstance(answer, list):
             raise ToolError(
                 f"{place}: the answer is no list of prices",
@@ -73,4 +73,4 @@ class EodPrices:
                     f"{place}, entry {number}: no object with date and close",
                     hint="the service's shape is that of EODHD: [{date, close, adjusted_close, …}]",
                 )
-            yield Row(f"entry {number}", [cast("object", entry.get(name)) for name in _HEADER])
+            yield TableRow(f"entry {number}", [cast("object", entry.get(name)) for name in _HEADER])

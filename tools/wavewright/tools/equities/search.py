@@ -10,13 +10,15 @@ from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.calls import ToolError
 from wavewright.tools.equities.documents import SearchDocument, SearchHit, SourceNote
 from wavewright.tools.equities.http_json import get_json, key_from_environment
-from wavewright.tools.equities.settings import SearchSettings
+from wavewright.tools.equities.settings import SearchServiceSettings
 from wavewright.tools.equities.wording import one_line
 
 MAX_TEXT = 2_000
 
 
-def search(settings: SearchSettings | None, query: str, *, limit: int, now: dt.datetime) -> SearchDocument:
+def search(
+    settings: SearchServiceSettings | None, query: str, *, limit: int, now: dt.datetime
+) -> SearchDocument:
     """Return the results of one search.
 
     Raises:
@@ -27,7 +29,7 @@ def search(settings: SearchSettings | None, query: str, *, limit: int, now: dt.d
             "no search service is configured",
             hint="set 'search' for the pack 'equities', such as {url: 'http://localhost:8888/search'} for SearXNG",
         )
-    _refuse_the_past(now)
+    _require_current_time(now)
     service = f"the search service at {urlsplit(settings.url).hostname}"
     headers: dict[str, str] = {}
     if settings.api_key_env is not None:
@@ -39,7 +41,11 @@ def search(settings: SearchSettings | None, query: str, *, limit: int, now: dt.d
         timeout=settings.timeout,
         headers=headers,
     )
-    hits = [_hit(entry, settings) for entry in _results(answer, settings, service) if isinstance(entry, dict)]
+    hits = [
+        _search_hit(entry, settings)
+        for entry in _results(answer, settings, service)
+        if isinstance(entry, dict)
+    ]
     kept = [hit for hit in hits if hit.url.startswith(("http://", "https://"))][:limit]
     return SearchDocument(
         id=f"web:{hashlib.sha256(query.encode()).hexdigest()[:12]}:web_search",
@@ -56,7 +62,7 @@ def search(settings: SearchSettings | None, query: str, *, limit: int, now: dt.d
     )
 
 
-def _refuse_the_past(now: dt.datetime) -> None:
+def _require_current_time(now: dt.datetime) -> None:
     """Raise where the run stands in the past: today's web knows what came after, and its pages have no dates."""
     if dt.datetime.now(dt.UTC) - now > dt.timedelta(days=1):
         raise ToolError(
@@ -65,7 +71,7 @@ def _refuse_the_past(now: dt.datetime) -> None:
         )
 
 
-def _results(answer: Json, settings: SearchSettings, service: str) -> list[Json]:
+def _results(answer: Json, settings: SearchServiceSettings, service: str) -> list[Json]:
     node = answer
     for part in settings.results.split(".") if settings.results else ():
         node = node.get(part) if isinstance(node, dict) else None
@@ -77,13 +83,13 @@ def _results(answer: Json, settings: SearchSettings, service: str) -> list[Json]
     return node
 
 
-def _hit(entry: JsonObject, settings: SearchSettings) -> SearchHit:
+def _search_hit(entry: JsonObject, settings: SearchServiceSettings) -> SearchHit:
     return SearchHit(
-        title=_text(entry.get(settings.title))[:300],
-        url=_text(entry.get(settings.link)),
-        text=_text(entry.get(settings.text))[:MAX_TEXT],
+        title=_result_text(entry.get(settings.title))[:300],
+        url=_result_text(entry.get(settings.link)),
+        text=_result_text(entry.get(settings.text))[:MAX_TEXT],
     )
 
 
-def _text(value: Json) -> str:
+def _result_text(value: Json) -> str:
     return " ".join(value.split()) if isinstance(value, str) else ""

@@ -8,7 +8,7 @@ from typing import Any
 from wavewright.tools.equities.documents import Figures, IndexDocument, SourceNote, StockDocument
 from wavewright.tools.equities.figures import Series, compute_figures, detect_frequency
 from wavewright.tools.equities.prices import PriceSeries
-from wavewright.tools.equities.wording import figures_text, percent
+from wavewright.tools.equities.wording import figures_text, signed_percent
 
 PRICE_DIGITS = 6
 
@@ -84,7 +84,7 @@ def basket_document(
 
 def _common_fields(code: str, points: Series, currency: str | None) -> dict[str, Any]:
     """Return the fields that every document of a series has, computed from its points."""
-    figures = rounded(compute_figures(points)) if len(points) > 1 else None
+    figures = rounded_figures(compute_figures(points)) if len(points) > 1 else None
     return {
         "currency": currency,
         "as_of": points[-1][0],
@@ -92,11 +92,11 @@ def _common_fields(code: str, points: Series, currency: str | None) -> dict[str,
         "prices": [(date, round(price, PRICE_DIGITS)) for date, price in points],
         "trend_signal": "unknown" if figures is None else figures.trend.signal,
         "figures": figures,
-        "content": _content(code, points, currency, figures),
+        "content": _series_content(code, points, currency, figures),
     }
 
 
-def rounded(figures: Figures) -> Figures:
+def rounded_figures(figures: Figures) -> Figures:
     """Return the figures to six decimals: more are noise of the arithmetic, not knowledge."""
     return Figures.model_validate(round_numbers(figures.model_dump()))
 
@@ -116,13 +116,13 @@ def _source_note(series: PriceSeries) -> SourceNote:
     return SourceNote(name=series.source, location=series.location, as_of=series.prices[-1].date)
 
 
-def _content(code: str, points: Series, currency: str | None, figures: Figures | None) -> str:
+def _series_content(code: str, points: Series, currency: str | None, figures: Figures | None) -> str:
     last_date, last = points[-1]
     unit = f" {currency}" if currency else ""
     lines = [f"# {code}", "", f"Last value {last:,.2f}{unit} on {last_date}."]
     if figures is None:
         return "\n".join([*lines, "There is one value only, so nothing can be computed from it.", ""])
     lines.append(
-        f"{len(points)} {figures.frequency} values since {points[0][0]}; {percent(figures.period_return)} in all."
+        f"{len(points)} {figures.frequency} values since {points[0][0]}; {signed_percent(figures.period_return)} in all."
     )
     return "\n".join([*lines, "", *figures_text(figures), ""])

@@ -11,13 +11,13 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from wavewright.config.durations import Seconds
-from wavewright.planner.models import Model
+from wavewright.planner.models import DocumentModel
 from wavewright.planner.types import JsonObject
-from wavewright.tools.equities.vega_prices import VEGA
+from wavewright.tools.equities.vega_prices import VEGA_DATASETS
 from wavewright.tools.packs import PackError
 
 
-class ProviderSettings(Model):
+class PriceServiceSettings(DocumentModel):
     """A price service over HTTP, in the shape of EODHD."""
 
     provider: Literal["eodhd"] = "eodhd"
@@ -31,14 +31,14 @@ class ProviderSettings(Model):
     """First day that is asked for."""
 
 
-class BasketSettings(Model):
+class BasketSettings(DocumentModel):
     """An equal-weight basket of some of the source's codes."""
 
     kind: Literal["equal_weight_basket"] = "equal_weight_basket"
     codes: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 
 
-class SearchSettings(Model):
+class SearchServiceSettings(DocumentModel):
     """A search service that answers with JSON, in the shape of SearXNG where nothing else is said."""
 
     url: Annotated[str, Field(pattern=r"^https?://")]
@@ -56,10 +56,10 @@ class SearchSettings(Model):
     timeout: Seconds = 20.0
 
 
-class EquitiesSettings(Model):
+class EquitiesSettings(DocumentModel):
     """All settings of the pack; each part is optional until a tool needs it."""
 
-    prices: str | ProviderSettings | None = None
+    prices: str | PriceServiceSettings | None = None
     """`vega_datasets`, a folder, a file, or a provider."""
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] | None = None
     exchange: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,11}$")] = "local"
@@ -68,7 +68,7 @@ class EquitiesSettings(Model):
     """Benchmark code → a price file, or a basket. `EQUAL_WEIGHT`, the basket of all codes, is always there."""
     announcements: str | None = None
     """A folder of Markdown or HTML files with dates."""
-    search: SearchSettings | None = None
+    search: SearchServiceSettings | None = None
 
 
 _BRANCHES = frozenset({"str", "ProviderSettings", "BasketSettings"})
@@ -88,5 +88,5 @@ def read_settings(settings: JsonObject) -> EquitiesSettings:
         fault = max(error.errors(include_url=False), key=lambda found: len(found["loc"]))
         known = ", ".join(sorted(EquitiesSettings.model_fields))
         where = ".".join(["equities", *(str(part) for part in fault["loc"] if part not in _BRANCHES)])
-        hint = f"the pack knows {known}; 'prices' is {VEGA!r}, a folder, a file, or {{provider: eodhd, …}}"
+        hint = f"the pack knows {known}; 'prices' is {VEGA_DATASETS!r}, a folder, a file, or {{provider: eodhd, …}}"
         raise PackError(f"setting {where!r}: {fault['msg'].lower()}", hint=hint) from error

@@ -14,17 +14,17 @@ from typing import Annotated, Any, TypeVar, cast, get_args
 from pydantic import BaseModel, Field, ValidationError
 
 from wavewright.tools.calls import ToolError
-from wavewright.tools.equities.confidence import confidence
+from wavewright.tools.equities.confidence import confidence_by_figure
 from wavewright.tools.equities.demands import refuse_benchmarks, require_schema, require_tickers
 from wavewright.tools.equities.documents import (
     AnnouncementsDocument,
+    BenchmarkComparison,
     BenchmarkResult,
-    ChartLine,
-    Comparison,
-    Document,
     IndexDocument,
+    InputDocument,
     NewsLine,
     PriceChart,
+    PriceLine,
     SourceNote,
     StockDocument,
     StockResult,
@@ -43,10 +43,10 @@ Title = Annotated[str, Field(min_length=1, max_length=300)]
 
 
 def analyze_summary(
-    documents: list[Document],
+    documents: list[InputDocument],
     title: Title,
-    benchmark: Document | None = None,
-    announcements: Sequence[Document] = (),
+    benchmark: InputDocument | None = None,
+    announcements: Sequence[InputDocument] = (),
     filter_tags: Sequence[str] = (),
     output_tags: Sequence[str] = (),
     required_tickers: Sequence[str] = (),
@@ -76,14 +76,17 @@ def analyze_summary(
         )
     index, others = _benchmark_of(benchmark, kept)
     histories = _histories(kept)
-    stocks = [_stock(document, index) for document in histories]
-    listed = [*_of_kind(kept, AnnouncementsDocument), *_of_kind(announcements, AnnouncementsDocument)]
+    stocks = [_stock_result(document, index) for document in histories]
+    listed = [
+        *_documents_of_kind(kept, AnnouncementsDocument),
+        *_documents_of_kind(announcements, AnnouncementsDocument),
+    ]
     require_tickers(stocks, listed, required_tickers)
     refuse_benchmarks(stocks, benchmark_codes)
     inherited = [note for document in kept for note in _warnings_of(document)]
     inherited += [note for document in (index, *announcements) if document for note in _warnings_of(document)]
-    summary = _write(
-        _Findings(title, stocks, index, listed, _chart(histories, index), inherited, _unused(others)),
+    summary = _build_summary(
+        _SummaryParts(title, stocks, index, listed, _chart(histories, index), inherited, _unused(others)),
         output_tags=output_tags,
     )
     if output_schema is not None:
@@ -91,17 +94,17 @@ def analyze_summary(
     return summary
 
 
-def _of_kind(documents: Sequence[Document], model: type[Known]) -> list[Known]:
+def _documents_of_kind(documents: Sequence[InputDocument], model: type[Known]) -> list[Known]:
     """Return the documents of one kind, with the fields of that kind.
 
     Raises:
         ToolError: a document says that it is of the kind and lacks what the kind has.
     """
     (kind,) = get_args(model.model_fields["kind"].annotation)
-    return [_read(document, model) for document in documents if document.kind == kind]
+    return [_read_document(document, model) for document in documents if document.kind == kind]
 
 
-def _read(document: Document, model: type[Known]) -> Known:
+def _read_document(document: InputDocument, model: type[Known]) -> Known:
     try:
         return model.model_validate(document.model_dump())
     except ValidationError as error:
@@ -114,7 +117,7 @@ def _read(document: Document, model: type[Known]) -> Known:
 
 
 def _benchmark_of(
-    given: Document | None, documents: list[Document]
+    given: InputDocument | None, documents: list[InputDocument]
 ) -> tuple[IndexDocument | None, list[IndexDocument]]:
     """Return the benchmark (the one that was given, else the first index among the documents), and other indices."""
     if given is not None and given.kind != "index-data":
@@ -122,9 +125,9 @@ def _benchmark_of(
             f"the benchmark is document {given.id!r} of kind {given.kind!r}",
             hint="pass the output of fetch_index_data as benchmark",
         )
-    among = _of_kind(documents, IndexDocument)
+    among = _documents_of_kind(documents, IndexDocument)
     if given is not None:
-        return _read(given, IndexDocument), among
+        return _read_document(given, IndexDocument), among
     return (among[0], among[1:]) if among else (None, [])
 
 
@@ -139,9 +142,9 @@ def _warnings_of(document: BaseModel) -> list[str]:
     return [str(note) for note in cast("list[object]", found)] if isinstance(found, list) else []
 
 
-def _histories(documents: list[Document]) -> list[StockDocument]:
+def _histories(documents: list[InputDocument]) -> list[StockDocument]:
     found: dict[str, StockDocument] = {}
-    for document in _of_kind(documents, StockDocument):
+    for document in _documents_of_kind(documents, StockDocument):
         if document.code in found:
             raise ToolError(
                 f"stock {document.code!r} stands twice among the documents",
@@ -155,11 +158,11 @@ def _chart(histories: list[StockDocument], index: IndexDocument | None) -> Price
     if not histories:
         return None
     documents = [*histories, *([index] if index is not None else [])]
-    lines = [ChartLine(name=document.code, points=document.prices) for document in documents]
+    lines = [PriceLine(name=document.code, points=document.prices) for document in documents]
     return PriceChart(title="Prices, indexed to 100", series=lines)
 
 
-def _stock(document: StockDocument, index: IndexDocument | None) -> StockResult:
+def _stock_result(document: StockDocument, index: IndexDocument | None) -> StockResult:
     figures = document.figures
     if figures is None:
         raise ToolError(
@@ -168,7 +171,7 @@ def _stock(document: StockDocument, index: IndexDocument | None) -> StockResult:
         )
     comparison = None if index is None else compare(document.prices, index.prices, index.code)
     if comparison is not None:
-        comparison = Comparison.model_validate(round_numbers(comparison.model_dump()))
+        comparison = BenchmarkComparison.model_validate(round_numbers(comparison.model_dump()))
     return StockResult(
         code=document.code,
         currency=document.currency,
@@ -182,7 +185,7 @@ def _stock(document: StockDocument, index: IndexDocument | None) -> StockResult:
         trend_signal=figures.trend.signal,
         trend=figures.trend,
         comparison=comparison,
-        confidence=confidence(figures, comparison),
+        confidence=confidence_by_figure(figures, comparison),
         observations=figures.observations,
         since=figures.since,
         frequency=figures.frequency,
@@ -192,7 +195,7 @@ def _stock(document: StockDocument, index: IndexDocument | None) -> StockResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Findings:
+class _SummaryParts:
     """All that a summary is written from."""
 
     title: str
@@ -205,7 +208,7 @@ class _Findings:
     notes: list[str]
 
 
-def _write(found: _Findings, *, output_tags: Sequence[str]) -> SummaryDocument:
+def _build_summary(found: _SummaryParts, *, output_tags: Sequence[str]) -> SummaryDocument:
     benchmark = None if found.index is None else _benchmark_result(found.index)
     news = [
         NewsLine(code=document.code, date=item.date, title=item.title, source=item.source)
@@ -233,7 +236,7 @@ def _write(found: _Findings, *, output_tags: Sequence[str]) -> SummaryDocument:
         stocks=found.stocks,
         benchmark=benchmark,
         announcements=news,
-        confidence=_least(found.stocks),
+        confidence=_lowest_confidences(found.stocks),
         chart=found.chart,
         sources=_distinct(sources),
         warnings=notes,
@@ -285,7 +288,7 @@ def _shared_notes(stocks: list[StockResult], index: IndexDocument | None) -> lis
     return notes
 
 
-def _least(stocks: list[StockResult]) -> dict[str, float]:
+def _lowest_confidences(stocks: list[StockResult]) -> dict[str, float]:
     fields = dict.fromkeys(name for stock in stocks for name in stock.confidence)
     return {name: min(stock.confidence[name] for stock in stocks) for name in fields}
 

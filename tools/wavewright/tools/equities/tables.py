@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wavewright.tools.calls import ToolError
-from wavewright.tools.equities.columns import Columns, Row, find_columns, group_by_symbol, read_series
+from wavewright.tools.equities.columns import (
+    PriceColumns,
+    TableRow,
+    find_columns,
+    group_by_symbol,
+    read_series,
+)
 from wavewright.tools.equities.prices import PriceSeries, unknown_code
 from wavewright.tools.files import Folder, PathRefused
 
@@ -21,35 +27,35 @@ MAX_FILE_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PriceTable:
     """A file's columns and rows."""
 
-    columns: Columns
-    rows: Sequence[Row]
-    groups: Mapping[str, Sequence[Row]]
+    columns: PriceColumns
+    rows: Sequence[TableRow]
+    groups: Mapping[str, Sequence[TableRow]]
     """Rows by code; empty where there is no symbol column."""
 
 
-def _table_of(header: list[str], rows: list[Row], file: str) -> Table:
+def _table_of(header: list[str], rows: list[TableRow], file: str) -> PriceTable:
     columns = find_columns(header, file)
-    return Table(columns, rows, group_by_symbol(rows, columns))
+    return PriceTable(columns, rows, group_by_symbol(rows, columns))
 
 
-def _read_csv(content: bytes, file: str) -> Table:
+def _read_csv(content: bytes, file: str) -> PriceTable:
     from wavewright.tools.equities.csv_prices import read_csv_table
 
     header, rows = read_csv_table(content, file)
     return _table_of(header, rows, file)
 
 
-def _read_parquet(content: bytes, file: str) -> Table:
+def _read_parquet(content: bytes, file: str) -> PriceTable:
     from wavewright.tools.equities.parquet_prices import read_parquet_table
 
     header, rows = read_parquet_table(content, file)
     return _table_of(header, rows, file)
 
 
-_READERS: dict[str, Callable[[bytes, str], Table]] = {
+_READERS: dict[str, Callable[[bytes, str], PriceTable]] = {
     ".csv": _read_csv,
     ".txt": _read_csv,
     ".tsv": _read_csv,
@@ -70,8 +76,8 @@ class FilePrices:
     """What a source note says; `prices of CODE` where it is absent."""
     notes: tuple[str, ...] = ()
     """What a reader of any series of this source should know; becomes a warning."""
-    _tables: dict[str, tuple[tuple[int, int], Table]] = field(
-        default_factory=dict[str, tuple[tuple[int, int], Table]]
+    _tables: dict[str, tuple[tuple[int, int], PriceTable]] = field(
+        default_factory=dict[str, tuple[tuple[int, int], PriceTable]]
     )
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -117,7 +123,7 @@ class FilePrices:
         return self.path.is_dir()
 
     def _file_names(self) -> list[str]:
-        with _opened(self.path, self.shown) as folder:
+        with _open_folder(self.path, self.shown) as folder:
             entries = folder.entries()
         names = [entry.name for entry in entries if Path(entry.name).suffix.lower() in _READERS]
         if not names:
@@ -128,27 +134,27 @@ class FilePrices:
             )
         return names
 
-    def _long_table(self, names: Sequence[str], *, fresh: bool) -> Table | None:
+    def _long_table(self, names: Sequence[str], *, fresh: bool) -> PriceTable | None:
         """Return a folder's only file where it holds several codes in a symbol column."""
         if len(names) != 1:
             return None
         table = self._table(self.path, names[0], f"{self.shown}/{names[0]}", fresh=fresh)
         return None if table.columns.symbol is None else table
 
-    def _table(self, folder: Path, name: str, shown: str, *, fresh: bool) -> Table:
+    def _table(self, folder: Path, name: str, shown: str, *, fresh: bool) -> PriceTable:
         reader = _READERS.get(Path(name).suffix.lower())
         if reader is None:
             raise ToolError(f"{shown}: neither a CSV nor a Parquet file", hint="name it .csv or .parquet")
-        with self._lock, _opened(folder, shown) as opened:
-            stamp = _stamp(folder / name)
+        with self._lock, _open_folder(folder, shown) as opened:
+            stamp = _file_stamp(folder / name)
             kept = self._tables.get(name)
             if kept is not None and kept[0] == stamp and not fresh:
                 return kept[1]
-            table = reader(_content(opened, name, shown), shown)
+            table = reader(_read_content(opened, name, shown), shown)
             self._tables[name] = (stamp, table)
             return table
 
-    def _series(self, code: str, table: Table, shown: str) -> PriceSeries:
+    def _series(self, code: str, table: PriceTable, shown: str) -> PriceSeries:
         rows = table.rows if table.columns.symbol is None else table.groups.get(code, ())
         series = read_series(
             code,
@@ -165,14 +171,14 @@ class FilePrices:
         raise ToolError(f"{shown}: the file has a header and no prices", hint="add rows, or remove the file")
 
 
-def _opened(folder: Path, shown: str) -> Folder:
+def _open_folder(folder: Path, shown: str) -> Folder:
     try:
         return Folder(folder)
     except OSError as error:
         raise ToolError(f"{shown}: {(error.strerror or 'cannot be opened').lower()}") from error
 
 
-def _content(folder: Folder, name: str, shown: str) -> bytes:
+def _read_content(folder: Folder, name: str, shown: str) -> bytes:
     try:
         content = folder.read(name, max_bytes=MAX_FILE_BYTES)
     except PathRefused as error:
@@ -185,7 +191,7 @@ def _content(folder: Folder, name: str, shown: str) -> bytes:
     return content
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _file_stamp(path: Path) -> tuple[int, int]:
     try:
         status = path.stat(follow_symlinks=False)
     except OSError:

@@ -25,8 +25,8 @@ from wavewright.tools.equities.documents import (
 from wavewright.tools.equities.indices import EQUAL_WEIGHT, equal_weight_basket
 from wavewright.tools.equities.prices import PriceSeries, PriceSource, checked_code, known_at
 from wavewright.tools.equities.series_documents import basket_document, index_document, stock_document
-from wavewright.tools.equities.settings import BasketSettings, EquitiesSettings, ProviderSettings
-from wavewright.tools.equities.sources import open_file, open_prices
+from wavewright.tools.equities.settings import BasketSettings, EquitiesSettings, PriceServiceSettings
+from wavewright.tools.equities.sources import open_price_files, open_price_source
 from wavewright.tools.equities.summary import analyze_summary
 from wavewright.tools.registry import make_tool
 
@@ -42,7 +42,7 @@ class EquityTools:
 
     @cached_property
     def _source(self) -> PriceSource:
-        return open_prices(self._settings, self._root)
+        return open_price_source(self._settings, self._root)
 
     def fetch_stock_data(
         self,
@@ -90,7 +90,7 @@ class EquityTools:
         if isinstance(setting, BasketSettings):
             return self._basket(shown, setting.codes, now, span, force=force)
         if setting is not None:
-            source = open_file(setting, self._settings, self._root)
+            source = open_price_files(setting, self._settings, self._root)
             today = now.astimezone(dt.UTC).date()
             series = known_at(source.read(shown, today, fresh=force), now, years=span)
         elif shown == EQUAL_WEIGHT:
@@ -214,7 +214,7 @@ def _years_of(config: dict[str, Any]) -> float | None:
 def equity_tools(settings: EquitiesSettings, root: Path) -> tuple[Tool, ...]:
     """Return the pack's five tools."""
     functions = EquityTools(settings, root)
-    over_http = isinstance(settings.prices, ProviderSettings)
+    over_http = isinstance(settings.prices, PriceServiceSettings)
     fetches: dict[str, Any] = {
         "effects": _effects(over_http),
         "tags": {"data"},

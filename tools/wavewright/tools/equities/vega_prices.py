@@ -12,9 +12,9 @@ from wavewright.config.extras import install_hint
 from wavewright.tools.calls import ToolError
 from wavewright.tools.equities.tables import FilePrices
 
-VEGA = "vega_datasets"
+VEGA_DATASETS = "vega_datasets"
 
-_MONTHS = (
+_MONTH_NOTE = (
     "vega_datasets labels a month by its first day while the price is of a later day of that month, "
     "so a month's price may not yet have been known on its date"
 )
@@ -26,7 +26,7 @@ def vega_prices() -> FilePrices:
     Raises:
         ToolError: the package is not installed, or has no such file.
     """
-    spec = importlib.util.find_spec(VEGA)
+    spec = importlib.util.find_spec(VEGA_DATASETS)
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     path = Path(places[0]) / "_data" / "stocks.csv" if places else None
     if path is None or not path.is_file():
@@ -36,8 +36,8 @@ def vega_prices() -> FilePrices:
         )
     return FilePrices(
         path=path,
-        shown=f"{VEGA}:stocks.csv",
+        shown=f"{VEGA_DATASETS}:stocks.csv",
         currency="USD",
         source_name="vega_datasets, monthly prices of five US stocks",
-        notes=(_MONTHS,),
+        notes=(_MONTH_NOTE,),
     )

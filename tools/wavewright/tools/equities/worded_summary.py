@@ -16,12 +16,12 @@ from wavewright.tools.equities.claims import unsupported_figures
 from wavewright.tools.equities.demands import require_schema
 from wavewright.tools.equities.summary import BY_CODE_ALONE
 from wavewright.tools.equities.wording import one_line
-from wavewright.tools.workers.specs import AnswerRefused, Finishing, Worker, WorkerSpec
+from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
 
-WORDED = "worded"
+WORDED_METHOD = "worded"
 _NOT_SHOWN = frozenset({"id", "kind", "tags", "content", "method", "chart", "sources", "announcements"})
 _NOT_SHOWN_OF_STOCKS = frozenset({"sources", "evidence"})
-_MOST_TEXT = 1500
+_MAX_TEXT = 1500
 
 _SPEC = WorkerSpec(
     name="analyze_summary",
@@ -34,7 +34,7 @@ _SPEC = WorkerSpec(
         "type": "object",
         "properties": {
             "method": {
-                "enum": ["computed", WORDED],
+                "enum": ["computed", WORDED_METHOD],
                 "description": "computed: code wrote all of it; worded: a model wrote the conclusions.",
             },
             "conclusions": {
@@ -47,7 +47,7 @@ _SPEC = WorkerSpec(
         },
     },
     writes=("conclusions",),
-    methods={"agent": WORDED, "suggested": WORDED, "generated": "computed"},
+    methods={"agent": WORDED_METHOD, "suggested": WORDED_METHOD, "generated": "computed"},
     token_share=0.05,
     tags=frozenset({"analysis"}),
     expected_seconds=15.0,
@@ -58,10 +58,10 @@ _SPEC = WorkerSpec(
 def summary_worker(tools: Sequence[Tool]) -> Worker:
     """Return the worker over the pack's own tool of the same name."""
     draft = next(tool for tool in tools if tool.signature.name == _SPEC.name)
-    return Worker(_SPEC, draft=draft, show=shown, finish=worded)
+    return Worker(_SPEC, draft=draft, show=model_view, finish=add_conclusions)
 
 
-def shown(params: JsonObject, draft: JsonObject) -> JsonObject:
+def model_view(params: JsonObject, draft: JsonObject) -> JsonObject:
     """Return what the model sees: the figures of the document, and what the companies announced."""
     document: JsonObject = {name: value for name, value in draft.items() if name not in _NOT_SHOWN}
     stocks = draft.get("stocks")
@@ -70,10 +70,10 @@ def shown(params: JsonObject, draft: JsonObject) -> JsonObject:
         for stock in (stocks if isinstance(stocks, list) else [])
         if isinstance(stock, dict)
     ]
-    return {"document": document, "announcements": [*_announced(params)]}
+    return {"document": document, "announcements": [*_announcement_titles(params)]}
 
 
-def worded(found: Finishing) -> Json:
+def add_conclusions(found: AnswerToFinish) -> Json:
     """Return the computed document with the model's conclusions in it.
 
     Raises:
@@ -84,7 +84,7 @@ def worded(found: Finishing) -> Json:
     conclusions = [line for line in written if line]
     if not conclusions:
         raise AnswerRefused(["the conclusions are empty"])
-    seen = shown(found.params, found.draft)
+    seen = model_view(found.params, found.draft)
     faults = [
         f"the conclusion {one_line(line)[:80]!r} states {', '.join(wrong)}, which stands nowhere in the document: "
         "state only figures that it holds, and compute none"
@@ -93,19 +93,19 @@ def worded(found: Finishing) -> Json:
     ]
     if faults:
         raise AnswerRefused(faults)
-    content = _with_conclusions(str(found.draft["content"]), conclusions)
+    content = _insert_conclusions(str(found.draft["content"]), conclusions)
     output: JsonObject = {
         **found.draft,
         "id": f"summary:{hashlib.sha256(content.encode()).hexdigest()[:16]}",
         "content": content,
-        "method": WORDED,
+        "method": WORDED_METHOD,
         "conclusions": [*conclusions],
     }
-    _require(output, found.params.get("output_schema"))
+    _require_valid(output, found.params.get("output_schema"))
     return output
 
 
-def _with_conclusions(content: str, conclusions: list[str]) -> str:
+def _insert_conclusions(content: str, conclusions: list[str]) -> str:
     """Put the conclusions under the line that says who wrote what; a model's words cannot make marks there."""
     lines = [
         "; a model wrote the conclusions.",
@@ -117,7 +117,7 @@ def _with_conclusions(content: str, conclusions: list[str]) -> str:
     return content.replace(BY_CODE_ALONE, "\n".join(lines), 1)
 
 
-def _require(output: JsonObject, schema: Json) -> None:
+def _require_valid(output: JsonObject, schema: Json) -> None:
     if isinstance(schema, dict):
         try:
             require_schema(output, schema)
@@ -125,14 +125,14 @@ def _require(output: JsonObject, schema: Json) -> None:
             raise AnswerRefused([str(error)]) from error
 
 
-def _announced(params: JsonObject) -> Iterator[JsonObject]:
+def _announcement_titles(params: JsonObject) -> Iterator[JsonObject]:
     for document in (*_list(params.get("announcements")), *_list(params.get("documents"))):
         if not isinstance(document, dict) or document.get("kind") != "announcements":
             continue
         for item in _list(document.get("items")):
             if isinstance(item, dict):
                 told = {name: item.get(name) for name in ("date", "title")}
-                yield {"code": document.get("code"), **told, "text": str(item.get("text", ""))[:_MOST_TEXT]}
+                yield {"code": document.get("code"), **told, "text": str(item.get("text", ""))[:_MAX_TEXT]}
 
 
 def _list(value: Json) -> list[Json]:

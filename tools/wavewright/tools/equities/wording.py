@@ -9,17 +9,17 @@ from wavewright.tools.equities.documents import (
     StockResult,
 )
 
-NOTHING = "n/a"
+NOT_AVAILABLE = "n/a"
 
 
-def percent(value: float | None) -> str:
+def signed_percent(value: float | None) -> str:
     """Return a fraction as signed percent with one decimal."""
-    return NOTHING if value is None else f"{value * 100:+,.1f} %"
+    return NOT_AVAILABLE if value is None else f"{value * 100:+,.1f} %"
 
 
-def share(value: float | None) -> str:
+def unsigned_percent(value: float | None) -> str:
     """Return a fraction as percent without a plus sign, for what is no change."""
-    return NOTHING if value is None else f"{value * 100:,.1f} %"
+    return NOT_AVAILABLE if value is None else f"{value * 100:,.1f} %"
 
 
 def counted(number: int, word: str) -> str:
@@ -27,9 +27,9 @@ def counted(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def plain(value: float | None) -> str:
+def two_decimals(value: float | None) -> str:
     """Return a number with two decimals."""
-    return NOTHING if value is None else f"{value:,.2f}"
+    return NOT_AVAILABLE if value is None else f"{value:,.2f}"
 
 
 def figures_text(figures: Figures) -> list[str]:
@@ -37,12 +37,14 @@ def figures_text(figures: Figures) -> list[str]:
     fall = figures.max_drawdown
     recovered = f"recovered {fall.recovered}" if fall.recovered else "not recovered"
     drawdown = (
-        f"{share(fall.depth)} from {fall.peak} to {fall.trough}, {recovered}" if fall.depth < 0 else "none"
+        f"{unsigned_percent(fall.depth)} from {fall.peak} to {fall.trough}, {recovered}"
+        if fall.depth < 0
+        else "none"
     )
     return [
-        f"- Return over one year: {percent(figures.return_1y)}",
-        f"- Annual growth: {percent(figures.annual_growth)}",
-        f"- Volatility, annualised: {share(figures.volatility)}",
+        f"- Return over one year: {signed_percent(figures.return_1y)}",
+        f"- Annual growth: {signed_percent(figures.annual_growth)}",
+        f"- Volatility, annualised: {unsigned_percent(figures.volatility)}",
         f"- Deepest drawdown: {drawdown}",
         f"- Trend: {figures.trend.signal}{_distance(figures.trend.distance, figures.trend.window)}",
     ]
@@ -51,7 +53,7 @@ def figures_text(figures: Figures) -> list[str]:
 def _distance(distance: float | None, window: int | None) -> str:
     if distance is None:
         return " (too few prices for a moving average)"
-    return f" ({percent(distance)} from the average of the last {window} prices)"
+    return f" ({signed_percent(distance)} from the average of the last {window} prices)"
 
 
 def stocks_text(stocks: list[StockResult]) -> str:
@@ -61,7 +63,7 @@ def stocks_text(stocks: list[StockResult]) -> str:
     by_all = [(stock.period_return, stock.code) for stock in stocks]
     span = "one year" if by_year else "all their prices"
     most, code = max(by_year or by_all, key=lambda found: found[0])
-    return f"{ahead} of {len(stocks)} stocks trend up. Best over {span}: {code} with {percent(most)}."
+    return f"{ahead} of {len(stocks)} stocks trend up. Best over {span}: {code} with {signed_percent(most)}."
 
 
 def stocks_table(stocks: list[StockResult]) -> list[str]:
@@ -74,15 +76,15 @@ def stocks_table(stocks: list[StockResult]) -> list[str]:
         comparison = stock.comparison
         cells = [
             stock.code,
-            plain(stock.current_price) + (f" {stock.currency}" if stock.currency else ""),
+            two_decimals(stock.current_price) + (f" {stock.currency}" if stock.currency else ""),
             str(stock.as_of),
-            percent(stock.return_1y),
-            percent(stock.annual_growth),
-            share(stock.volatility),
-            share(stock.max_drawdown.depth),
+            signed_percent(stock.return_1y),
+            signed_percent(stock.annual_growth),
+            unsigned_percent(stock.volatility),
+            unsigned_percent(stock.max_drawdown.depth),
             stock.trend_signal,
-            percent(comparison.excess_return) if comparison else NOTHING,
-            plain(comparison.beta) if comparison else NOTHING,
+            signed_percent(comparison.excess_return) if comparison else NOT_AVAILABLE,
+            two_decimals(comparison.beta) if comparison else NOT_AVAILABLE,
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -96,13 +98,13 @@ def benchmark_text(benchmark: BenchmarkResult) -> str:
         else "an index series"
     )
     over = [
-        f"{percent(value)} {span}"
+        f"{signed_percent(value)} {span}"
         for value, span in ((benchmark.return_1y, "over one year"), (benchmark.annual_growth, "a year"))
         if value is not None
-    ] or [f"{percent(benchmark.period_return)} over all its levels"]
+    ] or [f"{signed_percent(benchmark.period_return)} over all its levels"]
     return (
-        f"Benchmark {benchmark.code}, {kind}: {', '.join(over)}, volatility {share(benchmark.volatility)}, "
-        f"drawdown {share(benchmark.max_drawdown.depth)}, trend {benchmark.trend_signal}."
+        f"Benchmark {benchmark.code}, {kind}: {', '.join(over)}, volatility {unsigned_percent(benchmark.volatility)}, "
+        f"drawdown {unsigned_percent(benchmark.max_drawdown.depth)}, trend {benchmark.trend_signal}."
     )
 
 

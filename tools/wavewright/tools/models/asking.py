@@ -20,7 +20,7 @@ from pydantic_ai.settings import ModelSettings
 
 from wavewright.config.redaction import Redactor
 from wavewright.config.settings import Settings
-from wavewright.planner.memory import NO_MEMORY, Memory, question_of
+from wavewright.planner.memory import NULL_REPLAY_CACHE, ReplayCache, model_question
 from wavewright.planner.model_port import (
     LoopLimits,
     LoopTool,
@@ -34,29 +34,29 @@ from wavewright.planner.model_port import (
     Role,
     Turn,
 )
-from wavewright.planner.spending import Purse
+from wavewright.planner.spending import BudgetStore
 from wavewright.planner.types import Json
 from wavewright.tools.models.cassette_errors import CassetteMiss
-from wavewright.tools.models.characters import whole_text
+from wavewright.tools.models.characters import encodable_text
 from wavewright.tools.models.choosing import choose_model, thinking_level
-from wavewright.tools.models.circuit import ALWAYS_CLOSED, Circuit
+from wavewright.tools.models.circuit import ALWAYS_CLOSED, CircuitBreaker
 from wavewright.tools.models.endpoints import Endpoint, find_endpoint
-from wavewright.tools.models.faults import Fault, Unanswered, falls_back, merged, outcome_of
-from wavewright.tools.models.limits import Pace, Turnstile
-from wavewright.tools.models.metering import Meter
-from wavewright.tools.models.patience import Form, Patience, PatientModel
-from wavewright.tools.models.remembering import kept_answer, question_key, recalled_answer
-from wavewright.tools.models.streaming import TextSieve
-from wavewright.tools.models.structure import plain_parameters, read_answer, way_to_ask
+from wavewright.tools.models.faults import ModelFault, RequestFailed, may_fall_back, merged_fault, outcome_of
+from wavewright.tools.models.limits import ProviderLimiter, RateLimiter
+from wavewright.tools.models.metering import UsageTracker
+from wavewright.tools.models.patience import OutputFormat, RetryingModel, RetryPolicy
+from wavewright.tools.models.remembering import answer_from_json, answer_to_json, question_key
+from wavewright.tools.models.streaming import StreamRedactor
+from wavewright.tools.models.structure import choose_output_mode, plain_parameters, split_response
 
-_LONGEST_ANSWER = 16
+_MAX_CHARS_PER_TOKEN = 16
 """Characters a token of the ceiling: a longer answer ignored its ceiling, and is cut."""
-_MORE_ROOM = 2
+_CEILING_FACTOR = 2
 """Times the ceiling of an answer that met it, where it is asked for once more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedModel:
     """A model that can be asked."""
 
     name: str
@@ -70,15 +70,15 @@ class ProviderModels:
 
     settings: Settings
     environment: Mapping[str, str]
-    purse: Purse
+    budgets: BudgetStore
     redactor: Redactor
     build: Callable[[Endpoint], Model]
-    memory: Memory = NO_MEMORY
+    memory: ReplayCache = NULL_REPLAY_CACHE
     """What the run was answered before it was interrupted."""
-    circuit: Circuit = ALWAYS_CLOSED
+    circuit: CircuitBreaker = ALWAYS_CLOSED
     """Keeps questions from a provider that is out of order."""
-    _served: dict[str, Served] = field(default_factory=dict[str, Served])
-    _turnstiles: dict[str, Turnstile] = field(default_factory=dict[str, Turnstile])
+    _served_models: dict[str, ServedModel] = field(default_factory=dict[str, ServedModel])
+    _limiters: dict[str, ProviderLimiter] = field(default_factory=dict[str, ProviderLimiter])
 
     def choose(self, preference: str, role: Role) -> ModelChoice:
         """Return which model a call would go to.
@@ -96,18 +96,18 @@ class ProviderModels:
         Raises:
             ModelError: there is none, in the end.
         """
-        call = self.without_secrets(call)
+        call = self.redacted_call(call)
         if call.run is None:
-            return await self._ask_with_room(call, on_use, on_text)
+            return await self._ask_with_higher_ceiling(call, on_use, on_text)
         key = question_key(call)
-        if (kept := self.memory.recall(call.run, key)) is not None:
-            return recalled_answer(kept)
-        answer = await self._ask_with_room(call, on_use, on_text)
-        question = question_of(call, _said(call), self.redactor)
-        await self.memory.keep(call.run, key, kept_answer(answer), question)
+        if (kept := self.memory.get(call.run, key)) is not None:
+            return answer_from_json(kept)
+        answer = await self._ask_with_higher_ceiling(call, on_use, on_text)
+        question = model_question(call, _call_text(call), self.redactor)
+        await self.memory.put(call.run, key, answer_to_json(answer), question)
         return answer
 
-    async def _ask_with_room(
+    async def _ask_with_higher_ceiling(
         self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None
     ) -> ModelAnswer:
         """Return the answer; one that met its ceiling is asked for once more, under a higher one.
@@ -117,26 +117,28 @@ class ProviderModels:
         Raises:
             ModelError: there is none, in the end.
         """
-        answer = await self._ask(call, on_use, on_text)
+        answer = await self._ask_once(call, on_use, on_text)
         if not answer.has_met_ceiling or on_text is not None:
             return answer
         try:
-            return await self._ask(replace(call, max_tokens=_MORE_ROOM * self.ceiling(call)), on_use, None)
+            return await self._ask_once(
+                replace(call, max_tokens=_CEILING_FACTOR * self.max_output_tokens(call)), on_use, None
+            )
         except ModelError:
             return answer
 
-    async def _ask(self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None) -> ModelAnswer:
+    async def _ask_once(self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None) -> ModelAnswer:
         choice = self.choose(call.preference, call.role)
-        sieve = None if on_text is None else TextSieve(self.redactor.redact, on_text)
-        meter = self.meter(call, choice.model, what_is_sent(call), None if sieve is None else sieve.add)
-        chain = self.chain(choice, meter)
+        sieve = None if on_text is None else StreamRedactor(self.redactor.redact, on_text)
+        meter = self.usage_tracker(call, choice.model, sent_text(call), None if sieve is None else sieve.add)
+        chain = self.fallback_chain(choice, meter)
         seconds = self.settings.models.call_seconds(call.timeout)
-        response = await self.settled(
+        response = await self.metered_response(
             meter,
             lambda: model_request(
                 chain,
                 messages_of(call),
-                model_settings=self.settings_of(call),
+                model_settings=self.model_settings(call),
                 model_request_parameters=plain_parameters(),
             ),
             seconds,
@@ -144,7 +146,7 @@ class ProviderModels:
         )
         if sieve is not None:
             sieve.close()
-        return self.answer_in(response, call, meter)
+        return self.model_answer(response, call, meter)
 
     async def work(
         self,
@@ -159,11 +161,11 @@ class ProviderModels:
         Raises:
             ModelError: there is no answer, in the end.
         """
-        from wavewright.tools.models.loop import work_in_loop
+        from wavewright.tools.models.loop import run_agent_loop
 
-        return await work_in_loop(self, call, tools, limits, on_use)
+        return await run_agent_loop(self, call, tools, limits, on_use)
 
-    def without_secrets(self, call: ModelCall) -> ModelCall:
+    def redacted_call(self, call: ModelCall) -> ModelCall:
         """Return a question without known secrets: what a tool brought may hold one, and no provider is told it.
 
         What only looks like a secret stays, for it is what is asked about.
@@ -176,45 +178,49 @@ class ProviderModels:
             turns=tuple(Turn(known(turn.answer), known(turn.reply)) for turn in call.turns),
         )
 
-    def meter(self, call: ModelCall, model: str, asked: str, on_text: OnText | None = None) -> Meter:
+    def usage_tracker(
+        self, call: ModelCall, model: str, asked: str, on_text: OnText | None = None
+    ) -> UsageTracker:
         """Return a new meter for one question."""
-        return Meter(
+        return UsageTracker(
             call=call,
-            asked=asked,
+            sent_text=asked,
             model=model,
-            purse=self.purse,
+            budgets=self.budgets,
             prices=self.settings.models.prices,
-            max_tokens=self.ceiling(call),
+            max_tokens=self.max_output_tokens(call),
             on_text=on_text,
         )
 
-    def chain(self, choice: ModelChoice, meter: Meter, *, is_formed: bool = True) -> Model:
+    def fallback_chain(self, choice: ModelChoice, meter: UsageTracker, *, is_formed: bool = True) -> Model:
         """Return the models that one question goes to, in turn."""
-        models = [self._patient(name, meter, is_formed) for name in (choice.model, *choice.fallbacks)]
+        models = [self._retrying_model(name, meter, is_formed) for name in (choice.model, *choice.fallbacks)]
         if len(models) == 1:
             return models[0]
-        return FallbackModel(models[0], *models[1:], fallback_on=falls_back)
+        return FallbackModel(models[0], *models[1:], fallback_on=may_fall_back)
 
-    def served(self, name: str) -> Served:
+    def served_model(self, name: str) -> ServedModel:
         """Return a model that can be asked, made at its first use."""
-        known = self._served.get(name)
+        known = self._served_models.get(name)
         if known is None:
             endpoint = find_endpoint(name, self.settings, self.environment)
-            known = self._served[name] = Served(name, endpoint, self.build(endpoint))
+            known = self._served_models[name] = ServedModel(name, endpoint, self.build(endpoint))
         return known
 
-    def ceiling(self, call: ModelCall) -> int:
+    def max_output_tokens(self, call: ModelCall) -> int:
         """Return how many tokens an answer may have."""
         return call.max_tokens or self.settings.models.max_output_tokens
 
-    def settings_of(self, call: ModelCall) -> ModelSettings:
+    def model_settings(self, call: ModelCall) -> ModelSettings:
         """Return what the provider is told beside the question."""
         level = thinking_level(self.settings, call.thinking)
-        return ModelSettings(max_tokens=self.ceiling(call), thinking=False if level == "off" else level)
+        return ModelSettings(
+            max_tokens=self.max_output_tokens(call), thinking=False if level == "off" else level
+        )
 
-    async def settled(
+    async def metered_response(
         self,
-        meter: Meter,
+        meter: UsageTracker,
         answer: Callable[[], Awaitable[ModelResponse]],
         seconds: float,
         on_use: OnUse | None,
@@ -226,28 +232,28 @@ class ProviderModels:
         Raises:
             ModelError: there is none.
         """
-        tell = on_use or _tell_nobody
+        tell = on_use or _ignore_use
         await self.circuit.enter(meter.call, meter.model)
         try:
             with anyio.fail_after(seconds):
                 meter.start(seconds)
                 response = await answer()
         except TimeoutError:
-            fault = Fault("timeout", f"{meter.model} gave no answer in {seconds:g} s, waits included")
-        except Unanswered as error:
+            fault = ModelFault("timeout", f"{meter.model} gave no answer in {seconds:g} s, waits included")
+        except RequestFailed as error:
             fault = error.fault
         except FallbackExceptionGroup as group:
-            fault = merged([one.fault for one in group.exceptions if isinstance(one, Unanswered)])
+            fault = merged_fault([one.fault for one in group.exceptions if isinstance(one, RequestFailed)])
         except CassetteMiss:
             raise  # nobody was asked, so there is no call to tell of; the error says all there is to say
         except BaseException:
-            tell(meter.use("failed", "given up before an answer came"))
+            tell(meter.total_use("failed", "given up before an answer came"))
             raise
         else:
-            tell(meter.use("truncated" if is_truncated(response, meter) else "answered"))
+            tell(meter.total_use("truncated" if is_truncated(response, meter) else "answered"))
             return response
         message = self.redactor.redact(fault.message)
-        use = meter.use(outcome_of(fault.kind), message)
+        use = meter.total_use(outcome_of(fault.kind), message)
         tell(use)
         if fault.is_of_provider:
             await self.circuit.failed(meter.call, meter.model, message, fault.retry_after)
@@ -260,83 +266,85 @@ class ProviderModels:
             is_of_provider=fault.is_of_provider,
         )
 
-    def answer_in(self, response: ModelResponse, call: ModelCall, meter: Meter) -> ModelAnswer:
+    def model_answer(self, response: ModelResponse, call: ModelCall, meter: UsageTracker) -> ModelAnswer:
         """Return what a response says, without secrets."""
-        text, calls = read_answer(response, call.schema_name)
+        text, calls = split_response(response, call.schema_name)
         is_cut = is_truncated(response, meter)
         return ModelAnswer(
             # Cut first, a secret could lose the end by which it is known.
-            text=self.redactor.redact(text)[: _LONGEST_ANSWER * meter.max_tokens],
-            use=meter.use("truncated" if is_cut else "answered"),
+            text=self.redactor.redact(text)[: _MAX_CHARS_PER_TOKEN * meter.max_tokens],
+            use=meter.total_use("truncated" if is_cut else "answered"),
             is_truncated=is_cut,
             has_met_ceiling=response.finish_reason == "length",
             calls=tuple(replace(one, arguments=self.redactor.redact(one.arguments)) for one in calls),
         )
 
-    def _patient(self, name: str, meter: Meter, is_formed: bool) -> PatientModel:  # noqa: FBT001
-        served = self.served(name)
+    def _retrying_model(self, name: str, meter: UsageTracker, is_formed: bool) -> RetryingModel:  # noqa: FBT001
+        served = self.served_model(name)
         section = self.settings.models
         form = None
         if is_formed and meter.call.schema is not None:
             schema = meter.call.schema
-            way = way_to_ask(
+            way = choose_output_mode(
                 served.endpoint.provider, served.model, schema, is_foreign=served.endpoint.is_foreign
             )
-            form = Form(schema, meter.call.schema_name, way)
-        patience = Patience(section.attempts, section.attempt_seconds)
-        return PatientModel(
+            form = OutputFormat(schema, meter.call.schema_name, way)
+        patience = RetryPolicy(section.attempts, section.attempt_seconds)
+        return RetryingModel(
             served.model,
             name=name,
             url=served.endpoint.url if served.endpoint.is_foreign else None,
-            turnstile=self._turnstile(served.endpoint.provider),
+            turnstile=self._limiter(served.endpoint.provider),
             meter=meter,
             patience=patience,
             form=form,
         )
 
-    def _turnstile(self, provider: str) -> Turnstile:
-        if provider not in self._turnstiles:
+    def _limiter(self, provider: str) -> ProviderLimiter:
+        if provider not in self._limiters:
             limits = self.settings.models.providers.get(provider)
             rate = limits.requests_per_minute if limits else None
-            self._turnstiles[provider] = Turnstile(
-                concurrency=limits.concurrency if limits else None, pace=Pace(rate) if rate else None
+            self._limiters[provider] = ProviderLimiter(
+                concurrency=limits.concurrency if limits else None, pace=RateLimiter(rate) if rate else None
             )
-        return self._turnstiles[provider]
+        return self._limiters[provider]
 
 
-def _tell_nobody(use: ModelUse) -> None:
+def _ignore_use(use: ModelUse) -> None:
     """For callers that do not ask what a call cost."""
 
 
-def is_truncated(response: ModelResponse, meter: Meter) -> bool:
+def is_truncated(response: ModelResponse, meter: UsageTracker) -> bool:
     """Tell whether an answer was cut off: at its ceiling, by a stream that ended early, or by us."""
-    text, _ = read_answer(response, meter.call.schema_name)
+    text, _ = split_response(response, meter.call.schema_name)
     return (
-        meter.is_cut or response.finish_reason == "length" or len(text) > _LONGEST_ANSWER * meter.max_tokens
+        meter.is_cut
+        or response.finish_reason == "length"
+        or len(text) > _MAX_CHARS_PER_TOKEN * meter.max_tokens
     )
 
 
 def messages_of(call: ModelCall) -> list[ModelMessage]:
     """Return a conversation as the library sends it."""
-    instructions = whole_text(call.instructions) or None
-    messages: list[ModelMessage] = [_request(call.prompt, instructions)]
+    instructions = encodable_text(call.instructions) or None
+    messages: list[ModelMessage] = [_user_request(call.prompt, instructions)]
     for turn in call.turns:
-        messages.append(ModelResponse(parts=[TextPart(whole_text(turn.answer))]))
-        messages.append(_request(turn.reply, instructions))
+        messages.append(ModelResponse(parts=[TextPart(encodable_text(turn.answer))]))
+        messages.append(_user_request(turn.reply, instructions))
     return messages
 
 
-def _request(text: str, instructions: str | None) -> ModelRequest:
-    return ModelRequest(parts=[UserPromptPart(whole_text(text))], instructions=instructions)
+def _user_request(text: str, instructions: str | None) -> ModelRequest:
+    return ModelRequest(parts=[UserPromptPart(encodable_text(text))], instructions=instructions)
 
 
-def _said(call: ModelCall) -> str:
+def _call_text(call: ModelCall) -> str:
     """Return the texts of a call, one after another."""
     turns = (text for turn in call.turns for text in (turn.answer, turn.reply))
     return "\n\n".join(text for text in (call.instructions, call.prompt, *turns) if text)
 
 
-def what_is_sent(call: ModelCall, tools: Sequence[LoopTool] = ()) -> str:
+def sent_text(call: ModelCall, tools: Sequence[LoopTool] = ()) -> str:
     """Return everything that a call sends as one text, for estimates."""
     pieces = [call.instructions, call.prompt]
     for turn in call.turns:

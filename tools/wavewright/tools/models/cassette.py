@@ -29,7 +29,7 @@ from pydantic_ai.settings import ModelSettings
 from wavewright.tools.models.cassette_answers import record_answer, restore_answer
 from wavewright.tools.models.cassette_errors import CassetteError, CassetteMiss
 from wavewright.tools.models.cassette_file import Cassette, rendered_for_file
-from wavewright.tools.models.cassette_requests import Rendered, key_of, render_request
+from wavewright.tools.models.cassette_requests import RenderedRequest, render_request, request_hash
 
 __all__ = ["Cassette", "CassetteError", "CassetteMiss", "CassetteModel"]
 
@@ -38,7 +38,7 @@ class CassetteModel(WrapperModel):
     """A model whose answers are recorded in a cassette, or come from one."""
 
     def __init__(self, wrapped: Model | None, cassette: Cassette) -> None:
-        super().__init__(wrapped or _nobody())
+        super().__init__(wrapped or _placeholder_model())
         self._cassette = cassette
         self._is_alone = wrapped is None
 
@@ -62,8 +62,8 @@ class CassetteModel(WrapperModel):
             CassetteMiss: there is no recorded answer, and nobody is asked.
             CassetteError: the cassette cannot be written.
         """
-        request = self._rendered(messages, model_settings, model_request_parameters)
-        recorded = self._recorded(request, model_request_parameters)
+        request = self._render(messages, model_settings, model_request_parameters)
+        recorded = self._recorded_response(request, model_request_parameters)
         if recorded is not None:
             return recorded
         try:
@@ -73,7 +73,7 @@ class CassetteModel(WrapperModel):
                 model_request_parameters,
             )
         except BaseException:
-            self._cassette.give_back(request)
+            self._cassette.forget_request(request)
             raise
         self._add(request, response, model_request_parameters)
         return response
@@ -92,10 +92,10 @@ class CassetteModel(WrapperModel):
             CassetteMiss: there is no recorded answer, and nobody is asked.
             CassetteError: the cassette cannot be written.
         """
-        request = self._rendered(messages, model_settings, model_request_parameters)
-        recorded = self._recorded(request, model_request_parameters)
+        request = self._render(messages, model_settings, model_request_parameters)
+        recorded = self._recorded_response(request, model_request_parameters)
         if recorded is not None:
-            yield _Replayed(recorded, model_request_parameters)
+            yield _ReplayedStream(recorded, model_request_parameters)
             return
         try:
             async with self.wrapped.request_stream(
@@ -107,27 +107,31 @@ class CassetteModel(WrapperModel):
                 yield stream
                 is_over = await anext(aiter(stream), None) is None
         except BaseException:
-            self._cassette.give_back(request)
+            self._cassette.forget_request(request)
             raise
         if is_over:
             self._add(request, stream.get(), model_request_parameters)
         else:
-            self._cassette.give_back(request)
+            self._cassette.forget_request(request)
 
-    def _rendered(
+    def _render(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-    ) -> Rendered:
+    ) -> RenderedRequest:
         return rendered_for_file(render_request(messages, settings, parameters), self._cassette.redactor)
 
-    def _recorded(self, request: Rendered, parameters: ModelRequestParameters) -> ModelResponse | None:
+    def _recorded_response(
+        self, request: RenderedRequest, parameters: ModelRequestParameters
+    ) -> ModelResponse | None:
         answer = self._cassette.next_answer(request, may_ask=not self._is_alone)
-        return None if answer is None else restore_answer(answer, parameters, key_of(request)[:12])
+        return None if answer is None else restore_answer(answer, parameters, request_hash(request)[:12])
 
-    def _add(self, request: Rendered, response: ModelResponse, parameters: ModelRequestParameters) -> None:
+    def _add(
+        self, request: RenderedRequest, response: ModelResponse, parameters: ModelRequestParameters
+    ) -> None:
         self._cassette.add(request, record_answer(response, parameters, self._cassette.redactor))
 
 
-class _Replayed(StreamedResponse):
+class _ReplayedStream(StreamedResponse):
     """A recorded answer as a stream: texts line by line, all else whole."""
 
     def __init__(self, response: ModelResponse, model_request_parameters: ModelRequestParameters) -> None:
@@ -174,13 +178,13 @@ class _Replayed(StreamedResponse):
         return self._response.timestamp
 
 
-def _nobody_answers(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+def _refuse_request(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
     raise AssertionError("a cassette without a model asks nobody")
 
 
-def _nobody() -> Model:
+def _placeholder_model() -> Model:
     """Return what stands where no model is behind a cassette: it takes whatever the recorded one could take."""
     able = ModelProfile(
         supports_json_schema_output=True, supports_json_object_output=True, supports_thinking=True
     )
-    return FunctionModel(_nobody_answers, model_name="cassette", profile=able)
+    return FunctionModel(_refuse_request, model_name="cassette", profile=able)

@@ -26,7 +26,7 @@ from pydantic_ai.usage import RequestUsage
 
 from wavewright.config.redaction import Redactor
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.models.cassette_requests import as_json, well_formed, without_occasion
+from wavewright.tools.models.cassette_requests import as_json, well_formed, without_volatile_fields
 
 _Text: TypeAlias = str | Annotated[tuple[str, ...], Field(strict=False)]
 """A text of several lines is a list of lines."""
@@ -42,11 +42,11 @@ _STYLES: Mapping[_Style, tuple[int | None, tuple[str, str]]] = {
 """How programs write JSON: indentation, and what is between members and after names."""
 
 
-class _Model(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
 
-class RecordedUsage(_Model):
+class CassetteUsage(_StrictModel):
     """What the provider counted, believable or not."""
 
     input_tokens: int = 0
@@ -55,7 +55,7 @@ class RecordedUsage(_Model):
     cache_write_tokens: int = 0
 
 
-class RecordedPart(_Model):
+class CassettePart(_StrictModel):
     """A piece of an answer: words, thoughts, the answer in the form that was asked for, or a call of a tool."""
 
     text: _Text | None = None
@@ -79,7 +79,7 @@ class RecordedPart(_Model):
         return self.answer is not None or self.answer_as_written is not None
 
     @model_validator(mode="after")
-    def _is_one_thing(self) -> RecordedPart:
+    def _is_one_thing(self) -> CassettePart:
         given = [self.text, self.thinking, self.answer, self.answer_as_written, self.other]
         if not self.is_answer:
             given.append(self.call)
@@ -88,27 +88,27 @@ class RecordedPart(_Model):
         return self
 
 
-class RecordedAnswer(_Model):
+class CassetteAnswer(_StrictModel):
     """An answer, whoever gave it."""
 
     model: str | None = None
     provider: str | None = None
     finish: FinishReason | None = None
     """Why it ended; absent where it did not say, as a stream that was cut."""
-    usage: RecordedUsage = RecordedUsage()
-    parts: Annotated[tuple[RecordedPart, ...], Field(strict=False)] = ()
+    usage: CassetteUsage = CassetteUsage()
+    parts: Annotated[tuple[CassettePart, ...], Field(strict=False)] = ()
 
 
 def record_answer(
     response: ModelResponse, parameters: ModelRequestParameters, redactor: Redactor
-) -> RecordedAnswer:
+) -> CassetteAnswer:
     """Return an answer for the cassette, without secrets."""
     usage = response.usage
-    return RecordedAnswer(
+    return CassetteAnswer(
         model=response.model_name,
         provider=response.provider_name,
         finish=response.finish_reason,
-        usage=RecordedUsage(
+        usage=CassetteUsage(
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             cache_read_tokens=usage.cache_read_tokens,
@@ -118,7 +118,7 @@ def record_answer(
     )
 
 
-def restore_answer(answer: RecordedAnswer, parameters: ModelRequestParameters, name: str) -> ModelResponse:
+def restore_answer(answer: CassetteAnswer, parameters: ModelRequestParameters, name: str) -> ModelResponse:
     """Return an answer as the model would give it; `name` makes the ids of its calls."""
     return ModelResponse(
         parts=list(_restore_parts(answer, parameters, name)),
@@ -136,16 +136,16 @@ def restore_answer(answer: RecordedAnswer, parameters: ModelRequestParameters, n
 
 def _record_part(
     part: ModelResponsePart, parameters: ModelRequestParameters, redactor: Redactor
-) -> RecordedPart:
+) -> CassettePart:
     match part:
         case TextPart(content=text) if (
             parameters.output_object is not None and _json_object(text) is not None
         ):
             return _record_answer(text, None, redactor)
         case TextPart(content=text):
-            return RecordedPart(text=_lines(redactor.redact(text)))
+            return CassettePart(text=_lines(redactor.redact(text)))
         case ThinkingPart(content=text):
-            return RecordedPart(thinking=_lines(redactor.redact(text)))
+            return CassettePart(thinking=_lines(redactor.redact(text)))
         case ToolCallPart(args=args) if part.tool_name in {tool.name for tool in parameters.output_tools}:
             return _record_answer(
                 args if isinstance(args, str) else as_json(args or {}), part.tool_name, redactor
@@ -153,24 +153,24 @@ def _record_part(
         case ToolCallPart():
             return _record_call(part, redactor)
         case _:
-            return RecordedPart(other=cast("JsonObject", redactor.redact_json(without_occasion(part))))
+            return CassettePart(other=cast("JsonObject", redactor.redact_json(without_volatile_fields(part))))
 
 
-def _record_answer(answer: str | Json, tool: str | None, redactor: Redactor) -> RecordedPart:
-    value, style, text = _taken_apart(answer, redactor)
-    return RecordedPart(answer=value, written=style, answer_as_written=text, call=tool)
+def _record_answer(answer: str | Json, tool: str | None, redactor: Redactor) -> CassettePart:
+    value, style, text = _split_json(answer, redactor)
+    return CassettePart(answer=value, written=style, answer_as_written=text, call=tool)
 
 
-def _record_call(part: ToolCallPart, redactor: Redactor) -> RecordedPart:
+def _record_call(part: ToolCallPart, redactor: Redactor) -> CassettePart:
     if part.args is None:
-        return RecordedPart(call=part.tool_name)
-    value, style, text = _taken_apart(
+        return CassettePart(call=part.tool_name)
+    value, style, text = _split_json(
         part.args if isinstance(part.args, str) else as_json(part.args), redactor
     )
-    return RecordedPart(call=part.tool_name, arguments=value, written=style, arguments_as_written=text)
+    return CassettePart(call=part.tool_name, arguments=value, written=style, arguments_as_written=text)
 
 
-def _taken_apart(
+def _split_json(
     given: str | Json, redactor: Redactor
 ) -> tuple[JsonObject | None, _Style | None, _Text | None]:
     """Return JSON and how it was written, or else a text, without secrets."""
@@ -179,28 +179,26 @@ def _taken_apart(
     value = _json_object(given)
     if value is not None:
         for style in _STYLES:
-            if _written(value, style) == given:
+            if _json_text(value, style) == given:
                 return cast("JsonObject", redactor.redact_json(value)), style, None
     return None, None, _lines(redactor.redact(given))
 
 
 def _restore_parts(
-    answer: RecordedAnswer, parameters: ModelRequestParameters, name: str
+    answer: CassetteAnswer, parameters: ModelRequestParameters, name: str
 ) -> Iterator[ModelResponsePart]:
     tools = [tool.name for tool in parameters.output_tools]
     for number, part in enumerate(answer.parts, start=1):
         call_id = f"call_{name}_{number}"
         if part.is_answer and tools:
             tool = part.call if part.call in tools else tools[0]
-            yield ToolCallPart(
-                tool, _put_together(part.answer, part.written, part.answer_as_written), call_id
-            )
+            yield ToolCallPart(tool, _join_json(part.answer, part.written, part.answer_as_written), call_id)
         elif part.is_answer:
-            text = _put_together(part.answer, part.written or "spaced", part.answer_as_written)
+            text = _join_json(part.answer, part.written or "spaced", part.answer_as_written)
             yield TextPart(cast("str", text))
         elif part.call is not None:
             yield ToolCallPart(
-                part.call, _put_together(part.arguments, part.written, part.arguments_as_written), call_id
+                part.call, _join_json(part.arguments, part.written, part.arguments_as_written), call_id
             )
         elif part.text is not None:
             yield TextPart(_text(part.text))
@@ -215,27 +213,27 @@ def _restore_other(part: JsonObject) -> ModelResponsePart:
     return cast("ModelResponse", message).parts[0]
 
 
-def _put_together(
+def _join_json(
     value: JsonObject | None, style: _Style | None, as_written: _Text | None
 ) -> str | JsonObject | None:
     if as_written is not None:
         return _text(as_written)
-    return value if value is None or style is None else _written(value, style)
+    return value if value is None or style is None else _json_text(value, style)
 
 
 def _json_object(text: str) -> JsonObject | None:
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None
     return cast("JsonObject", value) if isinstance(value, dict) else None
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
-def _written(value: JsonObject, style: _Style) -> str:
+def _json_text(value: JsonObject, style: _Style) -> str:
     indent, separators = _STYLES[style]
     return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
 

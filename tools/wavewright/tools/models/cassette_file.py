@@ -22,22 +22,22 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from wavewright.config.model_settings import CassetteMode
 from wavewright.config.redaction import Redactor
 from wavewright.planner.types import JsonObject
-from wavewright.tools.models.cassette_answers import RecordedAnswer
+from wavewright.tools.models.cassette_answers import CassetteAnswer
 from wavewright.tools.models.cassette_errors import CassetteError, CassetteMiss, how_to_record
 from wavewright.tools.models.cassette_misses import describe_miss
-from wavewright.tools.models.cassette_requests import Rendered, in_lines, key_of
+from wavewright.tools.models.cassette_requests import RenderedRequest, in_lines, request_hash
 
-VERSION = 1
+CASSETTE_VERSION = 1
 
 
 class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
     request: JsonObject
-    answers: Annotated[tuple[RecordedAnswer, ...], Field(strict=False, min_length=1)]
+    answers: Annotated[tuple[CassetteAnswer, ...], Field(strict=False, min_length=1)]
 
 
-class _File(BaseModel):
+class _CassetteFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
     cassette: Literal[1]
@@ -45,11 +45,11 @@ class _File(BaseModel):
 
 
 @dataclass(slots=True)
-class _Recorded:
+class _RecordedRequest:
     """One request and its answers, first to last."""
 
-    request: Rendered
-    answers: list[RecordedAnswer]
+    request: RenderedRequest
+    answers: list[CassetteAnswer]
     place: str
     """What the entry is sorted by."""
     text: str = ""
@@ -62,7 +62,7 @@ class _Recorded:
             self.text = entry.replace("\n", "\n  ")
         return self.text
 
-    def take(self, first: int, answers: Sequence[RecordedAnswer]) -> None:
+    def add_answers(self, first: int, answers: Sequence[CassetteAnswer]) -> None:
         self.answers[first : first + len(answers)] = answers
         self.text = ""
 
@@ -77,9 +77,9 @@ class Cassette:
     path: Path
     mode: CassetteMode
     redactor: Redactor
-    _entries: dict[str, _Recorded] = field(default_factory=dict[str, _Recorded])
-    _asked: dict[str, int] = field(default_factory=dict[str, int])
-    _seen: tuple[int, int, int] | None = None
+    _entries: dict[str, _RecordedRequest] = field(default_factory=dict[str, _RecordedRequest])
+    _request_counts: dict[str, int] = field(default_factory=dict[str, int])
+    _file_stamp: tuple[int, int, int] | None = None
     """The state of the file that the entries are of."""
 
     @classmethod
@@ -90,15 +90,15 @@ class Cassette:
             CassetteError: it is absent, cannot be read, or is no cassette.
         """
         cassette = cls(path, mode, redactor)
-        cassette._read_again()
-        if mode == "replay" and cassette._seen is None:
+        cassette._reload()
+        if mode == "replay" and cassette._file_stamp is None:
             raise CassetteError(f"there is no cassette {path}", how_to_record(path))
         return cassette
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def next_answer(self, request: Rendered, *, may_ask: bool = True) -> RecordedAnswer | None:
+    def next_answer(self, request: RenderedRequest, *, may_ask: bool = True) -> CassetteAnswer | None:
         """Return the next answer to a request; none where it has to be recorded.
 
         Equal requests get the recorded answers in their order, and in a replay the last one from then on.
@@ -107,8 +107,8 @@ class Cassette:
         Raises:
             CassetteMiss: there is none, and none can be recorded.
         """
-        key = key_of(request)
-        turn = self._asked[key] = self._asked.get(key, 0) + 1
+        key = request_hash(request)
+        turn = self._request_counts[key] = self._request_counts.get(key, 0) + 1
         is_replayed = self.mode == "replay" or not may_ask
         known = self._entries.get(key)
         if known is not None and (turn <= len(known.answers) or is_replayed):
@@ -118,11 +118,11 @@ class Cassette:
             raise CassetteMiss(describe_miss(self.path, request, others), how_to_record(self.path))
         return None
 
-    def give_back(self, request: Rendered) -> None:
+    def forget_request(self, request: RenderedRequest) -> None:
         """Forget that a request was made: it was not answered."""
-        self._asked[key_of(request)] -= 1
+        self._request_counts[request_hash(request)] -= 1
 
-    def add(self, request: Rendered, answer: RecordedAnswer) -> None:
+    def add(self, request: RenderedRequest, answer: CassetteAnswer) -> None:
         """Write an answer into the file.
 
         Raises:
@@ -130,46 +130,46 @@ class Cassette:
         """
         try:
             with _locked(self.path.parent):
-                self._read_again()
+                self._reload()
                 entry = self._entry(request)
-                entry.take(len(entry.answers), [answer])
+                entry.add_answers(len(entry.answers), [answer])
                 _replace(self.path, self._text())
-                self._seen = _state_of(self.path)
+                self._file_stamp = _read_file_stamp(self.path)
         except OSError as error:
             reason = error.strerror or str(error)
             raise CassetteError(
                 f"the cassette {self.path} cannot be written: {reason}", "name a file that can be written"
             ) from error
 
-    def _read_again(self) -> None:
-        state = _state_of(self.path)
-        if state == self._seen:
+    def _reload(self) -> None:
+        state = _read_file_stamp(self.path)
+        if state == self._file_stamp:
             return
-        for entry in _read(self.path) if state is not None else ():
+        for entry in _read_entries(self.path) if state is not None else ():
             # What stands in the file comes first; what only this recording has, follows.
-            self._entry(entry.request).take(0, entry.answers)
-        self._seen = state
+            self._entry(entry.request).add_answers(0, entry.answers)
+        self._file_stamp = state
 
-    def _entry(self, request: Rendered) -> _Recorded:
-        key = key_of(request)
+    def _entry(self, request: RenderedRequest) -> _RecordedRequest:
+        key = request_hash(request)
         if key not in self._entries:
-            self._entries[key] = _Recorded(request, [], json.dumps(request))
+            self._entries[key] = _RecordedRequest(request, [], json.dumps(request))
         return self._entries[key]
 
-    def _sorted(self) -> list[_Recorded]:
+    def _sorted(self) -> list[_RecordedRequest]:
         return sorted(self._entries.values(), key=lambda entry: entry.place)
 
     def _text(self) -> bytes:
         entries = ",\n  ".join(entry.write() for entry in self._sorted())
-        return f'{{\n "cassette": {VERSION},\n "entries": [\n  {entries}\n ]\n}}\n'.encode()
+        return f'{{\n "cassette": {CASSETTE_VERSION},\n "entries": [\n  {entries}\n ]\n}}\n'.encode()
 
 
-def rendered_for_file(request: Rendered, redactor: Redactor) -> Rendered:
+def rendered_for_file(request: RenderedRequest, redactor: Redactor) -> RenderedRequest:
     """Return a request as it stands in a cassette: without secrets, and long texts in lines."""
     return cast("JsonObject", in_lines(redactor.redact_json(request)))
 
 
-def _read(path: Path) -> tuple[_Entry, ...]:
+def _read_entries(path: Path) -> tuple[_Entry, ...]:
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
@@ -178,38 +178,40 @@ def _read(path: Path) -> tuple[_Entry, ...]:
             f"the cassette {path} cannot be read: {reason}", "name a file that can be read"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise CassetteError(f"the cassette {path} is damaged: {error}", _MEND) from error
+        raise CassetteError(f"the cassette {path} is damaged: {error}", _RESTORE_HINT) from error
     version = cast("JsonObject", content).get("cassette") if isinstance(content, dict) else None
     if version is None:
         raise CassetteError(f"{path} is no cassette of model answers", "name another file")
-    if version != VERSION:
+    if version != CASSETTE_VERSION:
         raise CassetteError(
-            f"the cassette {path} has version {version!r}, and this program reads {VERSION}",
+            f"the cassette {path} has version {version!r}, and this program reads {CASSETTE_VERSION}",
             "delete the file and record it anew, or take the program that wrote it",
         )
     try:
-        return _File.model_validate(content).entries
+        return _CassetteFile.model_validate(content).entries
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in first["loc"])
-        raise CassetteError(f"the cassette {path} is damaged at {place}: {first['msg']}", _MEND) from error
+        raise CassetteError(
+            f"the cassette {path} is damaged at {place}: {first['msg']}", _RESTORE_HINT
+        ) from error
 
 
-def _unreadable(path: Path, error: OSError) -> CassetteError:
+def _unreadable_error(path: Path, error: OSError) -> CassetteError:
     reason = error.strerror or str(error)
     return CassetteError(f"the cassette {path} cannot be read: {reason}", "name a file that can be read")
 
 
-_MEND = "take an earlier version of the file, or delete it and record it anew"
+_RESTORE_HINT = "take an earlier version of the file, or delete it and record it anew"
 
 
-def _state_of(path: Path) -> tuple[int, int, int] | None:
+def _read_file_stamp(path: Path) -> tuple[int, int, int] | None:
     try:
         found = path.stat()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable_error(path, error) from error
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 

@@ -38,30 +38,30 @@ from pydantic_ai.tools import ToolDefinition
 
 from wavewright.planner.types import Json, JsonObject
 
-_SHAPING = (
+_SHAPING_SETTINGS = (
     *("frequency_penalty", "logit_bias", "max_tokens", "parallel_tool_calls", "presence_penalty", "seed"),
     *("stop_sequences", "temperature", "tool_choice", "top_k", "top_p"),
 )
 """Settings that change what is answered. Clocks, retries and headers change only whether and when; how much a model
 thinks is told each provider in another way, and some cannot be told where others can."""
-_OF_ONE_OCCASION = frozenset(
+_VOLATILE_FIELDS = frozenset(
     {"conversation_id", "id", "identifier", "metadata", "run_id", "signature", "timestamp", "tool_call_id"}
     | {"canonical_system", "provider_details", "provider_name", "retry", "vendor_metadata"}
 )
 """Members of parts that are not rendered by name: they differ each time or from provider to provider."""
 
-_NO_NAME = "final_result"
+_DEFAULT_OUTPUT_NAME = "final_result"
 """How the library calls a form that nobody has named, where it is a tool."""
 _ANYTHING: TypeAdapter[object] = TypeAdapter(object)
 
-Rendered: TypeAlias = JsonObject
+RenderedRequest: TypeAlias = JsonObject
 
 
 def render_request(
     messages: Sequence[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-) -> Rendered:
+) -> RenderedRequest:
     """Return a question as JSON; absent parts are left out."""
-    shaping = {name: as_json(value) for name, value in (settings or {}).items() if name in _SHAPING}
+    shaping = {name: as_json(value) for name, value in (settings or {}).items() if name in _SHAPING_SETTINGS}
     parts: dict[str, Json] = {
         "instructions": _instructions(messages, parameters),
         "messages": list(_messages(messages)),
@@ -70,10 +70,10 @@ def render_request(
         "answer": _answer_forms(parameters),
         "settings": dict(sorted((name, value) for name, value in shaping.items() if value is not None)),
     }
-    return {name: _strictly(value) for name, value in parts.items() if value not in (None, [], {})}
+    return {name: _strict_json(value) for name, value in parts.items() if value not in (None, [], {})}
 
 
-def key_of(rendered: Rendered) -> str:
+def request_hash(rendered: RenderedRequest) -> str:
     """Return what tells rendered requests apart: equal ones have the same key."""
     text = json.dumps(rendered, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -94,10 +94,10 @@ def in_lines(value: Json) -> Json:
 
 def as_json(value: object) -> Json:
     """Return any value that a message may hold as JSON."""
-    return _strictly(cast("Json", _ANYTHING.dump_python(value, mode="json", fallback=str)))
+    return _strict_json(cast("Json", _ANYTHING.dump_python(value, mode="json", fallback=str)))
 
 
-def _strictly(value: Json) -> Json:
+def _strict_json(value: Json) -> Json:
     """Return a value with nothing in it that Python has and JSON has not."""
     match value:
         case str():
@@ -105,9 +105,9 @@ def _strictly(value: Json) -> Json:
         case float() if not math.isfinite(value):
             return str(value)
         case list():
-            return [_strictly(item) for item in value]
+            return [_strict_json(item) for item in value]
         case dict():
-            return {well_formed(name): _strictly(item) for name, item in value.items()}
+            return {well_formed(name): _strict_json(item) for name, item in value.items()}
         case _:
             return value
 
@@ -130,13 +130,13 @@ def _messages(messages: Sequence[ModelMessage]) -> Iterator[Json]:
         match message:
             case ModelRequest():
                 for part in message.parts:
-                    yield from _asked(part, numbers)
+                    yield from _render_request_part(part, numbers)
             case ModelResponse():
                 for answered in message.parts:
-                    yield from _answered(answered, numbers)
+                    yield from _render_response_part(answered, numbers)
 
 
-def _asked(part: ModelRequestPart, numbers: dict[str, int]) -> Iterator[Json]:
+def _render_request_part(part: ModelRequestPart, numbers: dict[str, int]) -> Iterator[Json]:
     match part:
         case SystemPromptPart():
             yield {"system": part.content}
@@ -154,10 +154,10 @@ def _asked(part: ModelRequestPart, numbers: dict[str, int]) -> Iterator[Json]:
         case RetryFeedbackPart():
             yield {"feedback": part.model_response()}
         case _:
-            yield without_occasion(part)
+            yield without_volatile_fields(part)
 
 
-def _answered(part: ModelResponsePart, numbers: dict[str, int]) -> Iterator[Json]:
+def _render_response_part(part: ModelResponsePart, numbers: dict[str, int]) -> Iterator[Json]:
     match part:
         case TextPart():
             yield {"model": part.content}
@@ -169,7 +169,7 @@ def _answered(part: ModelResponsePart, numbers: dict[str, int]) -> Iterator[Json
             number = numbers[part.tool_call_id] = len(numbers) + 1
             yield {"call": part.tool_name, "number": number, "arguments": _arguments(part)}
         case _:
-            yield without_occasion(part)
+            yield without_volatile_fields(part)
 
 
 def _arguments(part: ToolCallPart) -> Json:
@@ -184,11 +184,11 @@ def _arguments(part: ToolCallPart) -> Json:
 def _content(content: str | Sequence[UserContent]) -> Json:
     if isinstance(content, str):
         return content
-    pieces: list[Json] = [_piece(piece) for piece in content]
+    pieces: list[Json] = [_content_item(piece) for piece in content]
     return pieces[0] if len(pieces) == 1 else pieces
 
 
-def _piece(piece: UserContent) -> Json:
+def _content_item(piece: UserContent) -> Json:
     match piece:
         case str():
             return piece
@@ -199,21 +199,23 @@ def _piece(piece: UserContent) -> Json:
         case FileUrl():
             return {"address": piece.url}
         case _:
-            return without_occasion(piece)
+            return without_volatile_fields(piece)
 
 
-def without_occasion(part: object) -> Json:
+def without_volatile_fields(part: object) -> Json:
     """Return a part of a message as JSON, without what differs each time."""
-    return _without(as_json(part))
+    return _without_fields(as_json(part))
 
 
-def _without(value: Json) -> Json:
+def _without_fields(value: Json) -> Json:
     match value:
         case dict():
-            kept = {name: _without(item) for name, item in value.items() if name not in _OF_ONE_OCCASION}
+            kept = {
+                name: _without_fields(item) for name, item in value.items() if name not in _VOLATILE_FIELDS
+            }
             return {name: item for name, item in kept.items() if item is not None}
         case list():
-            return [_without(item) for item in value]
+            return [_without_fields(item) for item in value]
         case _:
             return value
 
@@ -232,14 +234,14 @@ def _answer_forms(parameters: ModelRequestParameters) -> Json:
     wanted = parameters.output_object
     forms = {tool.name: as_json(tool.parameters_json_schema) for tool in parameters.output_tools}
     if not forms and wanted is not None:
-        forms = {wanted.name or _NO_NAME: as_json(wanted.json_schema)}
-    rendered: list[Json] = [_form(name, forms[name]) for name in sorted(forms)]
+        forms = {wanted.name or _DEFAULT_OUTPUT_NAME: as_json(wanted.json_schema)}
+    rendered: list[Json] = [_answer_form(name, forms[name]) for name in sorted(forms)]
     return rendered[0] if len(rendered) == 1 else rendered
 
 
-def _form(name: str, schema: Json) -> Json:
+def _answer_form(name: str, schema: Json) -> Json:
     title = schema.get("title") if isinstance(schema, dict) else None
-    named: dict[str, Json] = {} if name in (_NO_NAME, title) else {"name": name}
+    named: dict[str, Json] = {} if name in (_DEFAULT_OUTPUT_NAME, title) else {"name": name}
     return {**named, "schema": _sorted_members(schema)}
 
 

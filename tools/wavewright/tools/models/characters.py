@@ -9,19 +9,19 @@ from __future__ import annotations
 from wavewright.planner.types import Json
 
 
-def whole_text(text: str) -> str:
+def encodable_text(text: str) -> str:
     """Return a text that can be sent."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def whole_json(value: Json) -> Json:
+def encodable_json(value: Json) -> Json:
     """Return a value whose texts can be sent."""
     match value:
         case str():
-            return whole_text(value)
+            return encodable_text(value)
         case list():
-            return [whole_json(one) for one in value]
+            return [encodable_json(one) for one in value]
         case dict():
-            return {whole_text(key): whole_json(one) for key, one in value.items()}
+            return {encodable_text(key): encodable_json(one) for key, one in value.items()}
         case _:
             return value

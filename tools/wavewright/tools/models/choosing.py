@@ -19,7 +19,7 @@ from wavewright.config.settings import Settings
 from wavewright.planner.model_port import ModelChoice, Role
 from wavewright.tools.models.endpoints import ModelConfigError, find_endpoint, is_reachable, split_model
 
-DEFAULT = "default"
+DEFAULT_PREFERENCE = "default"
 """In the shipped map: the default model."""
 
 Thinking = Literal["minimal", "low", "medium", "high", "xhigh", "max", "off"]
@@ -57,16 +57,18 @@ def choose_model(
     if settings.model is None:
         raise ModelConfigError("no model is configured", "set WAVEWRIGHT_MODEL to PROVIDER:NAME")
     if settings.model_is_forced:
-        return _checked(ModelChoice(settings.model, "WAVEWRIGHT_MODEL names it"), settings, environment)
+        return _checked_choice(
+            ModelChoice(settings.model, "WAVEWRIGHT_MODEL names it"), settings, environment
+        )
     wanted = settings.models.roles.get(role)
     if wanted is not None:
-        model, why = _named(wanted, settings, environment, settings.model)
+        model, why = _named_model(wanted, settings, environment, settings.model)
         why = f"models.roles gives {role} {wanted!r}" + (f", {why}" if why else "")
     else:
-        model, why = _named(preference, settings, environment, settings.model)
+        model, why = _named_model(preference, settings, environment, settings.model)
         why = why or f"{preference!r} is a model's name"
     fallbacks = tuple(one for one in settings.models.fallbacks if one != model)
-    return _checked(ModelChoice(model, why, fallbacks), settings, environment)
+    return _checked_choice(ModelChoice(model, why, fallbacks), settings, environment)
 
 
 def preference_words(settings: Settings) -> tuple[str, ...]:
@@ -101,11 +103,13 @@ def configured_models(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((settings.model, *of_roles, *settings.models.fallbacks)))
 
 
-def _named(word: str, settings: Settings, environment: Mapping[str, str], default: str) -> tuple[str, str]:
+def _named_model(
+    word: str, settings: Settings, environment: Mapping[str, str], default: str
+) -> tuple[str, str]:
     """Return the model of a preference, and why; no reason where it is a model's name itself."""
     own = settings.models.preferences.get(word)
     if own is not None:
-        return (default if own == DEFAULT else own), f"models.preferences says so of {word!r}"
+        return (default if own == DEFAULT_PREFERENCE else own), f"models.preferences says so of {word!r}"
     if ":" in word:
         return word, ""
     shipped = shipped_models().preferences.get(word)
@@ -114,14 +118,14 @@ def _named(word: str, settings: Settings, environment: Mapping[str, str], defaul
             f"{word!r} is no model preference",
             f"use one of {', '.join(preference_words(settings))}, or a model's name as PROVIDER:NAME",
         )
-    if shipped == DEFAULT:
+    if shipped == DEFAULT_PREFERENCE:
         return default, "it is the default model"
     if is_reachable(shipped, settings, environment):
         return shipped, f"{word!r} stands for it"
     return default, f"it is the default model: {word!r} stands for {shipped}, and there is no key for that"
 
 
-def _checked(choice: ModelChoice, settings: Settings, environment: Mapping[str, str]) -> ModelChoice:
+def _checked_choice(choice: ModelChoice, settings: Settings, environment: Mapping[str, str]) -> ModelChoice:
     for model in (choice.model, *choice.fallbacks):
         find_endpoint(model, settings, environment)
     return choice
@@ -135,7 +139,7 @@ def check_names(settings: Settings) -> None:
     places |= {f"models.roles.{role}": model for role, model in roles.items() if model not in words}
     places |= {f"models.fallbacks[{at}]": model for at, model in enumerate(settings.models.fallbacks)}
     for place, model in places.items():
-        if model == DEFAULT:
+        if model == DEFAULT_PREFERENCE:
             continue
         try:
             split_model(model)

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from wavewright.planner.model_port import ModelCall
 
 
-class Circuit(Protocol):
+class CircuitBreaker(Protocol):
     """Lets questions through while their model can be asked."""
 
     async def enter(self, call: ModelCall, model: str) -> None:

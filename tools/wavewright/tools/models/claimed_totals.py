@@ -12,14 +12,14 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic_ai.models.ollama import OllamaModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIStreamedResponse
 
-TOTAL: Final = "total_tokens"
+TOTAL_TOKENS: Final = "total_tokens"
 """Among the provider's details of an answer: the total that it claims."""
 
 
 class _TotallingStream(OpenAIStreamedResponse):
     def _map_chunk_provider_details(self, chunk: ChatCompletionChunk) -> dict[str, Any] | None:
         details = super()._map_chunk_provider_details(chunk)
-        return details if chunk.usage is None else {**(details or {}), TOTAL: chunk.usage.total_tokens}
+        return details if chunk.usage is None else {**(details or {}), TOTAL_TOKENS: chunk.usage.total_tokens}
 
 
 class TotallingChatModel(OpenAIChatModel):
@@ -31,7 +31,11 @@ class TotallingChatModel(OpenAIChatModel):
 
     def _process_provider_details(self, response: ChatCompletion) -> dict[str, Any] | None:
         details = super()._process_provider_details(response)
-        return details if response.usage is None else {**(details or {}), TOTAL: response.usage.total_tokens}
+        return (
+            details
+            if response.usage is None
+            else {**(details or {}), TOTAL_TOKENS: response.usage.total_tokens}
+        )
 
 
 class TotallingOllamaModel(TotallingChatModel, OllamaModel):
@@ -43,4 +47,8 @@ class TotallingResponsesModel(OpenAIResponsesModel):
 
     def _process_provider_details(self, response: responses.Response) -> dict[str, Any] | None:
         details = super()._process_provider_details(response)
-        return details if response.usage is None else {**(details or {}), TOTAL: response.usage.total_tokens}
+        return (
+            details
+            if response.usage is None
+            else {**(details or {}), TOTAL_TOKENS: response.usage.total_tokens}
+        )

@@ -79,7 +79,9 @@ def split_model(model: str) -> tuple[str, str]:
     """
     provider, colon, name = model.partition(":")
     if not colon:
-        raise ModelConfigError(f"{model!r} is no model name: the provider is missing", _written_right(model))
+        raise ModelConfigError(
+            f"{model!r} is no model name: the provider is missing", _correction_hint(model)
+        )
     if provider in PROVIDERS and name:
         return provider, name
     if provider in PROVIDERS:
@@ -106,7 +108,7 @@ def find_endpoint(model: str, settings: Settings, environment: Mapping[str, str]
         raise ModelConfigError(
             f"{model!r} needs the extra {provider!r}, which is not installed", install_hint(provider)
         )
-    own_url = _own_url(provider, settings)
+    own_url = _configured_url(provider, settings)
     if own_url is not None:
         if not own_url.startswith(("http://", "https://")):
             # Not quoted: an address may hold a password.
@@ -114,15 +116,15 @@ def find_endpoint(model: str, settings: Settings, environment: Mapping[str, str]
                 "the base URL is no address: it begins with neither http:// nor https://",
                 "set WAVEWRIGHT_BASE_URL, or models.base_url in wavewright.yaml, to a whole address",
             )
-        return Endpoint(provider, name, _fitted(own_url, provider), settings.api_key or NO_KEY, True)
+        return Endpoint(provider, name, _library_url(own_url, provider), settings.api_key or NO_KEY, True)
     known = PROVIDERS[provider]
     key = _provider_key(provider, settings, environment)
     if key is None and known.needs_key and not is_replaying(settings):
-        raise _no_key(model, provider, known)
+        raise _missing_key_error(model, provider, known)
     url = environment.get(known.url_variable, "").strip() or known.default_url
     is_foreign = url != known.default_url
     return Endpoint(
-        provider, name, None if url is None else _fitted(url, provider), key or NO_KEY, is_foreign
+        provider, name, None if url is None else _library_url(url, provider), key or NO_KEY, is_foreign
     )
 
 
@@ -140,7 +142,7 @@ def is_replaying(settings: Settings) -> bool:
     return settings.cassette is not None and settings.cassette_mode == "replay"
 
 
-def _own_url(provider: str, settings: Settings) -> str | None:
+def _configured_url(provider: str, settings: Settings) -> str | None:
     """Return the user's own address for a provider.
 
     The one in the settings file is for `openai-chat`; the one of the environment is for the provider of the default
@@ -163,13 +165,13 @@ def _provider_key(provider: str, settings: Settings, environment: Mapping[str, s
     )
 
 
-def _fitted(url: str, provider: str) -> str:
+def _library_url(url: str, provider: str) -> str:
     """Return an address as the provider's library wants it: Anthropic's adds the version itself."""
     bare = url.rstrip("/")
     return bare.removesuffix("/v1") if provider == "anthropic" else bare
 
 
-def _no_key(model: str, provider: str, known: Provider) -> ModelConfigError:
+def _missing_key_error(model: str, provider: str, known: Provider) -> ModelConfigError:
     names = " or ".join(known.keys)
     if provider == "openai-chat":
         return ModelConfigError(
@@ -180,7 +182,7 @@ def _no_key(model: str, provider: str, known: Provider) -> ModelConfigError:
     return ModelConfigError(f"there is no key for {model}", f"set {names}, or WAVEWRIGHT_API_KEY")
 
 
-def _written_right(model: str) -> str:
+def _correction_hint(model: str) -> str:
     bare = model.lower()
     family = next((provider for start, provider in _FAMILIES.items() if bare.startswith(start)), None)
     return (

@@ -13,12 +13,12 @@ import httpx2
 
 MAX_DECODED_BYTES = 8 * 2**20
 """Of one response, unfolded. Sixteen thousand tokens of an answer are below a hundredth of it."""
-_PIECE = 64 * 2**10
+_CHUNK_BYTES = 64 * 2**10
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
 """Lets zlib tell the two formats apart."""
 
 
-class AnswerTooLarge(httpx2.DecodingError):
+class ResponseTooLarge(httpx2.DecodingError):
     """A response went on past the limit."""
 
 
@@ -35,7 +35,7 @@ def guarded_client(
     """
 
     async def guard(response: httpx2.Response) -> None:
-        _guard(response, max_bytes)
+        _guard_response(response, max_bytes)
 
     # A hook and not a transport: with a transport of ours the client would not look for proxies in the environment.
     return httpx2.AsyncClient(
@@ -46,7 +46,7 @@ def guarded_client(
     )
 
 
-def _guard(response: httpx2.Response, max_bytes: int) -> None:
+def _guard_response(response: httpx2.Response, max_bytes: int) -> None:
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in {"identity", "", "gzip", "x-gzip", "deflate"}:
         raise UnknownEncoding(f"the answer is packed as {encoding!r}, which was not asked for")
@@ -69,7 +69,7 @@ class _GuardedStream(httpx2.AsyncByteStream):
         async for piece in self._unpacked():
             total += len(piece)
             if total > self._max_bytes:
-                raise AnswerTooLarge(f"the answer is larger than {self._max_bytes // 2**20} MiB unpacked")
+                raise ResponseTooLarge(f"the answer is larger than {self._max_bytes // 2**20} MiB unpacked")
             yield piece
 
     async def _unpacked(self) -> AsyncIterator[bytes]:
@@ -82,7 +82,7 @@ class _GuardedStream(httpx2.AsyncByteStream):
             async for packed in self._packed:
                 rest = packed
                 while rest:
-                    yield unfold.decompress(rest, _PIECE)
+                    yield unfold.decompress(rest, _CHUNK_BYTES)
                     rest = unfold.unconsumed_tail
             yield unfold.flush()
         except zlib.error as error:

@@ -12,45 +12,45 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-MINUTE = 60.0
+MINUTE_SECONDS = 60.0
 
 
-class Pace:
+class RateLimiter:
     """Lets so many through in any span of time, as early as that allows."""
 
-    def __init__(self, most: int, span: float = MINUTE) -> None:
-        self._begun: deque[float] = deque(maxlen=most)
-        self._most = most
+    def __init__(self, most: int, span: float = MINUTE_SECONDS) -> None:
+        self._starts: deque[float] = deque(maxlen=most)
+        self._max_starts = most
         self._span = span
-        self._turn = anyio.Lock()
+        self._lock = anyio.Lock()
 
     async def wait(self) -> None:
         """Return when one more may begin."""
         # A token bucket would let twice as many through in the minute after a pause, and providers count minutes.
-        async with self._turn:
-            if len(self._begun) == self._most:
-                await anyio.sleep_until(self._begun[0] + self._span)
-            self._begun.append(anyio.current_time())
+        async with self._lock:
+            if len(self._starts) == self._max_starts:
+                await anyio.sleep_until(self._starts[0] + self._span)
+            self._starts.append(anyio.current_time())
 
 
-class Turnstile:
+class ProviderLimiter:
     """The limits of one provider."""
 
-    def __init__(self, *, concurrency: int | None = None, pace: Pace | None = None) -> None:
-        self._places = None if concurrency is None else anyio.Semaphore(concurrency)
-        self._pace = pace
+    def __init__(self, *, concurrency: int | None = None, pace: RateLimiter | None = None) -> None:
+        self._slots = None if concurrency is None else anyio.Semaphore(concurrency)
+        self._rate = pace
 
     @asynccontextmanager
-    async def passed(self) -> AsyncGenerator[None]:
+    async def slot(self) -> AsyncGenerator[None]:
         """Wait for a place and for the pace, and give the place back at the end."""
-        if self._places is None:
-            await self._pass_pace()
+        if self._slots is None:
+            await self._wait_for_rate()
             yield
             return
-        async with self._places:
-            await self._pass_pace()
+        async with self._slots:
+            await self._wait_for_rate()
             yield
 
-    async def _pass_pace(self) -> None:
-        if self._pace is not None:
-            await self._pace.wait()
+    async def _wait_for_rate(self) -> None:
+        if self._rate is not None:
+            await self._rate.wait()

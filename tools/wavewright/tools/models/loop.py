@@ -24,7 +24,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
-from wavewright.planner.memory import question_of
+from wavewright.planner.memory import model_question
 from wavewright.planner.model_port import (
     LoopLimits,
     LoopTool,
@@ -34,20 +34,20 @@ from wavewright.planner.model_port import (
     ModelChoice,
     ModelError,
     ModelErrorKind,
+    ModelOutcome,
     ModelUse,
     OnUse,
-    Outcome,
 )
 from wavewright.planner.types import Json
-from wavewright.tools.models.asking import messages_of, what_is_sent
-from wavewright.tools.models.characters import whole_json, whole_text
+from wavewright.tools.models.asking import messages_of, sent_text
+from wavewright.tools.models.characters import encodable_json, encodable_text
 from wavewright.tools.models.faults import outcome_of
-from wavewright.tools.models.remembering import kept_response, recalled_response, request_key
-from wavewright.tools.models.structure import is_object, read_answer
+from wavewright.tools.models.remembering import request_key, response_from_json, response_to_json
+from wavewright.tools.models.structure import is_object, split_response
 
 if TYPE_CHECKING:
     from wavewright.tools.models.asking import ProviderModels
-    from wavewright.tools.models.metering import Meter
+    from wavewright.tools.models.metering import UsageTracker
 
 Arguments: TypeAlias = dict[str, Any]
 """Arguments as the library reads them: JSON."""
@@ -56,7 +56,7 @@ _OUTPUT_RETRIES = 2
 _JSON_OBJECT = SchemaValidator(core_schema.dict_schema(keys_schema=core_schema.str_schema(strict=True)))
 
 
-async def work_in_loop(
+async def run_agent_loop(
     models: ProviderModels,
     call: ModelCall,
     tools: Sequence[LoopTool],
@@ -68,16 +68,16 @@ async def work_in_loop(
     Raises:
         ModelError: there is no answer, in the end.
     """
-    call = models.without_secrets(call)
+    call = models.redacted_call(call)
     choice = models.choose(call.preference, call.role)
     for name in choice.fallbacks:
-        models.served(name)  # loads its provider's library, which is no part of the loop's time
+        models.served_model(name)  # loads its provider's library, which is no part of the loop's time
     model = _LoopModel(models, choice, call, tools, limits, on_use)
-    agent = _make_agent(model, _LoopToolset(tools, limits, models), models.settings_of(call))
+    agent = _make_agent(model, _LoopToolset(tools, limits, models), models.model_settings(call))
     with capture_run_messages() as exchanged:
         try:
             with anyio.fail_after(call.timeout):
-                await _run(agent, messages_of(call), limits)
+                await _run_agent(agent, messages_of(call), limits)
         except ModelError as error:
             raise model.failed(error.kind, str(error), error.hint, error.retry_after) from None
         except UserError as error:
@@ -88,7 +88,7 @@ async def work_in_loop(
             raise model.failed("timeout", f"{choice.model} came to no end in {seconds}") from None
         except (UsageLimitExceeded, UnexpectedModelBehavior):
             """It has had its say."""
-    return _last_words(models, model, exchanged, call)
+    return _last_answer(models, model, exchanged, call)
 
 
 def _make_agent(model: _LoopModel, toolset: _LoopToolset, settings: ModelSettings) -> Agent[object, object]:
@@ -100,7 +100,7 @@ def _make_agent(model: _LoopModel, toolset: _LoopToolset, settings: ModelSetting
     return Agent(
         model,
         output_type=output,
-        instructions=whole_text(_instructions(call)) or None,
+        instructions=encodable_text(_instructions(call)) or None,
         toolsets=[toolset],
         retries={"tools": toolset.limits.requests, "output": _OUTPUT_RETRIES},
         end_strategy="early",
@@ -108,7 +108,7 @@ def _make_agent(model: _LoopModel, toolset: _LoopToolset, settings: ModelSetting
     )
 
 
-async def _run(agent: Agent[object, object], said: list[ModelMessage], limits: LoopLimits) -> None:
+async def _run_agent(agent: Agent[object, object], said: list[ModelMessage], limits: LoopLimits) -> None:
     await agent.run(
         _last_prompt(said),
         message_history=said[:-1] or None,
@@ -137,17 +137,17 @@ def _last_prompt(said: list[ModelMessage]) -> str:
     return last.content if isinstance(last, UserPromptPart) and isinstance(last.content, str) else ""
 
 
-def _last_words(
+def _last_answer(
     models: ProviderModels, model: _LoopModel, exchanged: Sequence[ModelMessage], call: ModelCall
 ) -> ModelAnswer:
     """Return the last answer that says anything."""
     for message in reversed(exchanged):
         if not isinstance(message, ModelResponse):
             continue
-        text, _ = read_answer(message, call.schema_name)
-        if text.strip() and model.meter is not None:
-            answer = models.answer_in(message, call, model.meter)
-            return replace(answer, calls=(), use=model.summed(answer.use.outcome))
+        text, _ = split_response(message, call.schema_name)
+        if text.strip() and model.usage is not None:
+            answer = models.model_answer(message, call, model.usage)
+            return replace(answer, calls=(), use=model.total_use(answer.use.outcome))
     raise model.failed(
         "bad_answer", f"{model.choice.model} called tools until its limit, and answered nothing"
     )
@@ -165,16 +165,16 @@ class _LoopModel(WrapperModel):
         limits: LoopLimits,
         on_use: OnUse | None,
     ) -> None:
-        super().__init__(models.served(choice.model).model)
+        super().__init__(models.served_model(choice.model).model)
         self.choice = choice
-        self.meter: Meter | None = None
+        self.usage: UsageTracker | None = None
         self._models = models
         self.call = call
-        self._frame = what_is_sent(replace(call, prompt="", turns=()), tools)
+        self._fixed_text = sent_text(replace(call, prompt="", turns=()), tools)
         self._limits = limits
         self._on_use = on_use
         self._uses: list[ModelUse] = []
-        self._asked = 0
+        self._request_count = 0
 
     async def request(
         self,
@@ -187,43 +187,47 @@ class _LoopModel(WrapperModel):
         Raises:
             ModelError: there is none.
         """
-        meter = self._models.meter(self.call, self.choice.model, self._frame + _text_of(messages))
-        self.meter = meter
-        self._asked += 1
-        settings = self._told(model_settings)
+        meter = self._models.usage_tracker(
+            self.call, self.choice.model, self._fixed_text + _conversation_text(messages)
+        )
+        self.usage = meter
+        self._request_count += 1
+        settings = self._request_settings(model_settings)
         parameters = self._with_schema(model_request_parameters)
         run, memory = self.call.run, self._models.memory
         key = request_key(self.call, messages, settings, parameters)
-        kept = memory.recall(run, key) if run is not None else None
+        kept = memory.get(run, key) if run is not None else None
         if kept is None:
-            response = await self._answered(meter, messages, settings, parameters)
+            response = await self._metered_response(meter, messages, settings, parameters)
             redactor = self._models.redactor
-            kept = kept_response(response, parameters, redactor)
+            kept = response_to_json(response, parameters, redactor)
             if run is not None:
-                await memory.keep(run, key, kept, question_of(self.call, _text_of(messages), redactor))
+                await memory.put(
+                    run, key, kept, model_question(self.call, _conversation_text(messages), redactor)
+                )
         # Also where it was answered now: what follows is the same in a run that is resumed.
-        return recalled_response(kept, parameters, f"{self._asked}")
+        return response_from_json(kept, parameters, f"{self._request_count}")
 
-    async def _answered(
+    async def _metered_response(
         self,
-        meter: Meter,
+        meter: UsageTracker,
         messages: list[ModelMessage],
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        chain = self._models.chain(self.choice, meter, is_formed=False)
-        return await self._models.settled(
+        chain = self._models.fallback_chain(self.choice, meter, is_formed=False)
+        return await self._models.metered_response(
             meter,
             lambda: chain.request(messages, settings, parameters),
             self._models.settings.models.request_seconds,
             self._remember,
         )
 
-    def summed(self, outcome: Outcome, message: str = "") -> ModelUse:
+    def total_use(self, outcome: ModelOutcome, message: str = "") -> ModelUse:
         """Return what the whole loop came to."""
         if not self._uses:
-            asked = self._models.meter(self.call, self.choice.model, self._frame)
-            return asked.use(outcome, message)
+            asked = self._models.usage_tracker(self.call, self.choice.model, self._fixed_text)
+            return asked.total_use(outcome, message)
         prices = [one.usd for one in self._uses if one.usd is not None]
         return replace(
             self._uses[-1],
@@ -241,7 +245,7 @@ class _LoopModel(WrapperModel):
         self, kind: ModelErrorKind, message: str, hint: str | None = None, retry_after: float | None = None
     ) -> ModelError:
         """Return the error that the whole loop ends in."""
-        use = self.summed(outcome_of(kind), message)
+        use = self.total_use(outcome_of(kind), message)
         return ModelError(kind, message, hint=hint, use=use, retry_after=retry_after)
 
     def _remember(self, use: ModelUse) -> None:
@@ -249,8 +253,8 @@ class _LoopModel(WrapperModel):
         if self._on_use is not None:
             self._on_use(use)
 
-    def _told(self, settings: ModelSettings | None) -> ModelSettings | None:
-        is_last = self._asked >= self._limits.requests
+    def _request_settings(self, settings: ModelSettings | None) -> ModelSettings | None:
+        is_last = self._request_count >= self._limits.requests
         return merge_model_settings(settings, ModelSettings(tool_choice="none")) if is_last else settings
 
     def _with_schema(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
@@ -268,7 +272,7 @@ class _LoopToolset(AbstractToolset[object]):
     tools: Sequence[LoopTool]
     limits: LoopLimits
     models: ProviderModels
-    made: int = field(default=0)
+    calls_made: int = field(default=0)
 
     @property
     def id(self) -> str:
@@ -297,37 +301,37 @@ class _LoopToolset(AbstractToolset[object]):
         ctx: RunContext[object],  # noqa: ARG002
         tool: ToolsetTool[object],  # noqa: ARG002
     ) -> Json:
-        if self.made >= self.limits.tool_calls:
+        if self.calls_made >= self.limits.tool_calls:
             raise ToolFailed(
                 f"Not called: {self.limits.tool_calls} calls are the most. Answer with what you have."
             )
-        self.made += 1
+        self.calls_made += 1
         wanted = next(one for one in self.tools if one.name == name)
         redactor = self.models.redactor
         try:
             # Whatever calls a tool is shown and kept.
             output = await wanted.call(
-                {key: _cleaned(value, redactor.redact) for key, value in tool_args.items()}
+                {key: _redacted(value, redactor.redact) for key, value in tool_args.items()}
             )
         except LoopToolError as error:
-            raise ToolFailed(whole_text(redactor.redact_known(str(error)))) from error
-        return whole_json(_cleaned(output, redactor.redact_known))
+            raise ToolFailed(encodable_text(redactor.redact_known(str(error)))) from error
+        return encodable_json(_redacted(output, redactor.redact_known))
 
 
-def _cleaned(value: Json, clean: Callable[[str], str]) -> Json:
+def _redacted(value: Json, clean: Callable[[str], str]) -> Json:
     """Return a value with each of its texts cleaned, those of names too."""
     match value:
         case str():
             return clean(value)
         case list():
-            return [_cleaned(one, clean) for one in value]
+            return [_redacted(one, clean) for one in value]
         case dict():
-            return {clean(key): _cleaned(one, clean) for key, one in value.items()}
+            return {clean(key): _redacted(one, clean) for key, one in value.items()}
         case _:
             return value
 
 
-def _text_of(messages: Sequence[ModelMessage]) -> str:
+def _conversation_text(messages: Sequence[ModelMessage]) -> str:
     """Return what a conversation holds, for the estimate."""
     pieces: list[str] = []
     for message in messages:

@@ -17,32 +17,39 @@ import anyio
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from wavewright.config.model_settings import PriceSettings
-from wavewright.planner.model_port import ModelCall, ModelUse, OnText, Outcome
-from wavewright.planner.spending import Account, OverBudget, Purse, PutOff, Reservation, Spend
+from wavewright.planner.model_port import ModelCall, ModelOutcome, ModelUse, OnText
+from wavewright.planner.spending import (
+    BudgetExceeded,
+    BudgetScope,
+    BudgetStore,
+    CallDeferred,
+    Reservation,
+    Spend,
+)
 from wavewright.tools.models.estimates import estimate_tokens
-from wavewright.tools.models.faults import Fault, Unanswered, outcome_of
+from wavewright.tools.models.faults import ModelFault, RequestFailed, outcome_of
 from wavewright.tools.models.prices import price_of
 from wavewright.tools.models.structure import arguments_text
 
-_WRAPPING = 20_000
+_OVERHEAD_TOKENS = 20_000
 """Tokens that a provider may add to what was asked, or a model think beyond its ceiling, and still be believed."""
 
-_MOST_CLAIMED = 10**12
+_MAX_CLAIMED_TOKENS = 10**12
 """Tokens of one request that are charged at most: what is beyond that has no room in a budget's sums."""
 
-_MOMENT = 0.001
+_RESERVED_SECONDS = 0.001
 """Seconds that are reserved: how long an answer takes is not known, but a budget of time that is used up ends it."""
 
 
 @dataclass(slots=True)
-class Tally:
+class RequestCharge:
     """One request's outcome, filled in as it becomes known."""
 
     model: str
     url: str | None
     """Its address where that is not its provider's own: another price list."""
     reserved: Spend
-    outcome: Outcome = "failed"
+    outcome: ModelOutcome = "failed"
     message: str = "given up before an answer came"
     input_tokens: int = 0
     output_tokens: int = 0
@@ -54,19 +61,19 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Meter:
+class UsageTracker:
     """The cost of one question."""
 
     call: ModelCall
-    asked: str
+    sent_text: str
     """Everything that is sent, for the estimate."""
     model: str
     """The first model that is asked."""
-    purse: Purse
+    budgets: BudgetStore
     prices: Mapping[str, PriceSettings]
     max_tokens: int
     on_text: OnText | None = None
-    tallies: list[Tally] = field(default_factory=list[Tally])
+    charges: list[RequestCharge] = field(default_factory=list[RequestCharge])
     is_cut: bool = False
     """Whether the answer's stream ended early."""
     deadline: float = math.inf
@@ -83,16 +90,16 @@ class Meter:
         return self.deadline - anyio.current_time()
 
     @asynccontextmanager
-    async def request(self, model: str, url: str | None) -> AsyncGenerator[Tally]:
+    async def request(self, model: str, url: str | None) -> AsyncGenerator[RequestCharge]:
         """Reserve for one request to a model, and settle at the end, however that comes.
 
         Raises:
             Unanswered: the request would go over a budget, and was not made.
         """
-        tally = Tally(model, url, self._most(model, url))
-        account = Account(self.call.run, self.call.job, self.call.step, self.call.role, self.call.budget)
+        tally = RequestCharge(model, url, self._max_spend(model, url))
+        account = BudgetScope(self.call.run, self.call.job, self.call.step, self.call.role, self.call.budget)
         reservation = await self._reserve(account, tally.reserved)
-        self.tallies.append(tally)
+        self.charges.append(tally)
         self._charge_reserved(tally)
         started = anyio.current_time()
         try:
@@ -100,38 +107,40 @@ class Meter:
         finally:
             tally.seconds = anyio.current_time() - started
             with anyio.CancelScope(shield=True):
-                await self.purse.settle(reservation, self._spent(tally), self._use_of(tally))
+                await self.budgets.settle(reservation, self._spent(tally), self._request_use(tally))
 
-    def answered(self, tally: Tally, response: ModelResponse) -> None:
+    def record_response(self, tally: RequestCharge, response: ModelResponse) -> None:
         """Charge what a provider says that an answer cost, where that can be believed."""
-        usage, text = response.usage, _text_of(response)
+        usage, text = response.usage, _response_text(response)
         # A token is a character at least, but for what the provider wraps around texts and tools.
-        is_read_known = _is_count(usage.input_tokens, _WRAPPING + 4 * len(self.asked))
-        is_written_known = _is_count(usage.output_tokens, _WRAPPING + 4 * max(self.max_tokens, len(text)))
-        tally.input_tokens = usage.input_tokens if is_read_known else estimate_tokens(self.asked)
+        is_read_known = _is_count(usage.input_tokens, _OVERHEAD_TOKENS + 4 * len(self.sent_text))
+        is_written_known = _is_count(
+            usage.output_tokens, _OVERHEAD_TOKENS + 4 * max(self.max_tokens, len(text))
+        )
+        tally.input_tokens = usage.input_tokens if is_read_known else estimate_tokens(self.sent_text)
         tally.output_tokens = usage.output_tokens if is_written_known else estimate_tokens(text)
-        self._charge_claimed(tally, response, _WRAPPING + 4 * max(self.max_tokens, len(text)))
+        self._charge_claimed(tally, response, _OVERHEAD_TOKENS + 4 * max(self.max_tokens, len(text)))
         cached = usage.cache_read_tokens
         tally.cached_tokens = cached if _is_count(cached, tally.input_tokens) else 0
         tally.is_estimated = not (is_read_known and (is_written_known or not text))
         tally.outcome, tally.message = "answered", ""
         self._price(tally)
 
-    def _charge_claimed(self, tally: Tally, response: ModelResponse, most_written: int) -> None:
+    def _charge_claimed(self, tally: RequestCharge, response: ModelResponse, most_written: int) -> None:
         """Charge the larger figure where a provider claims more than can be, and note that it cannot be."""
         usage, plausible = response.usage, tally.input_tokens + tally.output_tokens
         read, written = (
-            min(max(0, count), _MOST_CLAIMED) for count in (usage.input_tokens, usage.output_tokens)
+            min(max(0, count), _MAX_CLAIMED_TOKENS) for count in (usage.input_tokens, usage.output_tokens)
         )
         total = (response.provider_details or {}).get("total_tokens")
-        claimed = max(read + written, min(total, _MOST_CLAIMED) if _is_count(total) else 0)
+        claimed = max(read + written, min(total, _MAX_CLAIMED_TOKENS) if _is_count(total) else 0)
         if claimed <= plausible:
             return
-        tally.is_implausible = claimed > 2 * _WRAPPING + 4 * len(self.asked) + most_written
+        tally.is_implausible = claimed > 2 * _OVERHEAD_TOKENS + 4 * len(self.sent_text) + most_written
         tally.input_tokens = max(read, tally.input_tokens)
         tally.output_tokens = max(claimed - tally.input_tokens, tally.output_tokens)
 
-    def failed(self, tally: Tally, fault: Fault) -> None:
+    def record_failure(self, tally: RequestCharge, fault: ModelFault) -> None:
         """Note why a request gave no answer, and charge nothing where that is sure."""
         was_answered = tally.outcome == "answered"
         tally.outcome, tally.message = outcome_of(fault.kind), fault.message
@@ -140,60 +149,60 @@ class Meter:
             tally.usd, tally.is_estimated = 0.0, False
         elif fault.kind == "bad_answer" and not was_answered:
             # It came to an end, without a count: what was asked was read, and nothing to speak of was written.
-            tally.input_tokens, tally.output_tokens = estimate_tokens(self.asked), 0
+            tally.input_tokens, tally.output_tokens = estimate_tokens(self.sent_text), 0
             self._price(tally)
 
-    def use(self, outcome: Outcome, message: str = "") -> ModelUse:
+    def total_use(self, outcome: ModelOutcome, message: str = "") -> ModelUse:
         """Return what the whole question came to."""
-        last = self.tallies[-1] if self.tallies else None
-        prices = [one.usd for one in self.tallies]
+        last = self.charges[-1] if self.charges else None
+        prices = [one.usd for one in self.charges]
         return ModelUse(
             role=self.call.role,
             name=self.call.name,
             model=last.model if last is not None and last.outcome == "answered" else self.model,
             outcome=outcome,
-            input_tokens=sum(one.input_tokens for one in self.tallies),
-            output_tokens=sum(one.output_tokens for one in self.tallies),
-            usd=_sum_of(prices),
+            input_tokens=sum(one.input_tokens for one in self.charges),
+            output_tokens=sum(one.output_tokens for one in self.charges),
+            usd=_sum_prices(prices),
             seconds=max(0.0, anyio.current_time() - self.started),
-            attempts=len(self.tallies),
-            is_estimated=any(one.is_estimated for one in self.tallies),
-            is_implausible=any(one.is_implausible for one in self.tallies),
+            attempts=len(self.charges),
+            is_estimated=any(one.is_estimated for one in self.charges),
+            is_implausible=any(one.is_implausible for one in self.charges),
             rung=self.call.rung,
             step=self.call.step,
             index=self.call.index,
-            input_chars=len(self.asked),
+            input_chars=len(self.sent_text),
             message=message,
         )
 
-    async def _reserve(self, account: Account, amount: Spend) -> Reservation:
+    async def _reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
         reservations: list[Reservation] = []
         # Half a transaction would be money that nobody knows of.
         with anyio.CancelScope(shield=True):
             try:
-                reservations.append(await self.purse.reserve(account, amount))
-            except OverBudget as error:
-                fault = Fault("over_budget", str(error), hint=error.hint, is_free=True)
-                raise Unanswered(fault) from error
-            except PutOff:
+                reservations.append(await self.budgets.reserve(account, amount))
+            except BudgetExceeded as error:
+                fault = ModelFault("over_budget", str(error), hint=error.hint, is_free=True)
+                raise RequestFailed(fault) from error
+            except CallDeferred:
                 pass
         if not reservations:
             # Outside of the shield: whoever stops the run cancels this, and nothing is told of a call never made.
             await anyio.sleep_forever()
         return reservations[0]
 
-    def _most(self, model: str, url: str | None) -> Spend:
-        read = estimate_tokens(self.asked)
+    def _max_spend(self, model: str, url: str | None) -> Spend:
+        read = estimate_tokens(self.sent_text)
         usd = price_of(model, read, self.max_tokens, 0, self.prices, base_url=url)
         # A price that nobody knows is refused by a purse that has a budget of money, and counts as nothing elsewhere.
-        return Spend(1, read + self.max_tokens, math.inf if usd is None else usd, _MOMENT)
+        return Spend(1, read + self.max_tokens, math.inf if usd is None else usd, _RESERVED_SECONDS)
 
-    def _charge_reserved(self, tally: Tally) -> None:
-        tally.input_tokens = estimate_tokens(self.asked)
+    def _charge_reserved(self, tally: RequestCharge) -> None:
+        tally.input_tokens = estimate_tokens(self.sent_text)
         tally.output_tokens = self.max_tokens
         self._price(tally)
 
-    def _price(self, tally: Tally) -> None:
+    def _price(self, tally: RequestCharge) -> None:
         tally.usd = price_of(
             tally.model,
             tally.input_tokens,
@@ -203,10 +212,10 @@ class Meter:
             base_url=tally.url,
         )
 
-    def _spent(self, tally: Tally) -> Spend:
+    def _spent(self, tally: RequestCharge) -> Spend:
         return Spend(1, tally.input_tokens + tally.output_tokens, tally.usd or 0.0, tally.seconds)
 
-    def _use_of(self, tally: Tally) -> ModelUse:
+    def _request_use(self, tally: RequestCharge) -> ModelUse:
         return ModelUse(
             role=self.call.role,
             name=self.call.name,
@@ -221,7 +230,7 @@ class Meter:
             rung=self.call.rung,
             step=self.call.step,
             index=self.call.index,
-            input_chars=len(self.asked),
+            input_chars=len(self.sent_text),
             message=tally.message,
         )
 
@@ -231,7 +240,7 @@ def _is_count(tokens: object, most: float = math.inf) -> TypeGuard[int]:
     return isinstance(tokens, int) and not isinstance(tokens, bool) and 0 < tokens <= most
 
 
-def _text_of(response: ModelResponse) -> str:
+def _response_text(response: ModelResponse) -> str:
     pieces: list[str] = []
     for part in response.parts:
         match part:
@@ -244,6 +253,6 @@ def _text_of(response: ModelResponse) -> str:
     return "".join(pieces)
 
 
-def _sum_of(prices: list[float | None]) -> float | None:
+def _sum_prices(prices: list[float | None]) -> float | None:
     known = [price for price in prices if price is not None]
     return sum(known) if len(known) == len(prices) else None

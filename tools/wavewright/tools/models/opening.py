@@ -13,11 +13,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
-from wavewright.planner.memory import NO_MEMORY, Memory
-from wavewright.planner.model_port import Models
-from wavewright.planner.spending import Purse
+from wavewright.planner.memory import NULL_REPLAY_CACHE, ReplayCache
+from wavewright.planner.model_port import ModelClient
+from wavewright.planner.spending import BudgetStore
 from wavewright.tools.models.choosing import check_names, configured_models, thinking_level
-from wavewright.tools.models.circuit import ALWAYS_CLOSED, Circuit
+from wavewright.tools.models.circuit import ALWAYS_CLOSED, CircuitBreaker
 from wavewright.tools.models.endpoints import Endpoint, ModelConfigError, find_endpoint
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wavewright.config.redaction import Redactor
     from wavewright.tools.models.cassette import Cassette
 
-REQUESTS = "WAVEWRIGHT_MODEL_REQUESTS"
+REQUESTS_VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
 """The variable that turns requests to models off, for this process and for those that it starts: tests set it."""
 
 
@@ -49,12 +49,12 @@ def check_models(settings: Settings, environment: Mapping[str, str] = os.environ
 @asynccontextmanager
 async def open_models(
     settings: Settings,
-    purse: Purse,
+    purse: BudgetStore,
     *,
     environment: Mapping[str, str] = os.environ,
-    memory: Memory = NO_MEMORY,
-    circuit: Circuit = ALWAYS_CLOSED,
-) -> AsyncGenerator[Models]:
+    memory: ReplayCache = NULL_REPLAY_CACHE,
+    circuit: CircuitBreaker = ALWAYS_CLOSED,
+) -> AsyncGenerator[ModelClient]:
     """Yield the models that the settings name; what `memory` holds is not asked for again.
 
     A question that `circuit` holds back waits to be cancelled.
@@ -79,7 +79,7 @@ async def open_models(
     async with guarded_client() as http:
 
         def build(endpoint: Endpoint) -> Model:
-            return _taped(build_model(endpoint, http), cassette)
+            return _with_cassette(build_model(endpoint, http), cassette)
 
         yield ProviderModels(settings, environment, purse, redactor, build, memory, circuit)
 
@@ -91,9 +91,9 @@ def _refuse_requests(settings: Settings, environment: Mapping[str, str]) -> None
         ModelConfigError: no cassette answers in the place of the models.
     """
     is_replayed = settings.cassette is not None and settings.cassette_mode == "replay"
-    if environment.get(REQUESTS) == "off" and not is_replayed:
+    if environment.get(REQUESTS_VARIABLE) == "off" and not is_replayed:
         raise ModelConfigError(
-            f"model {settings.model!r} may not be asked here: {REQUESTS} is off",
+            f"model {settings.model!r} may not be asked here: {REQUESTS_VARIABLE} is off",
             "mark the test with @pytest.mark.wavewright_live, or replay a cassette",
         )
 
@@ -114,7 +114,7 @@ def _open_cassette(settings: Settings, redactor: Redactor) -> Cassette | None:
         raise ModelConfigError(error.message, error.hint) from error
 
 
-def _taped(model: Model, cassette: Cassette | None) -> Model:
+def _with_cassette(model: Model, cassette: Cassette | None) -> Model:
     """Return a model behind the cassette, where there is one."""
     if cassette is None:
         return model

@@ -20,23 +20,23 @@ from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from wavewright.planner.types import JsonSchema
 from wavewright.tools.models.cassette_errors import CassetteError
-from wavewright.tools.models.faults import FAULTS, Fault, Unanswered, fault_of
-from wavewright.tools.models.limits import Turnstile
-from wavewright.tools.models.metering import Meter, Tally
+from wavewright.tools.models.faults import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
+from wavewright.tools.models.limits import ProviderLimiter
+from wavewright.tools.models.metering import RequestCharge, UsageTracker
 from wavewright.tools.models.streaming import read_stream
-from wavewright.tools.models.structure import Way, structured_parameters, words
+from wavewright.tools.models.structure import OutputMode, structured_parameters, visible_text
 
 # Whoever sets up logging sees the retries; nobody else finds them among a command's output, where stamina writes them
 # as soon as structlog is installed.
 stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
 logging.getLogger("stamina").addHandler(logging.NullHandler())
 
-FIRST_WAIT = 0.5
-LONGEST_WAIT = 20.0
+FIRST_WAIT_SECONDS = 0.5
+MAX_WAIT_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How often and how long one model is asked."""
 
     attempts: int
@@ -45,15 +45,15 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class OutputFormat:
     """The form that an answer should have."""
 
     schema: JsonSchema
     name: str
-    way: Way
+    mode: OutputMode
 
 
-class PatientModel(WrapperModel):
+class RetryingModel(WrapperModel):
     """A model that passes the provider's turnstile, is metered, and is asked again where that may help."""
 
     def __init__(
@@ -62,18 +62,18 @@ class PatientModel(WrapperModel):
         *,
         name: str,
         url: str | None,
-        turnstile: Turnstile,
-        meter: Meter,
-        patience: Patience,
-        form: Form | None = None,
+        turnstile: ProviderLimiter,
+        meter: UsageTracker,
+        patience: RetryPolicy,
+        form: OutputFormat | None = None,
     ) -> None:
         super().__init__(wrapped)
         self._name = name
         self._url = url
-        self._turnstile = turnstile
-        self._meter = meter
-        self._patience = patience
-        self._form = form
+        self._limiter = turnstile
+        self._usage = meter
+        self._policy = patience
+        self._format = form
 
     async def request(
         self,
@@ -86,26 +86,26 @@ class PatientModel(WrapperModel):
         Raises:
             Unanswered: there is none.
         """
-        parameters = self._formed(model_request_parameters)
-        settings = self._told(model_settings)
+        parameters = self._with_output_format(model_request_parameters)
+        settings = self._with_tool_choice(model_settings)
         async for attempt in self._attempts():
             with attempt:
                 return await self._request_once(messages, settings, parameters)
         raise AssertionError("every attempt returns or raises")
 
-    def _formed(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
+    def _with_output_format(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
         """Return how this model is asked for the form: another of the chain may be asked in another way."""
-        if self._form is None:
+        if self._format is None:
             return parameters
-        formed = structured_parameters(self._form.schema, self._form.name, self._form.way)
+        formed = structured_parameters(self._format.schema, self._format.name, self._format.mode)
         return replace(formed, instruction_parts=parameters.instruction_parts)
 
-    def _told(self, settings: ModelSettings | None) -> ModelSettings | None:
+    def _with_tool_choice(self, settings: ModelSettings | None) -> ModelSettings | None:
         """Return settings under which the model can be made to call the answer's tool.
 
         Some cannot be while they think. Then the form goes before the thinking, unless much of it is asked for.
         """
-        if self._form is None or self._form.way != "tool" or self._meter.call.thinking == "high":
+        if self._format is None or self._format.mode != "tool" or self._usage.call.thinking == "high":
             return settings
         profile = self.wrapped.profile
         is_either_or = profile.get("forced_tool_choice_disables_thinking", False) or not profile.get(
@@ -118,23 +118,23 @@ class PatientModel(WrapperModel):
     def _attempts(self) -> AsyncIterator[stamina.Attempt]:
         # The call's own clock ends the waits too.
         return stamina.retry_context(
-            on=self._wait_after,
-            attempts=self._patience.attempts,
+            on=self._retry_delay,
+            attempts=self._policy.attempts,
             timeout=None,
-            wait_initial=FIRST_WAIT,
-            wait_max=LONGEST_WAIT,
-            wait_jitter=FIRST_WAIT,
+            wait_initial=FIRST_WAIT_SECONDS,
+            wait_max=MAX_WAIT_SECONDS,
+            wait_jitter=FIRST_WAIT_SECONDS,
         ).__aiter__()
 
-    def _wait_after(self, error: Exception) -> bool | float:
+    def _retry_delay(self, error: Exception) -> bool | float:
         """Say whether to ask again, or after how many seconds."""
-        if not isinstance(error, Unanswered) or not error.fault.may_repeat:
+        if not isinstance(error, RequestFailed) or not error.fault.is_retryable:
             return False
         wait = error.fault.retry_after
         if wait is None:
             return True
         # Whoever asks us to wait for longer than we may has given the answer for this call.
-        return max(wait, 0.0) if wait < self._meter.seconds_left() else False
+        return max(wait, 0.0) if wait < self._usage.seconds_left() else False
 
     async def _request_once(
         self,
@@ -142,34 +142,36 @@ class PatientModel(WrapperModel):
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        async with self._turnstile.passed(), self._meter.request(self._name, self._url) as tally:
+        async with self._limiter.slot(), self._usage.request(self._name, self._url) as tally:
             try:
                 response = await self._send(messages, settings, parameters)
-                self._meter.answered(tally, response)
-                self._refuse_unusable(response)
-            except Unanswered as error:
-                self._meter.failed(tally, error.fault)
+                self._usage.record_response(tally, response)
+                self._require_usable(response)
+            except RequestFailed as error:
+                self._usage.record_failure(tally, error.fault)
                 raise
             except CassetteError as error:
                 # No fault of a model's: it is for whoever keeps the cassette, and no fallback hides it.
-                self._meter.failed(tally, Fault("denied", error.message, is_free=True))
+                self._usage.record_failure(tally, ModelFault("denied", error.message, is_free=True))
                 raise
             except TimeoutError as error:
-                seconds = self._patience.attempt_seconds
-                fault = Fault(
+                seconds = self._policy.attempt_seconds
+                fault = ModelFault(
                     "timeout",
                     f"{self._name} did not answer in {seconds:g} s",
                     hint="raise models.attempt_seconds in wavewright.yaml, or choose a faster model",
-                    may_repeat=True,
+                    is_retryable=True,
                 )
-                raise self._failed(tally, fault) from error
-            except FAULTS as error:
-                raise self._failed(tally, fault_of(error, self._name, self._meter.asked)) from error
+                raise self._request_failed(tally, fault) from error
+            except PROVIDER_ERRORS as error:
+                raise self._request_failed(
+                    tally, fault_of(error, self._name, self._usage.sent_text)
+                ) from error
             return response
 
-    def _failed(self, tally: Tally, fault: Fault) -> Unanswered:
-        self._meter.failed(tally, fault)
-        return Unanswered(fault)
+    def _request_failed(self, tally: RequestCharge, fault: ModelFault) -> RequestFailed:
+        self._usage.record_failure(tally, fault)
+        return RequestFailed(fault)
 
     async def _send(
         self,
@@ -177,8 +179,8 @@ class PatientModel(WrapperModel):
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        on_text = self._meter.on_text
-        with anyio.fail_after(self._patience.attempt_seconds) as clock:
+        on_text = self._usage.on_text
+        with anyio.fail_after(self._policy.attempt_seconds) as clock:
             if on_text is None:
                 return await self.wrapped.request(messages, settings, parameters)
 
@@ -186,19 +188,19 @@ class PatientModel(WrapperModel):
                 # From here on only the call's own clock counts: a long answer is not a late one.
                 clock.deadline = math.inf
 
-            answer_tool = None if self._form is None else self._form.name
+            answer_tool = None if self._format is None else self._format.name
             async with self.wrapped.request_stream(messages, settings, parameters) as stream:
                 response, is_whole = await read_stream(stream, answer_tool, on_text, begun)
-                self._meter.is_cut = not is_whole
+                self._usage.is_cut = not is_whole
                 return response
 
-    def _refuse_unusable(self, response: ModelResponse) -> None:
+    def _require_usable(self, response: ModelResponse) -> None:
         if response.finish_reason == "content_filter":
-            raise Unanswered(Fault("refused", f"{self._name} refused to answer"))
+            raise RequestFailed(ModelFault("refused", f"{self._name} refused to answer"))
         has_call = any(isinstance(part, ToolCallPart) for part in response.parts)
         if response.finish_reason == "error":
-            raise Unanswered(
-                Fault("bad_answer", f"{self._name} ended its answer in an error", may_repeat=True)
+            raise RequestFailed(
+                ModelFault("bad_answer", f"{self._name} ended its answer in an error", is_retryable=True)
             )
-        if not has_call and not words(response).strip() and response.finish_reason != "length":
-            raise Unanswered(Fault("bad_answer", f"{self._name} answered nothing", may_repeat=True))
+        if not has_call and not visible_text(response).strip() and response.finish_reason != "length":
+            raise RequestFailed(ModelFault("bad_answer", f"{self._name} answered nothing", is_retryable=True))

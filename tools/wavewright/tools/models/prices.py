@@ -30,10 +30,10 @@ _PROVIDERS = {
     "bedrock": "aws",
 }
 """Providers of model names that the price list calls otherwise."""
-_READ_OF_1000: Final = 750
+_INPUT_TOKENS_OF_1000: Final = 750
 """Tokens of 1,000 that a worker is taken to read; the others it writes. Written ones cost a few times as much, and a
 tool says of itself how many tokens a call takes, not which: workers are mostly given far more than they answer."""
-_PASS_ON = frozenset({"litellm"})
+_PROXY_PROVIDERS = frozenset({"litellm"})
 """Providers that pass a request on: whose price it is cannot be known from the name."""
 
 
@@ -59,12 +59,12 @@ def price_of(
     own = prices.get(model) or prices.get(name or model)
     if own is not None:
         return (read * own.input + written * own.output) / 1_000_000
-    if not name or not provider or provider in _PASS_ON:
+    if not name or not provider or provider in _PROXY_PROVIDERS:
         return None
-    return _listed(provider, name, (read, written, min(max(cached, 0), read)), base_url, when)
+    return _listed_price(provider, name, (read, written, min(max(cached, 0), read)), base_url, when)
 
 
-def price_of_work(model: str, settings: Settings, environment: Mapping[str, str]) -> float | None:
+def price_per_1000_tokens(model: str, settings: Settings, environment: Mapping[str, str]) -> float | None:
     """Return what 1,000 tokens of a worker or an agent cost in US dollars; None where no price is known.
 
     Raises:
@@ -74,10 +74,12 @@ def price_of_work(model: str, settings: Settings, environment: Mapping[str, str]
 
     endpoint = find_endpoint(model, settings, environment)
     url = endpoint.url if endpoint.is_foreign else None
-    return price_of(model, _READ_OF_1000, 1000 - _READ_OF_1000, 0, settings.models.prices, base_url=url)
+    return price_of(
+        model, _INPUT_TOKENS_OF_1000, 1000 - _INPUT_TOKENS_OF_1000, 0, settings.models.prices, base_url=url
+    )
 
 
-def _listed(
+def _listed_price(
     provider: str, name: str, tokens: tuple[int, int, int], base_url: str | None, when: datetime | None
 ) -> float | None:
     from genai_prices import Usage, calc_price

@@ -19,8 +19,8 @@ from pydantic_ai.settings import ModelSettings
 from wavewright.config.redaction import Redactor
 from wavewright.planner.model_port import ModelAnswer, ModelCall
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.models.cassette_answers import RecordedAnswer, record_answer, restore_answer
-from wavewright.tools.models.cassette_requests import key_of, render_request
+from wavewright.tools.models.cassette_answers import CassetteAnswer, record_answer, restore_answer
+from wavewright.tools.models.cassette_requests import render_request, request_hash
 
 _ANSWER = TypeAdapter(ModelAnswer)
 
@@ -35,7 +35,7 @@ def question_key(call: ModelCall) -> str:
         "schema": call.schema,
         "schema_name": call.schema_name,
     }
-    return f"ask {_whose(call)} {_digest(asked)}"
+    return f"ask {_call_identity(call)} {_digest(asked)}"
 
 
 def request_key(
@@ -45,32 +45,32 @@ def request_key(
     parameters: ModelRequestParameters,
 ) -> str:
     """Return the key of one question in an agent's loop."""
-    return f"loop {_whose(call)} {key_of(render_request(messages, settings, parameters))}"
+    return f"loop {_call_identity(call)} {request_hash(render_request(messages, settings, parameters))}"
 
 
-def kept_answer(answer: ModelAnswer) -> JsonObject:
+def answer_to_json(answer: ModelAnswer) -> JsonObject:
     """Return an answer as it is kept; it holds no secret already."""
     return cast("JsonObject", json.loads(json.dumps(asdict(answer))))
 
 
-def recalled_answer(kept: JsonObject) -> ModelAnswer:
+def answer_from_json(kept: JsonObject) -> ModelAnswer:
     """Return a kept answer."""
     return _ANSWER.validate_json(json.dumps(kept))
 
 
-def kept_response(
+def response_to_json(
     response: ModelResponse, parameters: ModelRequestParameters, redactor: Redactor
 ) -> JsonObject:
     """Return a response of a loop as it is kept, without secrets."""
     return record_answer(response, parameters, redactor).model_dump(mode="json", exclude_defaults=True)
 
 
-def recalled_response(kept: JsonObject, parameters: ModelRequestParameters, name: str) -> ModelResponse:
+def response_from_json(kept: JsonObject, parameters: ModelRequestParameters, name: str) -> ModelResponse:
     """Return a kept response; `name` makes the ids of its calls."""
-    return restore_answer(RecordedAnswer.model_validate(kept), parameters, name)
+    return restore_answer(CassetteAnswer.model_validate(kept), parameters, name)
 
 
-def _whose(call: ModelCall) -> str:
+def _call_identity(call: ModelCall) -> str:
     place = "" if call.step is None else f"{call.step}[{'' if call.index is None else call.index}]"
     return f"{call.role} {call.name} {place}"
 

@@ -23,17 +23,17 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import StreamedResponse
 
 from wavewright.planner.model_port import OnText
-from wavewright.tools.models.faults import FAULTS
+from wavewright.tools.models.faults import PROVIDER_ERRORS
 
-_LONGEST_TAIL = 2_000
+_MAX_TAIL_CHARS = 2_000
 """Characters that are held back at most, where no line ends."""
 _BLOCK_START = "-----BEGIN"
 _BLOCK_END = re.compile(r"-----END [^-]{1,80}-----")
-_LONGEST_BLOCK = 16_000
+_MAX_BLOCK_CHARS = 16_000
 """Characters of a private key: what goes on for longer is none."""
 
 
-class TextSieve:
+class StreamRedactor:
     """Lets text through line by line, without its secrets."""
 
     def __init__(self, redact: Callable[[str], str], on_text: OnText) -> None:
@@ -57,14 +57,14 @@ class TextSieve:
 
     def _safe_end(self) -> int:
         end = self._held.rfind("\n") + 1
-        if not end and len(self._held) >= _LONGEST_TAIL:
+        if not end and len(self._held) >= _MAX_TAIL_CHARS:
             # No secret on one line holds a space, so one that is cut here begins after it.
             end = self._held.rfind(" ") + 1
         # One of several lines is let go whole, its last line with it.
         start = self._held.rfind(_BLOCK_START, 0, end)
         if start < 0 or _BLOCK_END.search(self._held, start, end):
             return end
-        return start if len(self._held) - start < _LONGEST_BLOCK else end
+        return start if len(self._held) - start < _MAX_BLOCK_CHARS else end
 
 
 async def read_stream(
@@ -82,12 +82,12 @@ async def read_stream(
             event = await anext(events)
         except StopAsyncIteration:
             break
-        except FAULTS as error:
+        except PROVIDER_ERRORS as error:
             if not has_text or isinstance(error, ContentFilterError):
                 raise
             return stream.get(), False
         begun()
-        text = _text_in(event, answer_tool, answering)
+        text = _event_text(event, answer_tool, answering)
         if text:
             has_text = True
             on_text(text)
@@ -95,7 +95,7 @@ async def read_stream(
     return response, response.finish_reason is not None
 
 
-def _text_in(event: ModelResponseStreamEvent, answer_tool: str | None, answering: set[int]) -> str:
+def _event_text(event: ModelResponseStreamEvent, answer_tool: str | None, answering: set[int]) -> str:
     """Return what an event adds to the answer; a tool's arguments count where they are the answer."""
     match event:
         case PartStartEvent(part=TextPart(content=text)):

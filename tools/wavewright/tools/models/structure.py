@@ -18,24 +18,24 @@ from pydantic_ai.tools import ToolDefinition
 from wavewright.planner.model_port import NamedCall
 from wavewright.planner.types import Json, JsonSchema
 
-Way: TypeAlias = Literal["native", "tool", "prompted"]
+OutputMode: TypeAlias = Literal["native", "tool", "prompted"]
 
-_GUIDED = frozenset({"ollama", "vllm"})
+_GUIDED_PROVIDERS = frozenset({"ollama", "vllm"})
 """Providers that hold a model to any schema while it writes."""
-_STRICT = frozenset({"openai", "google", "anthropic"})
+_STRICT_PROVIDERS = frozenset({"openai", "google", "anthropic"})
 """Providers that hold a model to a schema that names every field; of an open one they refuse or empty what is open."""
 
 
-def way_to_ask(provider: str, model: Model, schema: JsonSchema, *, is_foreign: bool) -> Way:
+def choose_output_mode(provider: str, model: Model, schema: JsonSchema, *, is_foreign: bool) -> OutputMode:
     """Return the way that a model keeps to best, by what its provider's profile says."""
     if not is_object(schema):
         # Neither a tool's arguments nor a strict provider's output can be anything but an object.
         return "prompted"
     profile = model.profile
     # Whoever else speaks OpenAI's chat language may take a schema, and ignore it.
-    is_strict = provider in _STRICT or (provider == "openai-chat" and not is_foreign)
+    is_strict = provider in _STRICT_PROVIDERS or (provider == "openai-chat" and not is_foreign)
     if profile.get("supports_json_schema_output", False) and (
-        provider in _GUIDED or (is_strict and is_closed(schema))
+        provider in _GUIDED_PROVIDERS or (is_strict and is_closed(schema))
     ):
         return "native"
     return "tool" if profile.get("supports_tools", True) else "prompted"
@@ -62,21 +62,21 @@ def is_closed(schema: Json) -> bool:
     return all(is_closed(one) for one in (*named, *inner))
 
 
-def opened(schema: Json) -> Json:
+def with_open_objects(schema: Json) -> Json:
     """Return a schema whose open objects say that they are open: the libraries close those that say nothing."""
     if isinstance(schema, list):
-        return [opened(one) for one in schema]
+        return [with_open_objects(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    inner = {key: _opened_keyword(key, value) for key, value in schema.items()}
+    inner = {key: _with_open_keyword(key, value) for key, value in schema.items()}
     is_open = schema.get("type") == "object" and not {"properties", "additionalProperties"} & schema.keys()
     return {**inner, "additionalProperties": True} if is_open else inner
 
 
-def _opened_keyword(key: str, value: Json) -> Json:
+def _with_open_keyword(key: str, value: Json) -> Json:
     if key in {"properties", "$defs"} and isinstance(value, dict):
-        return {name: opened(one) for name, one in value.items()}
-    return value if key in {"default", "const", "enum", "examples"} else opened(value)
+        return {name: with_open_objects(one) for name, one in value.items()}
+    return value if key in {"default", "const", "enum", "examples"} else with_open_objects(value)
 
 
 def _members(schema: Mapping[str, Json], key: str) -> list[Json]:
@@ -89,9 +89,9 @@ def plain_parameters() -> ModelRequestParameters:
     return ModelRequestParameters()
 
 
-def structured_parameters(schema: JsonSchema, name: str, way: Way) -> ModelRequestParameters:
+def structured_parameters(schema: JsonSchema, name: str, way: OutputMode) -> ModelRequestParameters:
     """Return how an answer of a form is asked for in one of the ways."""
-    form = cast("dict[str, object]", opened(schema))
+    form = cast("dict[str, object]", with_open_objects(schema))
     if way == "tool":
         tool = ToolDefinition(
             name=name,
@@ -104,7 +104,7 @@ def structured_parameters(schema: JsonSchema, name: str, way: Way) -> ModelReque
     return ModelRequestParameters(output_mode=way, output_object=wanted)
 
 
-def read_answer(response: ModelResponse, name: str) -> tuple[str, tuple[NamedCall, ...]]:
+def split_response(response: ModelResponse, name: str) -> tuple[str, tuple[NamedCall, ...]]:
     """Return what a model said, unparsed, and the tools that it called instead.
 
     The arguments of the answer's own tool go before its words; of several, the first count.
@@ -116,10 +116,10 @@ def read_answer(response: ModelResponse, name: str) -> tuple[str, tuple[NamedCal
     )
     if answers:
         return arguments_text(answers[0]), others
-    return words(response), others
+    return visible_text(response), others
 
 
-def words(response: ModelResponse) -> str:
+def visible_text(response: ModelResponse) -> str:
     """Return the words of an answer, without what it thought."""
     return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 

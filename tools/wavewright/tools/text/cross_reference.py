@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.calls import ToolError
-from wavewright.tools.text.merging import Mention, group_mentions, merge_mentions, normal_name
-from wavewright.tools.workers.specs import AnswerRefused, Finishing, Worker, WorkerSpec
+from wavewright.tools.text.merging import RecordMention, group_mentions, merge_mentions, normal_name
+from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
 
 _HINT_WORDS = 12
 """Words of a record that help to tell what its name means."""
 
-_SOURCE: JsonSchema = {
+_SOURCE_SCHEMA: JsonSchema = {
     "type": "object",
     "required": ["source", "records"],
     "properties": {
@@ -22,7 +22,7 @@ _SOURCE: JsonSchema = {
         "records": {"type": "array", "items": {"type": "object"}, "description": "What it says."},
     },
 }
-_MERGED: JsonSchema = {
+_MERGED_SCHEMA: JsonSchema = {
     "type": "object",
     "required": ["record", "names", "sources", "fields", "confidence"],
     "properties": {
@@ -36,7 +36,7 @@ _MERGED: JsonSchema = {
         "confidence": {"type": "number", "description": "The mean of its fields' figures."},
     },
 }
-_CONFLICT: JsonSchema = {
+_CONFLICT_SCHEMA: JsonSchema = {
     "type": "object",
     "required": ["subject", "message", "values"],
     "properties": {
@@ -46,7 +46,7 @@ _CONFLICT: JsonSchema = {
     },
 }
 
-SPEC = WorkerSpec(
+CROSS_REFERENCE_SPEC = WorkerSpec(
     name="cross_reference",
     description=(
         "Merge records of several sources, with conflicts and a confidence for each value from the number of "
@@ -58,7 +58,12 @@ SPEC = WorkerSpec(
         "required": ["sources"],
         "additionalProperties": False,
         "properties": {
-            "sources": {"type": "array", "minItems": 1, "items": _SOURCE, "description": "Who says what."},
+            "sources": {
+                "type": "array",
+                "minItems": 1,
+                "items": _SOURCE_SCHEMA,
+                "description": "Who says what.",
+            },
             "key": {
                 "type": "string",
                 "minLength": 1,
@@ -75,10 +80,10 @@ SPEC = WorkerSpec(
         "required": ["records", "conflicts", "confidence", "method", "unnamed"],
         "additionalProperties": False,
         "properties": {
-            "records": {"type": "array", "items": _MERGED, "description": "One entry for each thing."},
+            "records": {"type": "array", "items": _MERGED_SCHEMA, "description": "One entry for each thing."},
             "conflicts": {
                 "type": "array",
-                "items": _CONFLICT,
+                "items": _CONFLICT_SCHEMA,
                 "description": "What the sources disagree on.",
             },
             "confidence": {
@@ -101,10 +106,16 @@ SPEC = WorkerSpec(
 
 def cross_referencer() -> Worker:
     """Return the worker that brings sources together."""
-    return Worker(SPEC, generate=_generated, show=_shown, asks_for=_asked_schema, finish=_finished)
+    return Worker(
+        CROSS_REFERENCE_SPEC,
+        generate=_generate_merge,
+        show=_model_view,
+        asks_for=_answer_schema,
+        finish=_finish_groups,
+    )
 
 
-def _asked_schema(params: JsonObject) -> JsonSchema:
+def _answer_schema(params: JsonObject) -> JsonSchema:
     del params
     group: JsonSchema = {"type": "array", "minItems": 2, "items": {"type": "integer"}}
     return {
@@ -121,11 +132,11 @@ def _asked_schema(params: JsonObject) -> JsonSchema:
     }
 
 
-def _shown(params: JsonObject, draft: JsonObject) -> JsonObject:
+def _model_view(params: JsonObject, draft: JsonObject) -> JsonObject:
     """Return the distinct names by number, each with who uses it and some words of what is said of it."""
     del draft
     mentions, _ = _mentions(params)
-    by_name: dict[str, list[Mention]] = {}
+    by_name: dict[str, list[RecordMention]] = {}
     for mention in mentions:
         by_name.setdefault(normal_name(mention.name), []).append(mention)
     names: list[Json] = [
@@ -133,21 +144,21 @@ def _shown(params: JsonObject, draft: JsonObject) -> JsonObject:
             "number": number,
             "name": found[0].name,
             "sources": [*dict.fromkeys(mention.source for mention in found)],
-            "said": _words(found[0].record, _key(params)),
+            "said": _description_words(found[0].record, _key(params)),
         }
         for number, found in enumerate(by_name.values(), 1)
     ]
     return {"names": names, "subject": params.get("subject")}
 
 
-def _words(record: JsonObject, key: str) -> str:
+def _description_words(record: JsonObject, key: str) -> str:
     texts = [
         f"{field}: {value}" for field, value in record.items() if field != key and value not in (None, "")
     ]
     return " ".join("; ".join(texts).split()[:_HINT_WORDS])
 
 
-def _finished(found: Finishing) -> Json:
+def _finish_groups(found: AnswerToFinish) -> Json:
     mentions, unnamed = _mentions(found.params)
     names = list(dict.fromkeys(normal_name(mention.name) for mention in mentions))
     assert isinstance(found.answer, dict)
@@ -170,19 +181,19 @@ def _members(group: Json, names: list[str]) -> list[str]:
     return [names[number - 1] for number in dict.fromkeys(numbers)]
 
 
-def _generated(params: JsonObject) -> Json:
+def _generate_merge(params: JsonObject) -> Json:
     mentions, unnamed = _mentions(params)
     return {**merge_mentions(group_mentions(mentions, {}), _key(params)), "unnamed": unnamed}
 
 
-def _mentions(params: JsonObject) -> tuple[list[Mention], int]:
+def _mentions(params: JsonObject) -> tuple[list[RecordMention], int]:
     """Return every record with its name and source, and how many had no name.
 
     Raises:
         ToolError: no record at all has a name.
     """
     key = _key(params)
-    found: list[Mention] = []
+    found: list[RecordMention] = []
     unnamed = 0
     sources = params["sources"]
     for source in sources if isinstance(sources, list) else []:
@@ -195,7 +206,7 @@ def _mentions(params: JsonObject) -> tuple[list[Mention], int]:
                 and isinstance(name, str)
                 and name.strip()
             ):
-                found.append(Mention(str(source["source"]), name.strip(), record))
+                found.append(RecordMention(str(source["source"]), name.strip(), record))
             else:
                 unnamed += 1
     if unnamed and not found:

@@ -10,14 +10,14 @@ import re
 
 from wavewright.planner.types import Json, JsonObject
 
-LEAST_QUOTE = 3
+MIN_QUOTE = 3
 """Characters of a quote that can be evidence of anything."""
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     """Return where a quote stands in a text, the first time, in characters; nothing where it does not."""
     words = quote.split()
-    if len("".join(words)) < LEAST_QUOTE:
+    if len("".join(words)) < MIN_QUOTE:
         return None
     start = text.find(quote)
     if start >= 0:
@@ -26,7 +26,7 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     return None if found is None else found.span()
 
 
-def evidence_of(quotes: list[str], text: str) -> tuple[list[Json], list[str]]:
+def verify_quotes(quotes: list[str], text: str) -> tuple[list[Json], list[str]]:
     """Return the quotes that stand in the text, as the text has them, with their places; and those that do not."""
     found: list[Json] = []
     missing: list[str] = []

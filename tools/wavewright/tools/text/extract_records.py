@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wavewright.planner.ladder import Fallen
+from wavewright.planner.ladder import FallbackFailure
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.planner.validators import BadSchemaError, validator_of
+from wavewright.planner.validators import InvalidSchemaError, validator_of
 from wavewright.tools.calls import ToolError
-from wavewright.tools.text.evidence import LEAST_QUOTE, evidence_of
+from wavewright.tools.text.evidence import MIN_QUOTE, verify_quotes
 from wavewright.tools.text.plain_records import plain_records
 from wavewright.tools.workers.shortening import cut_text
-from wavewright.tools.workers.specs import AnswerRefused, Finishing, Worker, WorkerSpec
+from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
 
-_RECORD_OUT: JsonSchema = {
+_RECORD_SCHEMA: JsonSchema = {
     "type": "object",
     "required": ["record", "evidence"],
     "additionalProperties": False,
@@ -41,7 +41,7 @@ _RECORD_OUT: JsonSchema = {
     },
 }
 
-SPEC = WorkerSpec(
+EXTRACT_RECORDS_SPEC = WorkerSpec(
     name="extract_records",
     description="Extract records of a wanted shape from a text, each with literal quotes as evidence.",
     prompt="text/extract_records",
@@ -66,7 +66,7 @@ SPEC = WorkerSpec(
         "properties": {
             "records": {
                 "type": "array",
-                "items": _RECORD_OUT,
+                "items": _RECORD_SCHEMA,
                 "description": "What was found, with evidence.",
             },
             "unsupported": {
@@ -92,7 +92,13 @@ SPEC = WorkerSpec(
 
 def extractor() -> Worker:
     """Return the worker that extracts records."""
-    return Worker(SPEC, generate=_generated, asks_for=_asked_schema, finish=_finished, join=_joined)
+    return Worker(
+        EXTRACT_RECORDS_SPEC,
+        generate=_generate_records,
+        asks_for=_answer_schema,
+        finish=_finish_records,
+        join=_join_records,
+    )
 
 
 def _record_schema(params: JsonObject) -> JsonSchema:
@@ -109,12 +115,12 @@ def _record_schema(params: JsonObject) -> JsonSchema:
                 hint="such as {type: object, required: [name], properties: {name: {type: string}}}",
             )
         validator_of(schema)
-    except BadSchemaError as error:
+    except InvalidSchemaError as error:
         raise ToolError(f"'record_schema' is no JSON Schema: {error}", hint="mend it") from error
     return {"type": "object", **schema}
 
 
-def _asked_schema(params: JsonObject) -> JsonSchema:
+def _answer_schema(params: JsonObject) -> JsonSchema:
     entry: JsonSchema = {
         "type": "object",
         "required": ["record", "quotes"],
@@ -124,7 +130,7 @@ def _asked_schema(params: JsonObject) -> JsonSchema:
             "quotes": {
                 "type": "array",
                 "minItems": 1,
-                "items": {"type": "string", "minLength": LEAST_QUOTE, "maxLength": 2000},
+                "items": {"type": "string", "minLength": MIN_QUOTE, "maxLength": 2000},
                 "description": "Passages of the text, copied to the letter, that say what the record says.",
             },
         },
@@ -137,13 +143,13 @@ def _asked_schema(params: JsonObject) -> JsonSchema:
     }
 
 
-def _finished(found: Finishing) -> Json:
+def _finish_records(found: AnswerToFinish) -> Json:
     text = str(found.params["text"])
     records: list[Json] = []
     unsupported: list[Json] = []
     faults: list[str] = []
     for entry in _entries(found.answer):
-        evidence, missing = evidence_of(_texts(entry.get("quotes")), text)
+        evidence, missing = verify_quotes(_texts(entry.get("quotes")), text)
         if evidence:
             records.append({"record": entry["record"], "evidence": evidence})
         else:
@@ -157,11 +163,13 @@ def _finished(found: Finishing) -> Json:
     return {"records": records, "unsupported": unsupported, "source": found.params.get("source")}
 
 
-def _generated(params: JsonObject) -> Json | Fallen:
+def _generate_records(params: JsonObject) -> Json | FallbackFailure:
     text = str(params["text"])
     found = plain_records(text, _record_schema(params))
     if not found:
-        return Fallen("the text holds no JSON, table or lines of `key: value` that fit the record's schema")
+        return FallbackFailure(
+            "the text holds no JSON, table or lines of `key: value` that fit the record's schema"
+        )
     records: list[Json] = [
         {
             "record": one.record,
@@ -172,7 +180,7 @@ def _generated(params: JsonObject) -> Json | Fallen:
     return {"records": records, "unsupported": [], "source": params.get("source")}
 
 
-def _joined(outputs: Sequence[Json]) -> Json:
+def _join_records(outputs: Sequence[Json]) -> Json:
     """Put the records of all parts together; one that two parts found is kept once, with both evidences."""
     records: list[Json] = []
     unsupported: list[Json] = []

@@ -17,11 +17,11 @@ from wavewright.planner.hashing import canonical_json
 from wavewright.planner.types import Json, JsonObject
 
 _ARTICLES = re.compile(r"^(?:the|a|an)\s+")
-_NO_WORD = re.compile(r"[^\w]+")
+_NON_WORD = re.compile(r"[^\w]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class RecordMention:
     """One source's record of a thing."""
 
     source: str
@@ -33,7 +33,7 @@ def normal_name(name: str) -> str:
     """Return a name as it is compared: without case, accents, punctuation and a leading article."""
     folded = unicodedata.normalize("NFKD", name.casefold())
     plain = "".join(char for char in folded if not unicodedata.combining(char))
-    words = " ".join(_NO_WORD.sub(" ", plain).split())
+    words = " ".join(_NON_WORD.sub(" ", plain).split())
     return _ARTICLES.sub("", words) or words
 
 
@@ -42,13 +42,13 @@ def agreement(agreeing: int, contradicting: int) -> float:
     return round(agreeing / (agreeing + contradicting) * (1 - 0.5**agreeing), 4)
 
 
-def merge_mentions(groups: Sequence[Sequence[Mention]], key: str) -> JsonObject:
+def merge_mentions(groups: Sequence[Sequence[RecordMention]], key: str) -> JsonObject:
     """Return merged records, conflicts and the mean confidence of all their values."""
     records: list[Json] = []
     conflicts: list[Json] = []
     figures: list[float] = []
     for group in groups:
-        record, found, confidences = _merged(group, key)
+        record, found, confidences = _merge_group(group, key)
         records.append(record)
         conflicts += found
         figures += confidences
@@ -56,7 +56,7 @@ def merge_mentions(groups: Sequence[Sequence[Mention]], key: str) -> JsonObject:
     return {"records": records, "conflicts": conflicts, "confidence": mean}
 
 
-def _merged(group: Sequence[Mention], key: str) -> tuple[JsonObject, list[Json], list[float]]:
+def _merge_group(group: Sequence[RecordMention], key: str) -> tuple[JsonObject, list[Json], list[float]]:
     name = _best_name(group)
     names = dict.fromkeys(mention.name for mention in group)
     record: JsonObject = {key: name}
@@ -64,7 +64,7 @@ def _merged(group: Sequence[Mention], key: str) -> tuple[JsonObject, list[Json],
     conflicts: list[Json] = []
     figures: list[float] = []
     for field in dict.fromkeys(field for mention in group for field in mention.record if field != key):
-        told = _told(group, field)
+        told = _values_by_source(group, field)
         if not told:
             continue
         (value, agreeing), *others = told
@@ -87,7 +87,7 @@ def _merged(group: Sequence[Mention], key: str) -> tuple[JsonObject, list[Json],
     return entry, conflicts, figures
 
 
-def _best_name(group: Sequence[Mention]) -> str:
+def _best_name(group: Sequence[RecordMention]) -> str:
     """Return the name that most sources use; of those the longest, then the first."""
     sources: dict[str, set[str]] = {}
     for mention in group:
@@ -95,7 +95,7 @@ def _best_name(group: Sequence[Mention]) -> str:
     return max(sources, key=lambda name: (len(sources[name]), len(name)))
 
 
-def _told(group: Sequence[Mention], field: str) -> list[tuple[Json, tuple[str, ...]]]:
+def _values_by_source(group: Sequence[RecordMention], field: str) -> list[tuple[Json, tuple[str, ...]]]:
     """Return the different values of a field with who gives them, the one that most sources give first."""
     values: dict[bytes, tuple[Json, dict[str, None]]] = {}
     for mention in group:
@@ -129,12 +129,12 @@ def _conflict(name: str, field: str, told: Sequence[tuple[Json, tuple[str, ...]]
     }
 
 
-def group_mentions(mentions: Sequence[Mention], same: Mapping[str, str]) -> list[list[Mention]]:
+def group_mentions(mentions: Sequence[RecordMention], same: Mapping[str, str]) -> list[list[RecordMention]]:
     """Return the mentions of each thing together, in the order of first mention.
 
     `same` says of a normalised name which other one it is an alias of; names that are equal once normalised are one.
     """
-    groups: dict[str, list[Mention]] = {}
+    groups: dict[str, list[RecordMention]] = {}
     for mention in mentions:
         name = normal_name(mention.name)
         groups.setdefault(same.get(name, name), []).append(mention)

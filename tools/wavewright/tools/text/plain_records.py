@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from wavewright.config.documents import ReadLimits
 from wavewright.config.sources import Span
 from wavewright.planner.hashing import canonical_json
-from wavewright.planner.json_in_text import json_in_text
+from wavewright.planner.json_in_text import find_json
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.planner.validators import validator_of
 from wavewright.tools.workers.specs import properties
 
 _LIMITS = ReadLimits(max_bytes=16 * 2**20, max_depth=32)
-_MARKS = ("|", "\t", ";", ",")
+_DELIMITERS = ("|", "\t", ";", ",")
 _RULE = re.compile(r"[|:\- ]*-[|:\- ]*")
 _PAIR = re.compile(r"(?:[-*] )?\**(?P<key>[A-Za-z][A-Za-z0-9 _.-]{0,60}?)\**\s*[:=]\s*\**\s*(?P<value>\S.*)")
 _JOINTS = re.compile(r"[\s_.-]+")
-_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
-_NOTHING = frozenset({"null", "none", "n/a", "-"})
+_BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
+_NULL_WORDS = frozenset({"null", "none", "n/a", "-"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class PlainRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _TextLine:
     """A line without the white space around it, and where it stands."""
 
     text: str
@@ -46,7 +46,7 @@ class _Line:
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class _TableHeader:
     """The first line of a table: what separates its columns, and the field of each."""
 
     mark: str
@@ -58,24 +58,28 @@ def plain_records(text: str, schema: JsonSchema) -> list[PlainRecord]:
     validator = validator_of(schema)
     lines = list(_lines(text))
     distinct: dict[bytes, PlainRecord] = {}
-    for found in (*_of_json(text, schema), *_of_tables(lines, schema), *_of_pairs(lines, schema)):
+    for found in (
+        *_records_in_json(text, schema),
+        *_records_in_tables(lines, schema),
+        *_records_in_pairs(lines, schema),
+    ):
         if found.record and validator.accepts(found.record):
             distinct.setdefault(canonical_json(found.record), found)
     return list(distinct.values())
 
 
-def _lines(text: str) -> Iterator[_Line]:
+def _lines(text: str) -> Iterator[_TextLine]:
     offset = 0
     for line in text.splitlines(keepends=True):
         bare = line.strip()
         start = offset + len(line) - len(line.lstrip()) if bare else offset
-        yield _Line(bare, Span(start, start + len(bare)))
+        yield _TextLine(bare, Span(start, start + len(bare)))
         offset += len(line)
 
 
-def _of_json(text: str, schema: JsonSchema) -> Iterator[PlainRecord]:
+def _records_in_json(text: str, schema: JsonSchema) -> Iterator[PlainRecord]:
     fields = properties(schema).keys()
-    for value in json_in_text(text, limits=_LIMITS).values:
+    for value in find_json(text, limits=_LIMITS).values:
         if value.is_certain:
             for candidate in _objects(value.value):
                 if candidate.keys() & fields:
@@ -92,8 +96,8 @@ def _objects(value: Json) -> Iterator[JsonObject]:
             yield from _objects(item)
 
 
-def _of_tables(lines: Sequence[_Line], schema: JsonSchema) -> Iterator[PlainRecord]:
-    header: _Header | None = None
+def _records_in_tables(lines: Sequence[_TextLine], schema: JsonSchema) -> Iterator[PlainRecord]:
+    header: _TableHeader | None = None
     for line in lines:
         begun = _header(line.text, schema)
         if begun is not None:
@@ -107,13 +111,13 @@ def _of_tables(lines: Sequence[_Line], schema: JsonSchema) -> Iterator[PlainReco
             header = None
 
 
-def _header(line: str, schema: JsonSchema) -> _Header | None:
+def _header(line: str, schema: JsonSchema) -> _TableHeader | None:
     """Return what a line heads, where at least two of its cells are names of fields."""
-    mark = next((mark for mark in _MARKS if mark in line), None)
+    mark = next((mark for mark in _DELIMITERS if mark in line), None)
     if mark is None:
         return None
     columns = tuple(_field(cell, schema) for cell in _cells(line, mark))
-    return _Header(mark, columns) if sum(column is not None for column in columns) > 1 else None
+    return _TableHeader(mark, columns) if sum(column is not None for column in columns) > 1 else None
 
 
 def _cells(line: str, mark: str) -> list[str]:
@@ -126,11 +130,11 @@ def _cells(line: str, mark: str) -> list[str]:
     return [cell.strip() for cell in rows[0]] if rows else []
 
 
-def _of_pairs(lines: Sequence[_Line], schema: JsonSchema) -> Iterator[PlainRecord]:
+def _records_in_pairs(lines: Sequence[_TextLine], schema: JsonSchema) -> Iterator[PlainRecord]:
     """Read `key: value` lines; an empty line, and a key that comes again, begin another record."""
     pairs: dict[str | None, str] = {}
     spans: list[Span] = []
-    for line in (*lines, _Line("", Span(0, 0))):
+    for line in (*lines, _TextLine("", Span(0, 0))):
         match = _PAIR.fullmatch(line.text)
         field = None if match is None else _field(match["key"], schema)
         if pairs and (not line.text or field in pairs):
@@ -150,13 +154,13 @@ def _field(name: str, schema: JsonSchema) -> str | None:
 def _record(values: dict[str | None, str], schema: JsonSchema) -> JsonObject:
     fields = properties(schema)
     return {
-        field: _typed(text.strip("`"), fields[field])
+        field: _typed_value(text.strip("`"), fields[field])
         for field, text in values.items()
         if field is not None and text.strip("`")
     }
 
 
-def _typed(text: str, schema: Json) -> Json:
+def _typed_value(text: str, schema: Json) -> Json:
     """Return a text as the field's type, where it reads as such."""
     kind = schema.get("type") if isinstance(schema, dict) else None
     kinds = kind if isinstance(kind, list) else [kind]
@@ -165,6 +169,6 @@ def _typed(text: str, schema: Json) -> Json:
         return int(bare)
     if "number" in kinds and re.fullmatch(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{1,15})?|\.[0-9]{1,15})", bare):
         return float(bare)
-    if "boolean" in kinds and text.casefold() in _TRUTHS:
-        return _TRUTHS[text.casefold()]
-    return None if "null" in kinds and text.casefold() in _NOTHING else text
+    if "boolean" in kinds and text.casefold() in _BOOLEANS:
+        return _BOOLEANS[text.casefold()]
+    return None if "null" in kinds and text.casefold() in _NULL_WORDS else text

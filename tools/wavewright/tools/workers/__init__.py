@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from wavewright.tools.workers.files import load_workers, read_worker_file
     from wavewright.tools.workers.making import make_worker
     from wavewright.tools.workers.services import AGENT, Services, make_services
-    from wavewright.tools.workers.specs import AnswerRefused, Finishing, Worker, WorkerSpec
+    from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
 
 __all__ = [
     "AGENT",
     "AnswerRefused",
-    "Finishing",
+    "AnswerToFinish",
     "Services",
     "Worker",
     "WorkerSpec",

@@ -18,22 +18,22 @@ from pydantic import Field, ValidationError
 from wavewright.config.durations import Seconds
 from wavewright.planner.goals import AvailableTool, Goal
 from wavewright.planner.limits import Limits
-from wavewright.planner.models import Model
+from wavewright.planner.models import DocumentModel
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.calls import Tool, ToolCall
 from wavewright.tools.functions import ToolDefinitionError
-from wavewright.tools.workers.making import version_of
+from wavewright.tools.workers.making import declaration_version
 from wavewright.tools.workers.services import AGENT, Services
 
-_TOKENS_A_REQUEST = 2000
+_TOKENS_PER_REQUEST = 2000
 """Prior of the tokens of one question in the loop."""
 _PROMPTS = ("workers/agent", "workers/agent_instructions", "workers/repair")
-_MARGIN = 30.0
+_TIMEOUT_MARGIN_SECONDS = 30.0
 """Seconds that the step has beyond the loop's own clock: to end with what there is, and not by being stopped."""
 
 
-class AgentLimits(Model):
+class AgentLimits(DocumentModel):
     """What a goal may say of its agent, in the tool's `config`."""
 
     requests: Annotated[int, Field(ge=1, le=200)] = 10
@@ -50,16 +50,16 @@ class AgentLimits(Model):
     """Whether a loop that ends without an answer gives what it collected, as a forced result."""
 
 
-class Turns:
+class AgentConcurrency:
     """Lets no more calls run at once than the goal's limits and the tools' own allow: over all items of the run."""
 
     def __init__(self, limits: Limits) -> None:
         self._ceilings = limits.tool_concurrency
-        self.of_all = anyio.CapacityLimiter(limits.concurrency)
+        self.total = anyio.CapacityLimiter(limits.concurrency)
         """What every call waits for, whatever its tool."""
         self._by_tool: dict[str, anyio.CapacityLimiter] = {}
 
-    def of(self, signature: ToolSignature) -> anyio.CapacityLimiter:
+    def tool_limiter(self, signature: ToolSignature) -> anyio.CapacityLimiter:
         """Return what the calls of one tool wait for."""
         most = min(signature.concurrency or math.inf, self._ceilings.get(signature.name, math.inf))
         return self._by_tool.setdefault(signature.name, anyio.CapacityLimiter(most))
@@ -75,7 +75,7 @@ def agent_tool(
     Raises:
         ToolDefinitionError: the goal's configuration of the tool is wrong.
     """
-    limits = _limits(goal)
+    limits = _read_limits(goal)
     said = {} if goal is None else {tool.name: tool for tool in goal.tools}
     open_ones = {name: tool for name, tool in tools.items() if is_open_to_agents(tool.signature)}
     signature = ToolSignature(
@@ -87,34 +87,34 @@ def agent_tool(
         input_schema=_input_schema(sorted(open_ones) if is_closed else None),
         output_schema=_OUTPUT_SCHEMA,
         effects=frozenset({"read", "egress"}),
-        version=version_of(
+        version=declaration_version(
             f"tool {AGENT!r}",
-            [limits.model_dump(mode="json"), [*_of_tools(open_ones, said)]],
+            [limits.model_dump(mode="json"), [*_tool_versions(open_ones, said)]],
             _PROMPTS,
             services.prompts,
         ),
         tags=frozenset({AGENT}),
         expected_seconds=limits.seconds / 5,
-        expected_tokens=limits.requests * _TOKENS_A_REQUEST,
-        timeout=limits.seconds + _MARGIN,
+        expected_tokens=limits.requests * _TOKENS_PER_REQUEST,
+        timeout=limits.seconds + _TIMEOUT_MARGIN_SECONDS,
         max_items=100,
         untrusted_output=True,
     )
-    turns = Turns(Limits() if goal is None else goal.limits)
-    return Tool(signature, partial(_call, services, open_ones, limits, said, turns))
+    turns = AgentConcurrency(Limits() if goal is None else goal.limits)
+    return Tool(signature, partial(_run_agent, services, open_ones, limits, said, turns))
 
 
-async def _call(
+async def _run_agent(
     services: Services,
     tools: Mapping[str, Tool],
     limits: AgentLimits,
     said: Mapping[str, AvailableTool],
-    turns: Turns,
+    turns: AgentConcurrency,
     call: ToolCall,
 ) -> Json:
-    from wavewright.tools.workers.agent_work import AgentWork
+    from wavewright.tools.workers.agent_work import AgentRun
 
-    return await AgentWork(services, tools, limits, said, call, turns).run()
+    return await AgentRun(services, tools, limits, said, call, turns).run()
 
 
 def is_open_to_agents(signature: ToolSignature) -> bool:
@@ -122,7 +122,7 @@ def is_open_to_agents(signature: ToolSignature) -> bool:
     return signature.only_reads and not signature.needs_approval and signature.name != AGENT
 
 
-def _of_tools(tools: Mapping[str, Tool], said: Mapping[str, AvailableTool]) -> Iterator[Json]:
+def _tool_versions(tools: Mapping[str, Tool], said: Mapping[str, AvailableTool]) -> Iterator[Json]:
     """Yield what decides what the tools give: an answer made with others is no answer any more."""
     for name, tool in sorted(tools.items()):
         available = said.get(name)
@@ -130,7 +130,7 @@ def _of_tools(tools: Mapping[str, Tool], said: Mapping[str, AvailableTool]) -> I
         yield [name, tool.signature.version, None if available is None else available.description, config]
 
 
-def _limits(goal: Goal | None) -> AgentLimits:
+def _read_limits(goal: Goal | None) -> AgentLimits:
     tools = () if goal is None else goal.tools
     config: JsonObject = next((tool.config for tool in tools if tool.name == AGENT), dict[str, Json]())
     try:

@@ -17,62 +17,62 @@ import anyio
 
 from wavewright.planner.goals import AvailableTool
 from wavewright.planner.hashing import step_key
-from wavewright.planner.memory import NO_MEMORY, Memory
+from wavewright.planner.memory import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.model_port import LoopTool, LoopToolError
 from wavewright.planner.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepKey
 from wavewright.planner.validators import validator_of
-from wavewright.tools.calls import LoopCall, Tool, ToolCall, ToolError
-from wavewright.tools.workers.agent import AgentLimits, Turns
-from wavewright.tools.workers.shortening import shorten, size_of
+from wavewright.tools.calls import AgentToolCall, Tool, ToolCall, ToolError
+from wavewright.tools.workers.agent import AgentConcurrency, AgentLimits
+from wavewright.tools.workers.shortening import prompt_size, shorten
 from wavewright.tools.workers.specs import properties
 
 _HANDLE = re.compile(r"@(call_[0-9]+)((?:/[^/]*)*)")
 _HANDLE_PATTERN = r"^@call_[0-9]+(/.*)?$"
 _SCALARS = {"string", "number", "integer", "boolean", "null"}
-_MOST_MISFITS = 5
+_MAX_MISFITS = 5
 
 
 @dataclass(slots=True)
-class Collector:
+class AgentCalls:
     """Makes the calls of one agent and keeps what came of them."""
 
     tools: Mapping[str, Tool]
     """Those that the agent may call, and no other."""
     limits: AgentLimits
-    said: Mapping[str, AvailableTool]
+    goal_tools: Mapping[str, AvailableTool]
     """What the goal says of its tools."""
     call: ToolCall
     """The agent's own."""
-    turns: Turns
-    memory: Memory = NO_MEMORY
+    concurrency: AgentConcurrency
+    memory: ReplayCache = NULL_REPLAY_CACHE
     """What the run's agents were given before it was interrupted."""
     records: list[JsonObject] = field(default_factory=list[JsonObject])
     collected: JsonObject = field(default_factory=dict[str, Json])
-    _begun: int = 0
+    _count: int = 0
     """Calls that were made, those under way included."""
-    _known: dict[StepKey, str] = field(default_factory=dict[StepKey, str])
-    _under_way: dict[StepKey, anyio.Event] = field(default_factory=dict[StepKey, anyio.Event])
+    _handles: dict[StepKey, str] = field(default_factory=dict[StepKey, str])
+    _running: dict[StepKey, anyio.Event] = field(default_factory=dict[StepKey, anyio.Event])
 
     def loop_tools(self) -> list[LoopTool]:
         """Return the tools as the model is given them."""
         return [
             LoopTool(
                 name,
-                self._described(name, tool.signature),
+                self._description(name, tool.signature),
                 _open_to_handles(tool.signature.input_schema),
-                partial(self.make, name),
+                partial(self.call_tool, name),
             )
             for name, tool in self.tools.items()
         ]
 
-    def _described(self, name: str, signature: ToolSignature) -> str:
+    def _description(self, name: str, signature: ToolSignature) -> str:
         """Return what the goal says of a tool, or else what the tool says of itself."""
-        said = self.said.get(name)
+        said = self.goal_tools.get(name)
         own = said.description if said is not None else None
         return own or signature.description.partition("\n")[0] or name
 
-    async def make(self, name: str, params: JsonObject) -> Json:
+    async def call_tool(self, name: str, params: JsonObject) -> Json:
         """Make a call and return what the model is shown of its output.
 
         Raises:
@@ -81,27 +81,27 @@ class Collector:
         started = time.monotonic()
         tool = self.tools.get(name)
         if tool is None:
-            raise self._refused(name, params, f"there is no tool {name!r}; there are {', '.join(self.tools)}")
-        whole = self._with_outputs(name, params)
-        misfits = validator_of(tool.signature.input_schema).misfits(whole)
+            raise self._refusal(name, params, f"there is no tool {name!r}; there are {', '.join(self.tools)}")
+        whole = self._resolve_handles(name, params)
+        misfits = validator_of(tool.signature.input_schema).violations(whole)
         if misfits:
             told = "; ".join(
-                f"{misfit.pointer or 'they'} {misfit.message}" for misfit in misfits[:_MOST_MISFITS]
+                f"{misfit.pointer or 'they'} {misfit.message}" for misfit in misfits[:_MAX_MISFITS]
             )
-            raise self._refused(name, params, f"the parameters do not fit: {told}")
+            raise self._refusal(name, params, f"the parameters do not fit: {told}")
         request = self._request(name, tool.signature, whole)
-        while request.key in self._under_way:
-            await self._under_way[request.key].wait()
-        if request.key in self._known:
-            handle = self._known[request.key]
+        while request.key in self._running:
+            await self._running[request.key].wait()
+        if request.key in self._handles:
+            handle = self._handles[request.key]
             self._record(name, params, "ok", 0.0, f"the same call as {handle}")
             return self._view(handle)
-        if self._begun >= self.limits.tool_calls:
-            raise self._refused(name, params, f"all {self.limits.tool_calls} calls are made: answer now")
-        self._begun += 1
-        ended = self._under_way[request.key] = anyio.Event()
+        if self._count >= self.limits.tool_calls:
+            raise self._refusal(name, params, f"all {self.limits.tool_calls} calls are made: answer now")
+        self._count += 1
+        ended = self._running[request.key] = anyio.Event()
         try:
-            output = await self._remembered(tool, request)
+            output = await self._replayed_output(tool, request)
         except LoopToolError as error:
             self._record(name, params, "failed", time.monotonic() - started, str(error))
             raise
@@ -109,25 +109,25 @@ class Collector:
             self._record(name, params, "failed", time.monotonic() - started, "the agent's time was up")
             raise
         finally:
-            del self._under_way[request.key]
+            del self._running[request.key]
             ended.set()
         handle = self._record(name, params, "ok", time.monotonic() - started)
         self.collected[handle] = output
-        self._known[request.key] = handle
+        self._handles[request.key] = handle
         return self._view(handle)
 
-    async def _remembered(self, tool: Tool, request: ToolCall) -> Json:
+    async def _replayed_output(self, tool: Tool, request: ToolCall) -> Json:
         """Return what the call gave before the run was interrupted, or make it and keep what it gives.
 
         Raises:
             LoopToolError: it failed, then or now.
         """
         key = f"tool {request.step}[{'' if request.index is None else request.index}] {request.key}"
-        kept = self.memory.recall(request.run, key)
+        kept = self.memory.get(request.run, key)
         if kept is None:
-            async with self.turns.of(tool.signature), self.turns.of_all:
-                kept = await _outcome(tool, request)
-            await self.memory.keep(request.run, key, kept)
+            async with self.concurrency.tool_limiter(tool.signature), self.concurrency.total:
+                kept = await _call_outcome(tool, request)
+            await self.memory.put(request.run, key, kept)
         if "error" in kept:
             raise LoopToolError(str(kept["error"]))
         return kept["output"]
@@ -138,7 +138,7 @@ class Collector:
 
     def _view(self, handle: str) -> Json:
         output = self.collected[handle]
-        size = size_of(output)
+        size = prompt_size(output)
         if size <= self.limits.view_chars:
             return {"handle": f"@{handle}", "output": output}
         return {
@@ -149,7 +149,7 @@ class Collector:
 
     def _request(self, name: str, signature: ToolSignature, params: JsonObject) -> ToolCall:
         call = self.call
-        said = self.said.get(name)
+        said = self.goal_tools.get(name)
         config = None if said is None else said.config
         key = step_key(
             signature,
@@ -175,21 +175,21 @@ class Collector:
             emit=call.emit,
         )
 
-    def _with_outputs(self, name: str, params: JsonObject) -> JsonObject:
+    def _resolve_handles(self, name: str, params: JsonObject) -> JsonObject:
         """Return parameters with the outputs that their handles stand for."""
         try:
-            return {key: self._resolved(value) for key, value in params.items()}
+            return {key: self._resolve_value(value) for key, value in params.items()}
         except KeyError as error:
             known = ", ".join(f"@{handle}" for handle in self.collected) or "none yet"
-            raise self._refused(
+            raise self._refusal(
                 name, params, f"nothing is called {error.args[0]}; there are {known}"
             ) from error
 
-    def _resolved(self, value: Json) -> Json:
+    def _resolve_value(self, value: Json) -> Json:
         if isinstance(value, list):
-            return [self._resolved(item) for item in value]
+            return [self._resolve_value(item) for item in value]
         if isinstance(value, dict):
-            return {key: self._resolved(item) for key, item in value.items()}
+            return {key: self._resolve_value(item) for key, item in value.items()}
         match = _HANDLE.fullmatch(value) if isinstance(value, str) else None
         if match is None:
             return value
@@ -207,26 +207,28 @@ class Collector:
         own: Json = json.loads(json.dumps(found))
         return own
 
-    def _refused(self, name: str, params: JsonObject, message: str) -> LoopToolError:
-        self.call.emit(LoopCall(name, params, "refused", 0.0, message))
-        self.records.append(_entry(f"call_{len(self.records) + 1}", name, params, "refused", 0.0, message))
+    def _refusal(self, name: str, params: JsonObject, message: str) -> LoopToolError:
+        self.call.emit(AgentToolCall(name, params, "refused", 0.0, message))
+        self.records.append(
+            _call_entry(f"call_{len(self.records) + 1}", name, params, "refused", 0.0, message)
+        )
         return LoopToolError(message)
 
     def _record(self, name: str, params: JsonObject, status: str, seconds: float, message: str = "") -> str:
         handle = f"call_{len(self.records) + 1}"
-        self.call.emit(LoopCall(name, params, "ok" if status == "ok" else "failed", seconds, message))
-        self.records.append(_entry(handle, name, params, status, seconds, message))
+        self.call.emit(AgentToolCall(name, params, "ok" if status == "ok" else "failed", seconds, message))
+        self.records.append(_call_entry(handle, name, params, status, seconds, message))
         return handle
 
 
-async def _outcome(tool: Tool, request: ToolCall) -> JsonObject:
+async def _call_outcome(tool: Tool, request: ToolCall) -> JsonObject:
     try:
-        return {"output": await _output(tool, request)}
+        return {"output": await _checked_output(tool, request)}
     except LoopToolError as error:
         return {"error": str(error)}
 
 
-async def _output(tool: Tool, request: ToolCall) -> Json:
+async def _checked_output(tool: Tool, request: ToolCall) -> Json:
     """Call a tool under its own clock and return its output as JSON that fits its schema.
 
     Raises:
@@ -246,13 +248,13 @@ async def _output(tool: Tool, request: ToolCall) -> Json:
         clean: Json = json.loads(json.dumps(output, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise LoopToolError(f"{signature.name} gave no JSON: {error}") from error
-    misfits = validator_of(signature.output_schema).misfits(clean)
+    misfits = validator_of(signature.output_schema).violations(clean)
     if misfits:
         raise LoopToolError(f"{signature.name} gave an output that does not fit: {misfits[0].message}")
     return clean
 
 
-def _entry(
+def _call_entry(
     handle: str, tool: str, params: JsonObject, status: str, seconds: float, message: str
 ) -> JsonObject:
     entry: JsonObject = {"id": handle, "tool": tool, "params": params, "status": status}

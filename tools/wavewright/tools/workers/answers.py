@@ -10,20 +10,20 @@ import re
 from dataclasses import dataclass
 
 from wavewright.config.documents import ReadLimits
-from wavewright.planner.json_in_text import FoundJson, FoundValue, json_in_text
+from wavewright.planner.json_in_text import FoundJson, FoundValue, find_json
 from wavewright.planner.model_port import ModelAnswer
-from wavewright.planner.refusals import refuses_in_words
+from wavewright.planner.refusals import is_refusal_prose
 from wavewright.planner.types import Json
 
-LIMITS = ReadLimits(max_bytes=4 * 2**20, max_depth=64)
-_SHORT_REFUSAL = 400
-_AROUND = re.compile(
+READ_LIMITS = ReadLimits(max_bytes=4 * 2**20, max_depth=64)
+_MAX_REFUSAL_CHARS = 400
+_WRAPPING = re.compile(
     r"<think\b[^<>]{0,80}>.*?</think\s{0,80}>|```[A-Za-z0-9_-]{0,20}|\s+", re.DOTALL | re.IGNORECASE
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedAnswer:
     """What was found in an answer."""
 
     values: tuple[Json, ...] = ()
@@ -36,52 +36,52 @@ class Reading:
     """Whether it declines in words: then asking again gives the same."""
 
 
-def read_answer(answer: ModelAnswer) -> Reading:
+def read_answer(answer: ModelAnswer) -> ParsedAnswer:
     """Return the JSON of an answer, of its words and of the arguments of tools that it called instead."""
     reading = read_text(answer.text)
     if answer.is_truncated:
-        return Reading(reading.values, fault=CUT_OFF)
+        return ParsedAnswer(reading.values, fault=TRUNCATED_FAULT)
     if reading.values or not answer.calls:
         return reading
     found = [value for call in answer.calls for value in read_text(call.arguments).values]
-    return Reading(tuple(found), fault="you called a tool: answer with JSON instead")
+    return ParsedAnswer(tuple(found), fault="you called a tool: answer with JSON instead")
 
 
-def read_text(text: str) -> Reading:
+def read_text(text: str) -> ParsedAnswer:
     """Return the JSON of a text."""
     if not text.strip():
-        return Reading(fault="your answer is empty")
-    found = json_in_text(text, "your answer", limits=LIMITS)
+        return ParsedAnswer(fault="your answer is empty")
+    found = find_json(text, "your answer", limits=READ_LIMITS)
     sound = [value for value in found.values if value.is_certain and not value.is_inside_broken]
     values = tuple(value.value for value in sound)
-    if found.unread or len(sound) != len(found.values):
-        return Reading(values, fault=_unread(found))
+    if found.unreadable or len(sound) != len(found.values):
+        return ParsedAnswer(values, fault=_reading_fault(found))
     if len(sound) == 1 and _stands_alone(text, sound[0]):
-        return Reading(values, is_whole=True)
+        return ParsedAnswer(values, is_whole=True)
     if values:
-        return Reading(values, fault=_PROSE if len(values) == 1 else _SEVERAL)
-    return Reading(fault="your answer holds no JSON", is_refusal=refuses_in_words(text))
+        return ParsedAnswer(values, fault=_PROSE_FAULT if len(values) == 1 else _SEVERAL_VALUES_FAULT)
+    return ParsedAnswer(fault="your answer holds no JSON", is_refusal=is_refusal_prose(text))
 
 
-def declines(text: str) -> bool:
+def is_short_refusal(text: str) -> bool:
     """Whether an answer that should be a text is a short refusal instead."""
-    return len(text) <= _SHORT_REFUSAL and refuses_in_words(text)
+    return len(text) <= _MAX_REFUSAL_CHARS and is_refusal_prose(text)
 
 
 def _stands_alone(text: str, found: FoundValue) -> bool:
-    return not _AROUND.sub("", text[: found.span.start]) and not _AROUND.sub("", text[found.span.end :])
+    return not _WRAPPING.sub("", text[: found.span.start]) and not _WRAPPING.sub("", text[found.span.end :])
 
 
-def _unread(found: FoundJson) -> str:
-    if not found.unread:
+def _reading_fault(found: FoundJson) -> str:
+    if not found.unreadable:
         return "the JSON of your answer is not closed, or has a key twice"
-    fault = found.unread[0]
+    fault = found.unreadable[0]
     line = (
         "" if fault.span is None else f" (line {found.source.position(fault.span.start)[0]} of your answer)"
     )
     return f"{fault.message}{line}"
 
 
-CUT_OFF = "your answer was cut off at its greatest length: answer again, shorter"
-_PROSE = "there are words around the JSON: answer with the JSON and nothing else"
-_SEVERAL = "your answer holds several JSON values: answer with one, and nothing else"
+TRUNCATED_FAULT = "your answer was cut off at its greatest length: answer again, shorter"
+_PROSE_FAULT = "there are words around the JSON: answer with the JSON and nothing else"
+_SEVERAL_VALUES_FAULT = "your answer holds several JSON values: answer with one, and nothing else"

@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from wavewright.planner.ladder import Fallen
-from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelError, Models, OnText, OnUse, Turn
+from wavewright.planner.ladder import FallbackFailure
+from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelClient, ModelError, OnText, OnUse, Turn
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.planner.validators import validator_of
 from wavewright.prompts import PromptError, Prompts
-from wavewright.tools.workers.answers import CUT_OFF, declines, read_answer
+from wavewright.tools.workers.answers import TRUNCATED_FAULT, is_short_refusal, read_answer
 from wavewright.tools.workers.specs import AnswerRefused
 
-MOST_FAULTS = 20
+MAX_FAULTS = 20
 """Faults that a model is told of at once."""
 
 Accept = Callable[[Json, bool], JsonObject]
@@ -26,7 +26,7 @@ Accept = Callable[[Json, bool], JsonObject]
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class Deadline:
     """When a conversation ends, whatever has been said by then."""
 
     seconds: float
@@ -34,105 +34,107 @@ class Ending:
     """On the monotonic clock."""
 
     @classmethod
-    def after(cls, seconds: float) -> Ending:
+    def after(cls, seconds: float) -> Deadline:
         """Return the end that comes after so many seconds."""
         return cls(seconds, time.monotonic() + seconds)
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until then; zero afterwards."""
         return max(0.0, self.at - time.monotonic())
 
 
 @dataclass(slots=True)
-class Conversation:
+class WorkerConversation:
     """Asks a model until its answer is accepted."""
 
-    models: Models
+    models: ModelClient
     prompts: Prompts
     accept: Accept
-    answers: int
+    max_answers: int
     """How many are asked for at most."""
     on_use: OnUse
     on_text: OnText | None = None
-    said: list[ModelAnswer] = field(default_factory=list[ModelAnswer])
+    model_answers: list[ModelAnswer] = field(default_factory=list[ModelAnswer])
     """Every answer, oldest first."""
     error: ModelError | None = None
     """Why the model gave no answer, where it gave none."""
 
-    async def hold(self, call: ModelCall, ending: Ending) -> JsonObject | Fallen:
+    async def run(self, call: ModelCall, ending: Deadline) -> JsonObject | FallbackFailure:
         """Return what the first accepted answer gives, or why none was."""
         turns = list(call.turns)
         reason = ""
-        for turn in range(self.answers):
-            if not ending.left:
-                return Fallen(f"no usable answer within {ending.seconds:.0f} s; {reason}".rstrip("; "))
+        for turn in range(self.max_answers):
+            if not ending.seconds_left:
+                return FallbackFailure(
+                    f"no usable answer within {ending.seconds:.0f} s; {reason}".rstrip("; ")
+                )
             answer = await self._ask(call, turns, ending)
             if answer is None:
-                return Fallen(str(self.error))
-            outcome = self._taken(answer, call.schema, is_last=turn == self.answers - 1)
-            if not isinstance(outcome, _Faults):
+                return FallbackFailure(str(self.error))
+            outcome = self._accept_answer(answer, call.schema, is_last=turn == self.max_answers - 1)
+            if not isinstance(outcome, _Rejection):
                 return outcome
-            reason = "; ".join(outcome.faults[:3])
+            reason = "; ".join(outcome.reasons[:3])
             if outcome.is_final:
                 break
             try:
                 turns.append(Turn(answer.text or "(nothing)", self._reply(outcome, call.schema)))
             except PromptError as error:
-                return Fallen(str(error))
-        return Fallen(reason)
+                return FallbackFailure(str(error))
+        return FallbackFailure(reason)
 
-    async def _ask(self, call: ModelCall, turns: list[Turn], ending: Ending) -> ModelAnswer | None:
-        asked = replace(call, turns=tuple(turns), timeout=ending.left)
+    async def _ask(self, call: ModelCall, turns: list[Turn], ending: Deadline) -> ModelAnswer | None:
+        asked = replace(call, turns=tuple(turns), timeout=ending.seconds_left)
         try:
             answer = await self.models.ask(asked, on_use=self.on_use, on_text=self.on_text)
         except ModelError as error:
             self.error = error
             return None
-        self.said.append(answer)
+        self.model_answers.append(answer)
         return answer
 
-    def _taken(
+    def _accept_answer(
         self, answer: ModelAnswer, schema: JsonSchema | None, *, is_last: bool
-    ) -> JsonObject | _Faults:
+    ) -> JsonObject | _Rejection:
         if schema is None:
-            return self._taken_text(answer, is_last=is_last)
+            return self._accept_text(answer, is_last=is_last)
         reading = read_answer(answer)
         if not reading.is_whole:
             fits = any(not misfit_texts(value, schema) for value in reading.values)
             is_final = reading.is_refusal or (fits and not answer.is_truncated)
-            return _Faults((reading.fault,), is_final=is_final)
+            return _Rejection((reading.fault,), is_final=is_final)
         (value,) = reading.values
         faults = misfit_texts(value, schema)
-        return _Faults(faults) if faults else self._accepted(value, is_last=is_last)
+        return _Rejection(faults) if faults else self._accept_value(value, is_last=is_last)
 
-    def _taken_text(self, answer: ModelAnswer, *, is_last: bool) -> JsonObject | _Faults:
+    def _accept_text(self, answer: ModelAnswer, *, is_last: bool) -> JsonObject | _Rejection:
         text = answer.text.strip()
         if not text:
-            return _Faults(("your answer is empty",))
+            return _Rejection(("your answer is empty",))
         if answer.is_truncated:
-            return _Faults((CUT_OFF,))
-        if declines(text):
-            return _Faults(("the model declined",), is_final=True)
-        return self._accepted(text, is_last=is_last)
+            return _Rejection((TRUNCATED_FAULT,))
+        if is_short_refusal(text):
+            return _Rejection(("the model declined",), is_final=True)
+        return self._accept_value(text, is_last=is_last)
 
-    def _accepted(self, value: Json, *, is_last: bool) -> JsonObject | _Faults:
+    def _accept_value(self, value: Json, *, is_last: bool) -> JsonObject | _Rejection:
         try:
             return self.accept(value, is_last)
         except AnswerRefused as refused:
-            return _Faults(refused.faults)
+            return _Rejection(refused.faults)
 
-    def _reply(self, faults: _Faults, schema: JsonSchema | None) -> str:
+    def _reply(self, faults: _Rejection, schema: JsonSchema | None) -> str:
         return self.prompts.render(
-            "workers/repair", faults=faults.faults[:MOST_FAULTS], answers_in_json=schema is not None
+            "workers/repair", faults=faults.reasons[:MAX_FAULTS], answers_in_json=schema is not None
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Faults:
+class _Rejection:
     """Why an answer is not taken."""
 
-    faults: tuple[str, ...]
+    reasons: tuple[str, ...]
     is_final: bool = False
     """Whether asking again is of no use: it declines, or what was asked for stands among its words."""
 
@@ -141,5 +143,5 @@ def misfit_texts(value: Json, schema: JsonSchema) -> tuple[str, ...]:
     """Return what is wrong with a value, a sentence a fault; nothing where it fits."""
     return tuple(
         f"at {misfit.pointer} it {misfit.message}" if misfit.pointer else f"it {misfit.message}"
-        for misfit in validator_of(schema).misfits(value)
+        for misfit in validator_of(schema).violations(value)
     )

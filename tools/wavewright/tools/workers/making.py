@@ -28,9 +28,9 @@ from wavewright.tools.registry import check_freshness_field
 from wavewright.tools.workers.services import Services
 from wavewright.tools.workers.specs import Worker, WorkerSpec, properties
 
-_MEND = "mend its declaration; `wavewright schema worker` says what it may hold"
-_SHIPPED = "shipped/"
-_INCLUDED = re.compile(r"""\{%-?\s*(?:include|extends|import|from)\s+["']([^"']+)["']""")
+_DECLARATION_HINT = "mend its declaration; `wavewright schema worker` says what it may hold"
+_SHIPPED_PREFIX = "shipped/"
+_INCLUDE_TAG = re.compile(r"""\{%-?\s*(?:include|extends|import|from)\s+["']([^"']+)["']""")
 _SHARED_PROMPTS = ("workers/instructions", "workers/repair")
 
 
@@ -44,7 +44,7 @@ def make_worker(worker: Worker, services: Services) -> Tool:
     """
     if worker.draft is not None and not services.has_model:
         return worker.draft
-    spec = _completed(worker)
+    spec = _complete_spec(worker)
     if spec.freshness_field is not None:
         check_freshness_field(spec.name, spec.freshness_field, spec.output_schema)
     signature = ToolSignature(
@@ -69,17 +69,17 @@ def make_worker(worker: Worker, services: Services) -> Tool:
         untrusted_output=True,
         needs_approval=spec.needs_approval,
     )
-    return Tool(signature, partial(_call, worker, spec, services))
+    return Tool(signature, partial(_run_worker, worker, spec, services))
 
 
-async def _call(worker: Worker, spec: WorkerSpec, services: Services, call: ToolCall) -> Json:
+async def _run_worker(worker: Worker, spec: WorkerSpec, services: Services, call: ToolCall) -> Json:
     # What runs a worker is loaded when one runs, not when tools are listed.
-    from wavewright.tools.workers.work import Work
+    from wavewright.tools.workers.work import WorkerRun
 
-    return await Work(worker, spec, services, call).run()
+    return await WorkerRun(worker, spec, services, call).run()
 
 
-def _completed(worker: Worker) -> WorkerSpec:
+def _complete_spec(worker: Worker) -> WorkerSpec:
     """Return the declaration with the draft's schemas where it has none of its own."""
     spec = worker.spec
     changes: dict[str, JsonSchema] = {}
@@ -91,21 +91,21 @@ def _completed(worker: Worker) -> WorkerSpec:
     output = changes.get("output_schema", spec.output_schema)
     if output.get("type") != "object":
         raise ToolDefinitionError(
-            f"{_called(worker)}: 'output_schema' must say `type: object`",
+            f"{_worker_label(worker)}: 'output_schema' must say `type: object`",
             hint="name the fields of its output, such as {type: object, properties: {answer: {type: string}}}",
         )
     try:
         completed = WorkerSpec.model_validate({**dict(spec), **changes})
     except ValidationError as error:
         told = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise ToolDefinitionError(f"{_called(worker)}: {told}", hint=_MEND) from error
-    fault = replace(worker, spec=completed).lacking()
+        raise ToolDefinitionError(f"{_worker_label(worker)}: {told}", hint=_DECLARATION_HINT) from error
+    fault = replace(worker, spec=completed).missing_code()
     if fault is not None:
-        raise ToolDefinitionError(f"{_called(worker)}: {fault}", hint=_MEND)
+        raise ToolDefinitionError(f"{_worker_label(worker)}: {fault}", hint=_DECLARATION_HINT)
     return completed
 
 
-def _called(worker: Worker) -> str:
+def _worker_label(worker: Worker) -> str:
     """Return a worker's name for an error, with the file that declares it."""
     name = f"worker {worker.spec.name!r}"
     return name if worker.file is None else f"{worker.file}: {name}"
@@ -122,10 +122,10 @@ def _version(worker: Worker, spec: WorkerSpec, prompts: Prompts) -> str:
     said = spec.model_dump(mode="json", exclude_defaults=True, exclude={"tags"})
     of_code = None if worker.draft is None else worker.draft.signature.version
     declared: Json = [said, *sorted(spec.tags), of_code]
-    return version_of(_called(worker), declared, (spec.prompt, *_SHARED_PROMPTS), prompts)
+    return declaration_version(_worker_label(worker), declared, (spec.prompt, *_SHARED_PROMPTS), prompts)
 
 
-def version_of(user: str, said: Json, used: Sequence[str], prompts: Prompts) -> str:
+def declaration_version(user: str, said: Json, used: Sequence[str], prompts: Prompts) -> str:
     """Return a short hash of a declaration and of the prompts that it uses, with those that they include.
 
     `user` is what the prompts belong to, in the words of an error.
@@ -157,14 +157,14 @@ def version_of(user: str, said: Json, used: Sequence[str], prompts: Prompts) -> 
 
 def _add_texts(prompt: str, prompts: Prompts, texts: dict[str, bytes]) -> None:
     """Add the text of a prompt and of all that it includes; what is not there is told when it is rendered."""
-    is_shipped = prompt.startswith(_SHIPPED)
+    is_shipped = prompt.startswith(_SHIPPED_PREFIX)
     file = (
-        prompts.folders[-1] / (prompt.removeprefix(_SHIPPED) + SUFFIX)
+        prompts.folders[-1] / (prompt.removeprefix(_SHIPPED_PREFIX) + SUFFIX)
         if is_shipped
         else prompts.file_of(prompt)
     )
     if prompt in texts or file is None or not file.is_file():
         return
     texts[prompt] = file.read_bytes()
-    for included in _INCLUDED.findall(texts[prompt].decode(errors="replace")):
+    for included in _INCLUDE_TAG.findall(texts[prompt].decode(errors="replace")):
         _add_texts(included.removesuffix(SUFFIX), prompts, texts)

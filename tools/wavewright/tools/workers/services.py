@@ -12,22 +12,22 @@ from dataclasses import dataclass, field, replace
 from wavewright.config.settings import Settings
 from wavewright.planner.goals import Goal, ThinkingLevel
 from wavewright.planner.ladder import Ladder
-from wavewright.planner.memory import NO_MEMORY, Memory
-from wavewright.planner.model_port import Models
+from wavewright.planner.memory import NULL_REPLAY_CACHE, ReplayCache
+from wavewright.planner.model_port import ModelClient
 from wavewright.planner.spending import CallHistory
 from wavewright.prompts import Prompts
 
 AGENT = "agent"
 """Name of the tool whose way a model finds by itself."""
 WORKER_LADDER = "worker"
-MODEL_MEND = "set WAVEWRIGHT_MODEL, or 'model' in wavewright.yaml, to a model such as openai:gpt-5-mini"
+MODEL_HINT = "set WAVEWRIGHT_MODEL, or 'model' in wavewright.yaml, to a model such as openai:gpt-5-mini"
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
     """Whom workers ask, and within which bounds."""
 
-    models: Models | None
+    models: ModelClient | None
     """None where no model is configured, or where nothing is to be called."""
     prompts: Prompts
     ladders: Mapping[str, Ladder]
@@ -43,7 +43,7 @@ class Services:
     """The goal's model preference, for workers that have none of their own."""
     thinking: ThinkingLevel = "medium"
     """The goal's thinking level, likewise."""
-    memory: Memory = NO_MEMORY
+    memory: ReplayCache = NULL_REPLAY_CACHE
     """What the run was answered before it was interrupted."""
 
     def for_goal(self, goal: Goal) -> Services:
@@ -65,15 +65,15 @@ class Services:
 
 def make_services(
     settings: Settings,
-    models: Models | None = None,
+    models: ModelClient | None = None,
     history: CallHistory | None = None,
-    memory: Memory = NO_MEMORY,
+    memory: ReplayCache = NULL_REPLAY_CACHE,
 ) -> Services:
     """Return the services of a project; without models they only describe workers, and run those that need none."""
     return Services(
         models=models,
         prompts=Prompts(settings.prompts),
-        ladders=_LaterLadders(settings),
+        ladders=_LazyLadders(settings),
         history=history,
         has_model=settings.model is not None,
         worker_tokens=settings.models.worker_tokens,
@@ -83,11 +83,11 @@ def make_services(
 
 
 @dataclass(frozen=True, slots=True)
-class _LaterLadders(Mapping[str, Ladder]):
+class _LazyLadders(Mapping[str, Ladder]):
     """Ladders that are read when one is first asked for: whoever only lists tools does not wait for that."""
 
     settings: Settings
-    _read: dict[str, Ladder] = field(default_factory=dict[str, Ladder])
+    _loaded: dict[str, Ladder] = field(default_factory=dict[str, Ladder])
 
     def __getitem__(self, name: str) -> Ladder:
         return self._all()[name]
@@ -99,8 +99,8 @@ class _LaterLadders(Mapping[str, Ladder]):
         return len(self._all())
 
     def _all(self) -> Mapping[str, Ladder]:
-        if not self._read:
+        if not self._loaded:
             from wavewright.planner.ladders import read_ladders
 
-            self._read.update(read_ladders(self.settings.ladders, self.settings.document))
-        return self._read
+            self._loaded.update(read_ladders(self.settings.ladders, self.settings.document))
+        return self._loaded

@@ -11,38 +11,38 @@ from collections.abc import Mapping, Sequence
 from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts import prompt_json
 
-_LEAST_TEXT = 40
-_LEAST_ITEMS = 2
-_MEMBERS_LEFT_OUT = "…"
+_MIN_TEXT = 40
+_MIN_ITEMS = 2
+_OMITTED_FIELDS = "…"
 
 
-def size_of(value: Json) -> int:
+def prompt_size(value: Json) -> int:
     """Return how many characters a value takes in a prompt."""
     return len(prompt_json(value))
 
 
 def shorten_inputs(inputs: JsonObject, limit: int) -> tuple[JsonObject, tuple[str, ...]]:
     """Return inputs of `limit` characters together at most, and a note for each that was shortened."""
-    sizes = {name: size_of(value) for name, value in inputs.items()}
-    rooms = allotted(sizes, limit)
+    sizes = {name: prompt_size(value) for name, value in inputs.items()}
+    rooms = allot_chars(sizes, limit)
     shorter = dict(inputs)
     notes: list[str] = []
     for name, size in sizes.items():
         if size > rooms[name]:
             shorter[name] = shorten(inputs[name], rooms[name])
-            notes.append(shortened(name, inputs[name], shorter[name]))
+            notes.append(shortened_note(name, inputs[name], shorter[name]))
     return shorter, tuple(notes)
 
 
-def shortened(name: str, value: Json, shorter: Json) -> str:
+def shortened_note(name: str, value: Json, shorter: Json) -> str:
     """Return the note of an input that lost something."""
     return (
-        f"{name!r} was shortened from {size_of(value):,} to {size_of(shorter):,} characters; "
+        f"{name!r} was shortened from {prompt_size(value):,} to {prompt_size(shorter):,} characters; "
         "marks with '…' say what was left out"
     )
 
 
-def allotted(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
+def allot_chars(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
     """Share characters out: what is small stays whole, and what is long shares the rest evenly."""
     rooms: dict[str, int] = {}
     left = limit
@@ -54,28 +54,28 @@ def allotted(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
 
 def shorten(value: Json, limit: int) -> Json:
     """Return a value of `limit` characters at most, or as near to that as a mark of what is missing allows."""
-    if size_of(value) <= limit:
+    if prompt_size(value) <= limit:
         return value
     if isinstance(value, str):
         return cut_text(value, limit - 2)
     longest, most = limit, 1024
-    while longest > _LEAST_TEXT or most > _LEAST_ITEMS:
-        candidate = _within(value, longest, most)
-        if size_of(candidate) <= limit:
+    while longest > _MIN_TEXT or most > _MIN_ITEMS:
+        candidate = _bounded(value, longest, most)
+        if prompt_size(candidate) <= limit:
             return candidate
-        longest, most = max(_LEAST_TEXT, longest // 2), max(_LEAST_ITEMS, most // 2)
-    candidate = _within(value, _LEAST_TEXT, _LEAST_ITEMS)
-    return candidate if size_of(candidate) <= limit else cut_text(prompt_json(candidate), limit - 2)
+        longest, most = max(_MIN_TEXT, longest // 2), max(_MIN_ITEMS, most // 2)
+    candidate = _bounded(value, _MIN_TEXT, _MIN_ITEMS)
+    return candidate if prompt_size(candidate) <= limit else cut_text(prompt_json(candidate), limit - 2)
 
 
 def cut_text(text: str, limit: int) -> str:
     """Return a text without its middle, the beginning being worth more than the end."""
-    if size_of(text) - 2 <= limit:
+    if prompt_size(text) - 2 <= limit:
         return text
     kept = max(0, limit - 40)
     while kept > 0:
-        shorter = _halves(text, kept)
-        over = size_of(shorter) - 2 - limit
+        shorter = _without_middle(text, kept)
+        over = prompt_size(shorter) - 2 - limit
         if over <= 0:
             return shorter
         # What a prompt writes as an escape takes up to twelve characters.
@@ -105,33 +105,33 @@ def _break_before(text: str, start: int, end: int) -> int:
     return end
 
 
-def _halves(text: str, kept: int) -> str:
+def _without_middle(text: str, kept: int) -> str:
     head = kept * 7 // 10
     tail = kept - head
     gone = len(text) - kept
     return f"{text[:head]} … [{gone:,} characters left out] … {text[len(text) - tail :] if tail else ''}"
 
 
-def _within(value: Json, longest: int, most: int) -> Json:
+def _bounded(value: Json, longest: int, most: int) -> Json:
     """Return a value whose texts and lists are within two bounds."""
     if isinstance(value, str):
         return cut_text(value, longest)
     if isinstance(value, list):
-        return _fewer(value, longest, most)
+        return _bounded_items(value, longest, most)
     if isinstance(value, dict):
         kept = list(value.items())[:most]
-        shorter: JsonObject = {name: _within(member, longest, most) for name, member in kept}
+        shorter: JsonObject = {name: _bounded(member, longest, most) for name, member in kept}
         if len(value) > most:
-            shorter[_MEMBERS_LEFT_OUT] = f"{len(value) - most:,} members left out"
+            shorter[_OMITTED_FIELDS] = f"{len(value) - most:,} members left out"
         return shorter
     return value
 
 
-def _fewer(items: Sequence[Json], longest: int, most: int) -> Json:
+def _bounded_items(items: Sequence[Json], longest: int, most: int) -> Json:
     if len(items) <= most:
-        return [_within(item, longest, most) for item in items]
+        return [_bounded(item, longest, most) for item in items]
     head = (most * 2 + 2) // 3
     tail = most - head
     mark: Json = f"… {len(items) - most:,} items left out …"
     ends = [*items[:head], mark, *(items[len(items) - tail :] if tail else ())]
-    return [_within(item, longest, most) for item in ends]
+    return [_bounded(item, longest, most) for item in ends]

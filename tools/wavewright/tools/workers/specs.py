@@ -15,10 +15,10 @@ from pydantic import Field, field_validator, model_validator
 
 from wavewright.config.durations import Seconds
 from wavewright.planner.goals import ThinkingLevel
-from wavewright.planner.ladder import Fallen
-from wavewright.planner.models import Model, Retry
+from wavewright.planner.ladder import FallbackFailure
+from wavewright.planner.models import DocumentModel, Retry
 from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema
-from wavewright.planner.validators import BadSchemaError, Misfit, validator_of
+from wavewright.planner.validators import InvalidSchemaError, SchemaViolation, validator_of
 from wavewright.tools.calls import Tool
 
 LongerInputs: TypeAlias = Literal["shorten", "summarize", "parts", "refuse"]
@@ -30,7 +30,7 @@ _PROMPT_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$
 _METHOD = "method"
 
 
-class WorkerSpec(Model):
+class WorkerSpec(DocumentModel):
     """A worker as data: the file format of `config/workers/*.yaml`."""
 
     version: Literal[1] = 1
@@ -95,7 +95,7 @@ class WorkerSpec(Model):
     def _is_a_schema(cls, schema: JsonSchema) -> JsonSchema:
         try:
             validator_of(schema)
-        except BadSchemaError as error:
+        except InvalidSchemaError as error:
             msg = f"is no JSON Schema: {error}"
             raise ValueError(msg) from error
         return schema
@@ -146,7 +146,7 @@ class WorkerSpec(Model):
             rungs.append("forced")
         validator = validator_of(self.output_schema)
         words = [word for rung in rungs for word in self.method_of(rung).values()]
-        return next((word for word in words if _is_unfit(validator.misfits({_METHOD: word}))), None)
+        return next((word for word in words if _is_unfit(validator.violations({_METHOD: word}))), None)
 
     @property
     def inputs(self) -> JsonObject:
@@ -163,13 +163,13 @@ class WorkerSpec(Model):
         return {_METHOD: self.methods.get(rung, rung)} if _METHOD in self.outputs else {}
 
 
-def _is_unfit(misfits: Iterable[Misfit]) -> bool:
+def _is_unfit(misfits: Iterable[SchemaViolation]) -> bool:
     """Whether it is the field `method` that does not fit, and not only what is missing beside it."""
     return any(misfit.pointer == f"/{_METHOD}" for misfit in misfits)
 
 
 @dataclass(frozen=True, slots=True)
-class Finishing:
+class AnswerToFinish:
     """An answer of a model, on its way to becoming the output."""
 
     params: JsonObject
@@ -202,20 +202,20 @@ class Worker:
 
     Its schemas stand for those that the declaration leaves open.
     """
-    generate: Callable[[JsonObject], Json | Fallen] | None = None
+    generate: Callable[[JsonObject], Json | FallbackFailure] | None = None
     """What code can honestly make of the parameters without a model."""
     show: Callable[[JsonObject, JsonObject], JsonObject] | None = None
     """(parameters, draft) → what the model is shown; the parameters where absent."""
     asks_for: Callable[[JsonObject], JsonSchema] | None = None
     """Parameters → schema of the model's answer, where that is not the output's own."""
-    finish: Callable[[Finishing], Json] | None = None
+    finish: Callable[[AnswerToFinish], Json] | None = None
     """Turns an answer into the output; raises `AnswerRefused` where the answer is wrong."""
     join: Callable[[Sequence[Json]], Json] | None = None
     """Joins the answers to the parts of a long input; texts are joined by blank lines where absent."""
     file: Path | None = None
     """What declares it, where that is a file of the project."""
 
-    def lacking(self) -> str | None:
+    def missing_code(self) -> str | None:
         """Return what of the declaration could never work without code that this worker has not."""
         spec = self.spec
         if spec.longer_inputs == "parts" and spec.text_field is None and self.join is None:

@@ -11,14 +11,14 @@ from functools import partial
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.calls import ToolCall
 from wavewright.tools.workers.services import Services
-from wavewright.tools.workers.shortening import allotted, shorten, shortened, size_of
-from wavewright.tools.workers.specs import Finishing, Worker, WorkerSpec
+from wavewright.tools.workers.shortening import allot_chars, prompt_size, shorten, shortened_note
+from wavewright.tools.workers.specs import AnswerToFinish, Worker, WorkerSpec
 
 UNCHANGED = "unchanged"
 PART_CHARS = 300_000
 """Texts above this are summarised in parts: what models read at once with room to spare."""
 
-SUMMARIZER = WorkerSpec(
+SUMMARIZER_SPEC = WorkerSpec(
     name="summarize_content",
     description="Summarise a long text; gives the text unchanged where no model can summarise it.",
     prompt="text/summarize_content",
@@ -62,18 +62,18 @@ SUMMARIZER = WorkerSpec(
 )
 
 
-def _finished(found: Finishing) -> Json:
+def _finish_summary(found: AnswerToFinish) -> Json:
     return {"summary": found.answer, "source_chars": len(str(found.params["content"]))}
 
 
-def _unchanged(params: JsonObject) -> Json:
+def _unchanged_text(params: JsonObject) -> Json:
     text = str(params["content"])
     return {"summary": text, "source_chars": len(text)}
 
 
 def summarizer() -> Worker:
     """Return the worker that summarises."""
-    return Worker(SUMMARIZER, generate=_unchanged, finish=_finished)
+    return Worker(SUMMARIZER_SPEC, generate=_unchanged_text, finish=_finish_summary)
 
 
 async def summarize_inputs(
@@ -85,18 +85,20 @@ async def summarize_inputs(
     """
     from wavewright.tools.workers.making import make_worker
 
-    rooms = allotted({name: size_of(value) for name, value in inputs.items()}, spec.max_input_chars)
-    summarize = partial(replace, call, tool=SUMMARIZER.name)
-    quiet = Worker(SUMMARIZER.model_copy(update={"stream": False}), generate=_unchanged, finish=_finished)
+    rooms = allot_chars({name: prompt_size(value) for name, value in inputs.items()}, spec.max_input_chars)
+    summarize = partial(replace, call, tool=SUMMARIZER_SPEC.name)
+    quiet = Worker(
+        SUMMARIZER_SPEC.model_copy(update={"stream": False}), generate=_unchanged_text, finish=_finish_summary
+    )
     tool = make_worker(quiet, services)
     shorter = dict(inputs)
     notes: list[str] = []
     for name, value in inputs.items():
-        if size_of(value) <= rooms[name]:
+        if prompt_size(value) <= rooms[name]:
             continue
         if not isinstance(value, str):
             shorter[name] = shorten(value, rooms[name])
-            notes.append(shortened(name, value, shorter[name]))
+            notes.append(shortened_note(name, value, shorter[name]))
             continue
         output = await tool.call(summarize(params={"content": value}))
         assert isinstance(output, dict)

@@ -13,19 +13,27 @@ from dataclasses import dataclass, field, replace
 import anyio
 import anyio.to_thread
 
-from wavewright.planner.ladder import Climb, Clock, Fallen, Landing, Rung, deadline, descend
-from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelError, Models
+from wavewright.planner.ladder import (
+    FallbackFailure,
+    FallbackResult,
+    FallbackStrategy,
+    Rung,
+    RungTimeout,
+    run_ladder,
+    rung_timeout,
+)
+from wavewright.planner.model_port import ModelAnswer, ModelCall, ModelClient, ModelError
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
-from wavewright.tools.calls import TextPiece, ToolCall, ToolError
+from wavewright.tools.calls import TextChunk, ToolCall, ToolError
 from wavewright.tools.workers import faults
 from wavewright.tools.workers.answers import read_answer
-from wavewright.tools.workers.conversation import Conversation, Ending, misfit_texts
-from wavewright.tools.workers.services import MODEL_MEND, WORKER_LADDER, Services
-from wavewright.tools.workers.shortening import shorten_inputs, size_of, split_text
+from wavewright.tools.workers.conversation import Deadline, WorkerConversation, misfit_texts
+from wavewright.tools.workers.services import MODEL_HINT, WORKER_LADDER, Services
+from wavewright.tools.workers.shortening import prompt_size, shorten_inputs, split_text
 from wavewright.tools.workers.specs import (
     AnswerRefused,
-    Finishing,
+    AnswerToFinish,
     Worker,
     WorkerRung,
     WorkerSpec,
@@ -33,12 +41,12 @@ from wavewright.tools.workers.specs import (
     without_method,
 )
 
-_PARTS_AT_ONCE = 4
-_CLOCK = Clock()
+_MAX_PARALLEL_PARTS = 4
+_CLOCK = RungTimeout()
 
 
 @dataclass(slots=True)
-class Work:
+class WorkerRun:
     """One call of one worker; `spec` has every schema that the declaration left to the draft."""
 
     worker: Worker
@@ -46,7 +54,7 @@ class Work:
     services: Services
     call: ToolCall
     draft: JsonObject = field(default_factory=dict[str, Json])
-    said: list[ModelAnswer] = field(default_factory=list[ModelAnswer])
+    model_answers: list[ModelAnswer] = field(default_factory=list[ModelAnswer])
     error: ModelError | None = None
 
     async def run(self) -> Json:
@@ -60,19 +68,19 @@ class Work:
             if self.services.models is None or not isinstance(drafted, dict):
                 return drafted
             self.draft = drafted
-        landing: Landing[JsonObject] = await descend(
+        landing: FallbackResult[JsonObject] = await run_ladder(
             self.services.ladder(WORKER_LADDER),
-            self._ways(),
+            self._rung_functions(),
             label=f"{WORKER_LADDER} {self.spec.name}",
             on_rung=self.call.emit,
         )
         if landing.value is None:
-            mend = faults.STRONGER if self.services.models is not None else MODEL_MEND
-            raise faults.of_ladder(landing.records, self.spec.name, self.error, mend)
+            mend = faults.STRONGER_MODEL_HINT if self.services.models is not None else MODEL_HINT
+            raise faults.ladder_tool_error(landing.records, self.spec.name, self.error, mend)
         return landing.value
 
-    def _ways(self) -> dict[str, Climb[JsonObject]]:
-        ways: dict[str, Climb[JsonObject]] = {}
+    def _rung_functions(self) -> dict[str, FallbackStrategy[JsonObject]]:
+        ways: dict[str, FallbackStrategy[JsonObject]] = {}
         if self.services.models is not None:
             ways["agent"] = self._agent
             if self.spec.text_field is None:
@@ -83,54 +91,54 @@ class Work:
             ways["forced"] = self._forced
         return ways
 
-    async def _agent(self, rung: Rung) -> JsonObject | Fallen:
+    async def _agent(self, rung: Rung) -> JsonObject | FallbackFailure:
         models = self.services.models
         assert models is not None
         try:
-            inputs, notes = await self._inputs(models)
-            prompts = self._prompts(inputs, notes, self.spec.max_input_chars)
-            ending = await self._ending(models, rung, sum(len(call.prompt) for call in prompts))
+            inputs, notes = await self._shown_inputs(models)
+            prompts = self._calls(inputs, notes, self.spec.max_input_chars)
+            ending = await self._model_deadline(models, rung, sum(len(call.prompt) for call in prompts))
         except ModelError as error:
             self.error = error
-            return Fallen(str(error))
+            return FallbackFailure(str(error))
         except PromptError as error:
             raise ToolError(f"{self.spec.name!r}: {error}", hint=error.hint) from error
         answers = rung.tries if self.spec.repairs is None else 1 + self.spec.repairs
-        outcome = await self._converse(models, prompts, ending, answers)
+        outcome = await self._ask_all(models, prompts, ending, answers)
         if self.error is None or self.error.kind != "over_context" or self.spec.longer_inputs == "refuse":
             return outcome
         self.error = None
-        return await self._converse(models, self._smaller(inputs, notes), ending, answers)
+        return await self._ask_all(models, self._smaller_calls(inputs, notes), ending, answers)
 
-    def _smaller(self, inputs: JsonObject, notes: tuple[str, ...]) -> list[ModelCall]:
+    def _smaller_calls(self, inputs: JsonObject, notes: tuple[str, ...]) -> list[ModelCall]:
         """Return the question with half of the input, or in parts of half the size; a model is told what is missing."""
-        most = min(self.spec.max_input_chars, sum(map(size_of, inputs.values()))) // 2
+        most = min(self.spec.max_input_chars, sum(map(prompt_size, inputs.values()))) // 2
         if self.spec.longer_inputs == "parts":
-            return self._prompts(inputs, notes, most)
+            return self._calls(inputs, notes, most)
         less, left_out = shorten_inputs(inputs, most)
-        return self._prompts(less, (*notes, *left_out), most)
+        return self._calls(less, (*notes, *left_out), most)
 
-    async def _converse(
-        self, models: Models, calls: Sequence[ModelCall], ending: Ending, answers: int
-    ) -> JsonObject | Fallen:
+    async def _ask_all(
+        self, models: ModelClient, calls: Sequence[ModelCall], ending: Deadline, answers: int
+    ) -> JsonObject | FallbackFailure:
         """Ask for each part of the input, several at once, and join what comes back."""
-        results: list[JsonObject | Fallen] = [Fallen("it was not asked") for _ in calls]
-        at_once = anyio.CapacityLimiter(_PARTS_AT_ONCE)
+        results: list[JsonObject | FallbackFailure] = [FallbackFailure("it was not asked") for _ in calls]
+        at_once = anyio.CapacityLimiter(_MAX_PARALLEL_PARTS)
         streams = self.spec.stream and len(calls) == 1
         emit = self.call.emit
 
         async def ask(place: int) -> None:
-            conversation = Conversation(
+            conversation = WorkerConversation(
                 models,
                 self.services.prompts,
                 self._output,
                 answers,
                 on_use=emit,
-                on_text=(lambda text: emit(TextPiece(text))) if streams else None,
+                on_text=(lambda text: emit(TextChunk(text))) if streams else None,
             )
             async with at_once:
-                results[place] = await conversation.hold(calls[place], ending)
-            self.said += conversation.said
+                results[place] = await conversation.run(calls[place], ending)
+            self.model_answers += conversation.model_answers
             self.error = self.error or conversation.error
 
         if len(calls) == 1:
@@ -141,46 +149,46 @@ class Work:
                     group.start_soon(ask, place)
         outputs: list[JsonObject] = []
         for result in results:
-            if isinstance(result, Fallen):
+            if isinstance(result, FallbackFailure):
                 return result
             outputs.append(result)
-        return self._joined(outputs)
+        return self._join_outputs(outputs)
 
-    async def _suggested(self, rung: Rung) -> JsonObject | Fallen:
+    async def _suggested(self, rung: Rung) -> JsonObject | FallbackFailure:
         """Return what an answer holds among its words; the last such value of the latest answer counts."""
         del rung
-        if not self.said:
-            return Fallen("no model has said anything")
-        schema = self._asked_schema()
+        if not self.model_answers:
+            return FallbackFailure("no model has said anything")
+        schema = self._answer_schema()
         assert schema is not None
-        for answer in reversed(self.said):
+        for answer in reversed(self.model_answers):
             for value in reversed(read_answer(answer).values):
                 if not misfit_texts(value, schema):
                     try:
                         return {**self._output(value, True), **self.spec.method_of("suggested")}
                     except AnswerRefused:
                         continue
-        return Fallen("nothing among the model's words fits")
+        return FallbackFailure("nothing among the model's words fits")
 
-    async def _generated(self, rung: Rung) -> JsonObject | Fallen:
+    async def _generated(self, rung: Rung) -> JsonObject | FallbackFailure:
         del rung
         if self.worker.draft is not None:
             return self.draft
         assert self.worker.generate is not None
         made = await anyio.to_thread.run_sync(self.worker.generate, self.call.params)
-        return made if isinstance(made, Fallen) else self._fitting(made, "generated")
+        return made if isinstance(made, FallbackFailure) else self._valid_output(made, "generated")
 
-    async def _forced(self, rung: Rung) -> JsonObject | Fallen:
+    async def _forced(self, rung: Rung) -> JsonObject | FallbackFailure:
         del rung
-        return self._fitting(self.spec.forced, "forced")
+        return self._valid_output(self.spec.forced, "forced")
 
-    def _fitting(self, made: Json, rung: WorkerRung) -> JsonObject | Fallen:
+    def _valid_output(self, made: Json, rung: WorkerRung) -> JsonObject | FallbackFailure:
         """Return what code made with the word for how, where it fits the output schema."""
         if not isinstance(made, dict):
-            return Fallen("it is no object")
+            return FallbackFailure("it is no object")
         output = {**made, **self.spec.method_of(rung)}
         misfits = misfit_texts(output, self.spec.output_schema)
-        return Fallen(misfits[0]) if misfits else output
+        return FallbackFailure(misfits[0]) if misfits else output
 
     def _output(self, answer: Json, is_last: bool) -> JsonObject:  # noqa: FBT001 - the shape of `Accept`
         """Turn an answer into the output.
@@ -190,7 +198,7 @@ class Work:
         """
         output: Json
         if self.worker.finish is not None:
-            output = self.worker.finish(Finishing(self.call.params, answer, self.draft, is_last))
+            output = self.worker.finish(AnswerToFinish(self.call.params, answer, self.draft, is_last))
         elif self.spec.text_field is not None:
             output = {self.spec.text_field: answer}
         elif self.spec.writes and isinstance(answer, dict):
@@ -205,20 +213,20 @@ class Work:
             raise AnswerRefused(misfits)
         return output
 
-    def _joined(self, outputs: Sequence[JsonObject]) -> JsonObject | Fallen:
+    def _join_outputs(self, outputs: Sequence[JsonObject]) -> JsonObject | FallbackFailure:
         if len(outputs) == 1:
             return outputs[0]
         if self.worker.join is not None:
-            return self._fitting(self.worker.join(outputs), "agent")
+            return self._valid_output(self.worker.join(outputs), "agent")
         name = self.spec.text_field
         assert name is not None
         return {**outputs[0], name: "\n\n".join(str(output[name]) for output in outputs)}
 
-    async def _inputs(self, models: Models) -> tuple[JsonObject, tuple[str, ...]]:
+    async def _shown_inputs(self, models: ModelClient) -> tuple[JsonObject, tuple[str, ...]]:
         """Return what the model is shown, made short enough, with a note of what was done to it."""
         params = self.call.params
         shown = params if self.worker.show is None else self.worker.show(params, self.draft)
-        size = sum(size_of(value) for value in shown.values())
+        size = sum(prompt_size(value) for value in shown.values())
         if size <= self.spec.max_input_chars or self.spec.longer_inputs == "parts":
             return shown, ()
         if self.spec.longer_inputs == "refuse":
@@ -233,17 +241,17 @@ class Work:
             return await summarize_inputs(shown, self.spec, replace(self.services, models=models), self.call)
         return shorten_inputs(shown, self.spec.max_input_chars)
 
-    def _prompts(self, inputs: JsonObject, notes: tuple[str, ...], most: int) -> list[ModelCall]:
+    def _calls(self, inputs: JsonObject, notes: tuple[str, ...], most: int) -> list[ModelCall]:
         """Return the question, or one for each part of an input of more than `most` characters."""
         name = self.spec.parts_of
         text = inputs.get(name) if name is not None else None
         if self.spec.longer_inputs != "parts" or not isinstance(text, str) or name is None:
-            return [self._question(inputs, notes)]
+            return [self._call(inputs, notes)]
         parts = split_text(text, most)
         if len(parts) < 2:
-            return [self._question(inputs, notes)]
+            return [self._call(inputs, notes)]
         return [
-            self._question(
+            self._call(
                 {**inputs, name: part},
                 (
                     *notes,
@@ -253,9 +261,9 @@ class Work:
             for place, part in enumerate(parts, 1)
         ]
 
-    def _question(self, inputs: JsonObject, notes: tuple[str, ...]) -> ModelCall:
+    def _call(self, inputs: JsonObject, notes: tuple[str, ...]) -> ModelCall:
         spec, services, call = self.spec, self.services, self.call
-        schema = self._asked_schema()
+        schema = self._answer_schema()
         known = {**dict.fromkeys(spec.inputs), **inputs}
         return ModelCall(
             role="worker",
@@ -283,14 +291,14 @@ class Work:
             budget=call.budget,
         )
 
-    async def _ending(self, models: Models, rung: Rung, chars: int) -> Ending:
+    async def _model_deadline(self, models: ModelClient, rung: Rung, chars: int) -> Deadline:
         """Return when the model's time is up: before the step's is, so that the next rung has its turn."""
         model = models.choose(preference_of(self.spec, self.services), "worker").model
         history = self.services.history
         past = () if history is None else await history.past_seconds(model, "worker")
-        return Ending.after(min(deadline(rung.clock or _CLOCK, chars, past), 0.9 * self.spec.timeout))
+        return Deadline.after(min(rung_timeout(rung.clock or _CLOCK, chars, past), 0.9 * self.spec.timeout))
 
-    def _asked_schema(self) -> JsonSchema | None:
+    def _answer_schema(self) -> JsonSchema | None:
         """Return the schema of what the model is asked for; none where it is asked for text."""
         if self.spec.text_field is not None:
             return None

@@ -40,10 +40,10 @@ def plan(
     Prints the plan, which rung of the ladder made it, what the checker found and what models cost.
     """
     from wavewright.engine.cli import plan_command
-    from wavewright.engine.cli.given_inputs import given_inputs
+    from wavewright.engine.cli.given_inputs import input_overrides
 
     options = plan_command.PlanOptions(
-        job=job, as_of=as_of, out=out, answers=answer or (), inputs=given_inputs(set_, inputs)
+        job=job, as_of=as_of, out=out, answers=answer or (), inputs=input_overrides(set_, inputs)
     )
     raise typer.Exit(plan_command.plan(options, output_format=format.value))
 
@@ -81,9 +81,9 @@ def check(
     """Prove a plan sound, or say what is wrong and where."""
     from wavewright.engine.cli import check_command
     from wavewright.engine.cli.checking import CheckOptions
-    from wavewright.engine.cli.given_inputs import given_inputs
+    from wavewright.engine.cli.given_inputs import input_overrides
 
-    changes = given_inputs(set_, inputs)
+    changes = input_overrides(set_, inputs)
     options = [
         CheckOptions(
             file=file,
@@ -98,7 +98,7 @@ def check(
         )
         for file in files
     ]
-    fixing: check_command.Fixing = "show" if diff else "write" if fix else "nothing"
+    fixing: check_command.FixMode = "show" if diff else "write" if fix else "nothing"
     raise typer.Exit(check_command.check_files(options, output_format=format.value, fixing=fixing))
 
 
@@ -148,12 +148,12 @@ def dry_run(
     With --stubs the run itself, over outputs that are made up.
     """
     from wavewright.engine.cli import dry_run_command, rehearse_command
-    from wavewright.engine.cli.given_inputs import given_inputs
+    from wavewright.engine.cli.given_inputs import input_overrides
 
-    changes = given_inputs(set_, inputs)
+    changes = input_overrides(set_, inputs)
     if stubs:
-        rehearse_command.refuse_with_stubs(out=out, run=of_run, patch=patch)
-        options = rehearse_command.RehearsalOptions(
+        rehearse_command.reject_options_with_stubs(out=out, run=of_run, patch=patch)
+        options = rehearse_command.SimulationOptions(
             dry_run_command.named_job(job),
             plan,
             schedule.value if schedule else None,
@@ -161,8 +161,8 @@ def dry_run(
             fixtures,
             changes,
         )
-        raise typer.Exit(rehearse_command.rehearse(options, output_format=format.value, output=output))
-    rehearse_command.refuse_without_stubs(seed=seed, fixtures=fixtures)
+        raise typer.Exit(rehearse_command.simulate(options, output_format=format.value, output=output))
+    rehearse_command.reject_stub_options(seed=seed, fixtures=fixtures)
     looked_at = dry_run_command.DryRunOptions(
         job=job,
         plan=plan,

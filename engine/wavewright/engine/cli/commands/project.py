@@ -46,7 +46,7 @@ def schema(
     """Print the JSON Schema of a document, for editors."""
     from wavewright.engine.cli import schema_command
 
-    raise typer.Exit(schema_command.give_schema(name.value if name else None, out))
+    raise typer.Exit(schema_command.print_schema(name.value if name else None, out))
 
 
 @group.command()

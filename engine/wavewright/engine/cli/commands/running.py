@@ -46,19 +46,21 @@ def run(
 ) -> None:
     """Plan, check, execute, review, repair and package a job."""
     from wavewright.engine.cli import run_command
-    from wavewright.engine.cli.given_inputs import given_inputs
+    from wavewright.engine.cli.given_inputs import input_overrides
 
-    request = run_command.read_request(
+    request = run_command.run_request_of(
         job=job,
         plan=plan,
         schedule=schedule.value if schedule else None,
         concurrency=concurrency,
         as_of=as_of,
         output=output,
-        inputs=given_inputs(set_, inputs),
+        inputs=input_overrides(set_, inputs),
     )
     raise typer.Exit(
-        run_command.run(request, approve=approve.value, answers=answer or (), as_json=json, is_quiet=quiet)
+        run_command.execute_request(
+            request, approve=approve.value, answers=answer or (), as_json=json, is_quiet=quiet
+        )
     )
 
 
@@ -80,7 +82,9 @@ def resume(
 
     request = run_command.resume_request(run, concurrency=concurrency, output=output)
     raise typer.Exit(
-        run_command.run(request, approve=approve.value, answers=answer or (), as_json=json, is_quiet=quiet)
+        run_command.execute_request(
+            request, approve=approve.value, answers=answer or (), as_json=json, is_quiet=quiet
+        )
     )
 
 
@@ -108,7 +112,7 @@ def retry(
         run, start=start, inputs=set_ or (), concurrency=concurrency, output=output
     )
     raise typer.Exit(
-        run_command.run(request, approve=approve.value, answers=(), as_json=json, is_quiet=quiet)
+        run_command.execute_request(request, approve=approve.value, answers=(), as_json=json, is_quiet=quiet)
     )
 
 
@@ -135,7 +139,7 @@ def replay(
     or where a call was never recorded.
     """
     from wavewright.engine.cli import replay_command
-    from wavewright.engine.recordings.replay_settings import ReplayWish
+    from wavewright.engine.recordings.replay_settings import ReplayOptions
 
-    wish = ReplayWish(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)
+    wish = ReplayOptions(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)
     raise typer.Exit(replay_command.replay(run, wish, output_format=format.value))

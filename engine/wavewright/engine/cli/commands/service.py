@@ -62,7 +62,7 @@ def submit(
     Paths in the job are taken along as paths in the project, which must be the daemon's too.
     """
     from wavewright.engine.cli import submit_command
-    from wavewright.engine.cli.given_inputs import given_inputs
+    from wavewright.engine.cli.given_inputs import input_overrides
 
     code = submit_command.submit(
         job,
@@ -71,7 +71,7 @@ def submit(
         waits=wait,
         most=timeout,
         as_json=as_json,
-        inputs=given_inputs(set_, inputs),
+        inputs=input_overrides(set_, inputs),
     )
     raise typer.Exit(code)
 
@@ -104,4 +104,4 @@ def topology(
     """
     from wavewright.engine.cli import topology_command
 
-    raise typer.Exit(topology_command.give_topology(out, vhost))
+    raise typer.Exit(topology_command.print_topology(out, vhost))
